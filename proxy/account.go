@@ -203,6 +203,9 @@ func (x *completion) finish() {
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
 	x.hold.Settle(spend.Used{Tokens: x.tokensUsed()}, x.finishedAt)
+	if x.again != nil {
+		x.again.Settle(spend.Used{Tokens: r.CancelledTokens}, x.finishedAt)
+	}
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.api.putWork(x.work)
@@ -225,6 +228,14 @@ func (x *completion) recordUsage() {
 		used.Streamed = x.finishedAt.Sub(x.startedAt) - x.firstEvent
 	}
 	x.target.RecordUsage(used)
+}
+
+// noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
+func (x *completion) noteAttempt(a *attempt) {
+	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
+	if a.asked {
+		x.tried = append(x.tried, a.target.Budget)
+	}
 }
 
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.

@@ -124,17 +124,16 @@ func (a *clientAPI) putRequest(r clientapi.Request) {
 
 // work is what attempts are made with. Its memory outlives a completion: the pool of its API keeps it for another one.
 type work struct {
+	*scratch
 	renderer     clientapi.Renderer
 	writer       *response.Writer
 	recorder     *thinking.Recorder // writes for filtered
 	filtered     *filter.Renderer   // writes for the writer
-	chain        *filter.Chain      // the filters that apply to the request
 	translation  plugin.Attempt
 	decoders     decoders.Set
 	decoder      framing.Decoder            // of the response's framing, once framed
 	readers      [apiCount]clientapi.Reader // nil until a provider speaks that API
 	batch        response.Batch
-	tried        []*routing.Budget // of the providers that have been sent the request
 	out          upstream.Request
 	headerSource *upstream.Response // whose headers the plugin may read
 
@@ -143,11 +142,19 @@ type work struct {
 	header func(name []byte) []byte
 }
 
+// scratch is the memory of what a completion needs whichever of its attempts responds.
+type scratch struct {
+	chain    filter.Chain      // the filters that apply to the request
+	tried    []*routing.Budget // of the providers that have been sent the request
+	routed   routing.Request   // what the decision is based on
+	decision routing.Decision  // in which order the targets are tried, and what came of it
+}
+
 func (a *clientAPI) getWork() *work {
 	if w, ok := a.works.Get().(*work); ok {
 		return w
 	}
-	w := &work{renderer: a.NewRenderer(), chain: new(filter.Chain)}
+	w := &work{renderer: a.NewRenderer(), scratch: new(scratch)}
 	w.recorder = thinking.NewRecorder(w.renderer)
 	w.filtered = filter.NewRenderer(w.recorder)
 	w.writer = response.NewWriter(w.filtered)
@@ -170,6 +177,8 @@ func (a *clientAPI) putWork(w *work) {
 	w.decoders.Reset()
 	w.decoder = nil
 	w.headerSource = nil
+	w.routed = routing.Request{}
+	w.decision.Reset()
 	a.works.Put(w)
 }
 

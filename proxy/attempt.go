@@ -59,6 +59,7 @@ type attempt struct {
 	asked      bool      // a connection to the provider has been asked for
 	sent       bool      // the provider has been sent the request
 	recorded   bool      // the target's statistics know the outcome
+	logged     bool      // its failure has been
 	released   bool      // the documents are not this attempt's any more
 	eventAt    time.Time // when the last whole event of a framed response was there
 	first      []byte    // of the response's body, until the next read
@@ -68,35 +69,12 @@ type attempt struct {
 	speaks     *clientAPI      // in which the provider responds; nil: the plugin translates the response
 	tape       *recording.Tape // nil: the attempt is not recorded
 	number     int             // within the request, from 1
+	index      int             // of the target in the policy
+	entry      int             // of the decision
 	startedAt  time.Time
 	firstEvent time.Duration // time to the first event of the response; 0: there was none
 	upstreamID string
 }
-
-// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
-type waiter interface {
-	upstream.Watcher
-	upstream.Pacer
-
-	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
-	StartWait() context.Context
-	FinishWait() error
-
-	// Gone reports whether nobody waits for the response any more.
-	Gone() bool
-}
-
-// StartWait implements waiter.
-func (x *completion) StartWait() context.Context {
-	x.watcher.Start()
-	return &x.watcher
-}
-
-// FinishWait implements waiter.
-func (x *completion) FinishWait() error { return x.watcher.Finish() }
-
-// Gone implements waiter.
-func (x *completion) Gone() bool { return x.disconnected }
 
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
 // of a streamed one, or with an error for the client, which has been sent nothing.
@@ -105,27 +83,20 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 	if err := x.orderTargets(ctx, head, now); err != nil {
 		return clientError(err)
 	}
-	decision := &x.routed.decision
-	order := decision.Order()
-	x.tried = x.tried[:0]
+	order := x.routed.decision.Order()
+	x.tried, x.next = x.tried[:0], 0
+	if len(targets) > 1 {
+		now = x.server.now() // the router took its time
+	}
 	var last *apierror.Error
-	for n, i := range order {
-		t := &targets[i]
-		if len(targets) > 1 {
-			now = x.server.now() // the router, or the attempt before, took its time
+	for x.startNext(x.attempt, now, "") {
+		e := x.tryTarget(ctx)
+		for made := 1; e != nil && x.retryTarget(e, made); made++ {
+			e = x.tryTarget(ctx)
 		}
-		if !x.startAttempt(t, now) {
-			decision.SkipTarget(i)
-			continue
-		}
-		x.canary = decision.Canary(i)
-		number := decision.StartAttempt(i, "")
-		e := x.tryTarget(ctx, t)
 		if e == nil {
-			decision.EndAttempt(number, "", http.StatusOK, x.firstEvent)
 			return nil
 		}
-		decision.EndAttempt(number, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 		if last == nil || !isUnsupported(e) {
 			// An unsupported error from one target must not mask another target's error.
 			last = e
@@ -133,9 +104,10 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		if x.disconnected || !e.TryNext {
 			break
 		}
-		if n+1 < len(order) {
-			x.logFailedAttempt(t, e)
+		if x.next < len(order) {
+			x.logFailedAttempt(x.attempt, e)
 		}
+		now = x.server.now()
 	}
 	if last == nil {
 		return x.allUnavailable(order, targets)
@@ -143,41 +115,67 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 	return last
 }
 
-// startAttempt counts an attempt at a target, if its circuit breaker and retry budget permit one.
-func (x *completion) startAttempt(t *routing.Target, now time.Time) bool {
+// startNext makes a an attempt at the next target of the decision that permits one, and returns false if none does. why says what
+// the attempt is, "" for one in its turn.
+func (x *completion) startNext(a *attempt, now time.Time, why string) bool {
+	for order := x.routed.decision.Order(); x.next < len(order); {
+		i := order[x.next]
+		x.next++
+		if x.startAttempt(a, i, now, why) {
+			return true
+		}
+		x.routed.decision.SkipTarget(i)
+	}
+	return false
+}
+
+// retryTarget starts another attempt at the target that has failed, after a pause, if the error is worth one. made is how many attempts
+// at the target have been made.
+func (x *completion) retryTarget(e *apierror.Error, made int) bool {
+	if x.disconnected || !isTransient(e) {
+		return false
+	}
+	wait, ok := routing.RetryWait(x.policy.Retry, made, e.RetryAfter)
+	if !ok {
+		return false
+	}
+	x.logFailedAttempt(x.attempt, e)
+	if x.pause(wait) != nil || !x.startAttempt(x.attempt, x.index, x.server.now(), "retry") {
+		return false
+	}
+	x.target.RecordRetry()
+	return true
+}
+
+// startAttempt makes a an attempt at a target of the policy, if its circuit breaker and retry budget permit one.
+func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) bool {
+	t := &x.policy.Targets[index]
 	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.tried, t.Budget))
 	if !ok {
 		return false
 	}
 	x.record.Attempts++
-	x.begin(t, ticket, x.record.Attempts, now)
-	return true
-}
-
-// begin makes a the attempt that its target has counted.
-func (a *attempt) begin(t *routing.Target, ticket breaker.Ticket, number int, now time.Time) {
 	*a = attempt{
-		work: a.work, of: a.of, wait: a.wait, target: t, ticket: ticket, number: number, startedAt: now,
-		provider: a.of.generation.providers[t.Provider],
+		work: a.work, of: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
+		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
+		canary: x.routed.decision.Canary(index),
 	}
+	return true
 }
 
 // tryTarget sends the request to a target and reads until there is something for the client: all of a non-streaming
 // response, or the first events of a stream. After an error nothing is left of the attempt, and the client has been sent
 // nothing.
-func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror.Error {
-	x.record.Provider, x.record.Target = t.Provider, t.Model
+func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
 	x.server.admission.shrink(&x.room.response)
 	var err error
 	if e := x.prepare(); e != nil {
 		err = e
-	} else if err = x.sendRequest(); err == nil {
+	} else if err = openAttempt(x); err == nil {
 		err = x.readResponse(ctx)
 	}
-	if x.asked {
-		x.tried = append(x.tried, t.Budget)
-	}
+	x.noteAttempt(x.attempt)
 	if err == nil {
 		x.filterResponse(ctx)
 	}
@@ -186,6 +184,7 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 			if !x.stream {
 				x.drainBody()
 			}
+			x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
 			return nil
 		}
 		err = x.writer.Failed()
@@ -194,6 +193,7 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 		// The client gets what came before the failure, however that was split on its way.
 		x.endTape(err)
 		x.writer.Fail(clientError(err))
+		x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
 		return nil
 	}
 
@@ -204,6 +204,7 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	} else {
 		x.recordError(e)
 	}
+	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0
@@ -223,7 +224,7 @@ func (a *attempt) prepare() *apierror.Error {
 		Choices: facts.N, PromptEstimate: promptEstimate(facts), Prices: a.target.Prices, Aliases: a.alias,
 	})
 	if x.chain.OnResponse() {
-		a.filtered.Filter(x.chain)
+		a.filtered.Filter(&x.chain)
 	}
 	a.renderer.Respond(x.request)
 	if e := a.chooseDocument(); e != nil {
@@ -434,51 +435,6 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 	return nil
 }
 
-// startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
-// the form that the client wants.
-func (x *completion) startReading(stream bool) {
-	if x.reader == nil {
-		return
-	}
-	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
-	if x.passing {
-		x.renderer.Pass()
-		x.filtered.Pass(x.api.PassedTexts)
-	}
-	x.reader.Reset(x.passing)
-}
-
-// readDocument reads a response that is one JSON document, of which first is the beginning.
-func (x *completion) readDocument(ctx context.Context, first []byte) error {
-	read := len(first) // which is invalid after the next line
-	body, err := x.response.ReadAllWithin(append(x.server.buffers.get(len(first)), first...), maxDocument, x.reserveResponse)
-	defer func() { x.server.buffers.put(body) }()
-	for errors.Is(err, errCommit) {
-		// There is nothing to stream before all of it is there; the wait goes on until its own deadlines.
-		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
-	}
-	x.tape.Write(body[min(read, len(body)):])
-	if err != nil {
-		return err
-	}
-	x.bodyDone = true
-	if x.reader != nil {
-		x.batch.Reset()
-		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
-			return badResponse(err)
-		}
-		if err := x.applyBatch(); err != nil {
-			return err
-		}
-	} else if err := x.provider.binding.Response(ctx, &x.translation, x.response.Status(), body); err != nil {
-		return err
-	}
-	if x.writer.Complete() || x.writer.Failed() != nil {
-		return nil
-	}
-	return x.writer.End()
-}
-
 // readErrorResponse reads a response whose status is an error.
 func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
@@ -532,10 +488,15 @@ func (a *attempt) closeUpstream() {
 
 // logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
 // may be the provider's and repeat the prompt.
-func (x *completion) logFailedAttempt(t *routing.Target, e *apierror.Error) {
+func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
+	if a.logged {
+		return
+	}
+	a.logged = true
+	t := a.target
 	attrs := []slog.Attr{
 		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
-		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),
+		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
 	}
 	if e.Cause != nil {
 		attrs = append(attrs, slog.String("cause", e.Cause.Error()))

@@ -162,6 +162,10 @@ func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Po
 		t := &p.Targets[i]
 		t.Tokens = g.builder.registry.PromptTokens(m.ID, t.Provider, t.Model)
 	}
+	p.Retry = m.Retry
+	if m.Hedge != nil && len(p.Targets) > 1 {
+		p.Hedge, p.Hedges = m.Hedge, g.builder.registry.Hedges(m.ID)
+	}
 	for i := range m.Rules {
 		r := &m.Rules[i]
 		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}

@@ -200,6 +200,19 @@ func isGatewayFault(e *apierror.Error) bool {
 	return false
 }
 
+// isTransient reports whether the same target may well take the same request a little later: it could not be connected to, or has
+// rejected the request with a status that says so.
+func isTransient(e *apierror.Error) bool {
+	switch e.UpstreamStatus {
+	case 0:
+		up, ok := errors.AsType[*upstream.Error](e.Cause)
+		return ok && e.TryNext && up.Kind == upstream.Unreachable && up.Phase == upstream.PhaseConnect
+	case fasthttp.StatusBadGateway, fasthttp.StatusServiceUnavailable, 529:
+		return true
+	}
+	return false
+}
+
 // isUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
 func isUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
 

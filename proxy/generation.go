@@ -193,7 +193,10 @@ func (g *generation) policyOf(m *catalog.Model) *routing.Policy {
 
 // newPolicy returns how requests of a model are routed, without rules.
 func (g *generation) newPolicy(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
-	p := &routing.Policy{Model: model, Targets: g.bindTargets(configured, price), Router: router, Affinity: affinity, Zone: g.config.Router.Zone}
+	p := &routing.Policy{
+		Model: model, Targets: g.bindTargets(configured, price), Router: router, Affinity: affinity, Zone: g.config.Router.Zone,
+		Retry: config.DefaultRetry(len(configured)),
+	}
 	for i := range p.Targets {
 		p.SeveralSecrets = p.SeveralSecrets || g.providers[p.Targets[i].Provider].severalSecrets
 	}

@@ -73,6 +73,11 @@ func (c scrape) targets() {
 		m.Add(telemetry.BudgetLeft, b.Left, b.Provider)
 		m.Add(telemetry.BudgetDenied, float64(b.Denied), b.Provider)
 	}
+	s.registry.EachHedges(func(model string, h routing.HedgeCounts) {
+		m.Add(telemetry.HedgesSent, float64(h.Sent), model)
+		m.Add(telemetry.HedgesWon, float64(h.Won), model)
+		m.Add(telemetry.HedgesSuppressed, float64(h.Suppressed), model)
+	})
 	g := s.acquire()
 	if g == nil {
 		return
@@ -91,6 +96,7 @@ func (c scrape) targets() {
 		m.Add(telemetry.TargetUntil, until, e.provider, e.model)
 		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
 		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.provider, e.model)
+		m.Add(telemetry.TargetRetries, float64(f.Retries), e.provider, e.model)
 		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)
 		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.provider, e.model)
 		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)

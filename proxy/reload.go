@@ -85,6 +85,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	old.plugins.Retire()
 	old.release()
 	s.book.Prune(g.accounts)
+	s.registry.PruneHedges(func(model string) bool { p := g.policies[model]; return p != nil && p.Hedge != nil })
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
 	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {

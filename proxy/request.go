@@ -55,6 +55,7 @@ type completion struct {
 	model      *catalog.Model
 	policy     *routing.Policy // of the model
 	routed     *routed
+	next       int      // in the decision's order: the target that is tried next
 	credential uint64   // a hash by which one of several credentials of a provider is chosen
 	betas      []string // that a client of Messages has asked for
 	tags       []string // that filters have set
@@ -72,6 +73,7 @@ type completion struct {
 	room       reservation
 	key        *access.Key // nil until the client is known
 	hold       spend.Hold  // of the key, the team and the model
+	again      *spend.Hold // of the same, for a hedge; nil: there was none
 	admittedAt time.Time
 	finishedAt time.Time // when finish began
 }
@@ -357,20 +359,36 @@ const (
 )
 
 // admitTokens lets the request in under the limits of its key, team and model.
-func (x *completion) admitTokens() *apierror.Error {
+func (x *completion) admitTokens() *apierror.Error { return x.reserve(x.need()) }
+
+// need is what an attempt at the request may need.
+func (x *completion) need() *spend.Need {
 	r := x.request.Describe()
 	tokens := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	return x.reserve(&spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens})
+	return &spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens}
+}
+
+// reserveAgain reserves for a second attempt beside the first what that may need, and reports whether there is as much left.
+func (x *completion) reserveAgain(now time.Time) bool {
+	need := x.need()
+	need.Again = true
+	x.again = new(spend.Hold)
+	return x.again.Reserve(x.scopes(), need, now) == nil
+}
+
+// scopes are what the request's needs are taken from.
+func (x *completion) scopes() spend.Scopes {
+	a := x.generation.accounts
+	return spend.Scopes{
+		spend.Key:   a.Account(spend.Key, x.key.Name()),
+		spend.Model: a.Account(spend.Model, x.model.ID),
+	}
 }
 
 // reserve reserves what the request may need of its key, team and model, until finish settles it.
 func (x *completion) reserve(n *spend.Need) *apierror.Error {
-	a := x.generation.accounts
 	x.admittedAt = x.server.now()
-	e := x.hold.Reserve(spend.Scopes{
-		spend.Key:   a.Account(spend.Key, x.key.Name()),
-		spend.Model: a.Account(spend.Model, x.model.ID),
-	}, n, x.admittedAt)
+	e := x.hold.Reserve(x.scopes(), n, x.admittedAt)
 	if e == nil {
 		return nil
 	}

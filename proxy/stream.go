@@ -203,6 +203,51 @@ func (x *completion) readMore(ctx context.Context) error {
 	return x.readEvents(ctx)
 }
 
+// startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
+// the form that the client wants.
+func (x *completion) startReading(stream bool) {
+	if x.reader == nil {
+		return
+	}
+	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
+	if x.passing {
+		x.renderer.Pass()
+		x.filtered.Pass(x.api.PassedTexts)
+	}
+	x.reader.Reset(x.passing)
+}
+
+// readDocument reads a response that is one JSON document, of which first is the beginning.
+func (x *completion) readDocument(ctx context.Context, first []byte) error {
+	read := len(first) // which is invalid after the next line
+	body, err := x.response.ReadAllWithin(append(x.server.buffers.get(len(first)), first...), maxDocument, x.reserveResponse)
+	defer func() { x.server.buffers.put(body) }()
+	for errors.Is(err, errCommit) {
+		// There is nothing to stream before all of it is there; the wait goes on until its own deadlines.
+		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
+	}
+	x.tape.Write(body[min(read, len(body)):])
+	if err != nil {
+		return err
+	}
+	x.bodyDone = true
+	if x.reader != nil {
+		x.batch.Reset()
+		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
+			return badResponse(err)
+		}
+		if err := x.applyBatch(); err != nil {
+			return err
+		}
+	} else if err := x.provider.binding.Response(ctx, &x.translation, x.response.Status(), body); err != nil {
+		return err
+	}
+	if x.writer.Complete() || x.writer.Failed() != nil {
+		return nil
+	}
+	return x.writer.End()
+}
+
 // readEvents reads events until there is something to write to a streaming client, or until the response is complete or
 // has failed. The writer does not know yet of an error that is returned.
 func (x *completion) readEvents(ctx context.Context) error {
@@ -386,6 +431,31 @@ type commitError struct{}
 func (commitError) Error() string { return "silence before the first event" }
 
 func (commitError) Resumable() bool { return true }
+
+// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
+type waiter interface {
+	upstream.Watcher
+	upstream.Pacer
+
+	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
+	StartWait() context.Context
+	FinishWait() error
+
+	// Gone reports whether nobody waits for the response any more.
+	Gone() bool
+}
+
+// StartWait implements waiter.
+func (x *completion) StartWait() context.Context {
+	x.watcher.Start()
+	return &x.watcher
+}
+
+// FinishWait implements waiter.
+func (x *completion) FinishWait() error { return x.watcher.Finish() }
+
+// Gone implements waiter.
+func (x *completion) Gone() bool { return x.disconnected }
 
 // Pace asks for an early tick after a probe, or where heartbeats are more frequent than ticks.
 func (x *completion) Pace() time.Duration {

@@ -9,17 +9,21 @@ import (
 
 // retry reads how often a target is tried. A model's only target is tried twice, since there is no other.
 func retry(t *table, targets int) Retry {
-	r := t.table("retry")
-	attempts := int64(1)
-	if targets == 1 {
-		attempts = 2
-	}
+	r, unset := t.table("retry"), DefaultRetry(targets)
 	out := Retry{
-		Attempts: int(r.integer("attempts", attempts, 1, 10)),
-		Backoff:  r.duration("backoff", 200*time.Millisecond, 0, time.Minute),
+		Attempts: int(r.integer("attempts", int64(unset.Attempts), 1, 10)),
+		Backoff:  r.duration("backoff", unset.Backoff, 0, time.Minute),
 	}
 	r.finish()
 	return out
+}
+
+// DefaultRetry is how often the targets of a model with that many are tried, unless its configuration says.
+func DefaultRetry(targets int) Retry {
+	if targets == 1 {
+		return Retry{Attempts: 2, Backoff: 200 * time.Millisecond}
+	}
+	return Retry{Attempts: 1, Backoff: 200 * time.Millisecond}
 }
 
 // hedge reads when a second target is asked besides the first.

@@ -20,6 +20,9 @@ type Policy struct {
 	Router   *Router  // nil: the configured order
 	Affinity config.Affinity
 	Zone     *time.Location // of times in conditions; nil: that of the time
+	Retry    config.Retry   // at the same target
+	Hedge    *config.Hedge  // nil: a second target is tried only after the first has failed
+	Hedges   *Hedges        // nil without Hedge
 
 	// SeveralSecrets says that affinity also chooses one of a provider's credentials, and so matters where one target is left.
 	SeveralSecrets bool

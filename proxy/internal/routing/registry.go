@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// Registry keeps the Stats of every target, by provider and model, and the retry Budget of every provider, so that they survive
-// a reload.
+// Registry keeps the Stats of every target, by provider and model, the retry Budget of every provider, and the Hedges of every model, so
+// that they survive a reload.
 type Registry struct {
 	mu      sync.Mutex
 	stats   map[[2]string]*Stats
 	budgets map[string]*Budget
+	hedges  map[string]*Hedges
 	tokens  map[[3]string]*PromptTokens // by provider, its model, and the model of the configuration
 }
 
@@ -40,6 +41,33 @@ func (r *Registry) Budget(provider string) *Budget {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return getOrMake(&r.budgets, provider)
+}
+
+// Hedges returns the hedges of a model that clients ask for, made on first use.
+func (r *Registry) Hedges(model string) *Hedges {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return getOrMake(&r.hedges, model)
+}
+
+// EachHedges calls f for the hedges of each model. It must not call methods of the Registry.
+func (r *Registry) EachHedges(f func(model string, c HedgeCounts)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for model, h := range r.hedges {
+		f(model, h.Counts())
+	}
+}
+
+// PruneHedges drops the hedges of models that are not in use.
+func (r *Registry) PruneHedges(inUse func(model string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for model := range r.hedges {
+		if !inUse(model) {
+			delete(r.hedges, model)
+		}
+	}
 }
 
 func getOrMake[K comparable, V any](m *map[K]*V, k K) *V {

@@ -56,8 +56,10 @@ type Stats struct {
 	cached   average       // moving average of the share of prompts that were cached
 	opened   uint64        // times that the breaker opened
 	rejected uint64        // attempts that the breaker rejected
+	retries  uint64        // further attempts at the target at a request
 	breaker  breaker.Breaker
 	last     LastError
+	times    *samples // nil: there are none
 
 	outcomes [outcomes]atomic.Uint64
 }
@@ -82,6 +84,7 @@ type Snapshot struct {
 
 	Opened   uint64 // times that the breaker opened
 	Rejected uint64 // attempts that the breaker rejected
+	Retries  uint64 // further attempts at the target at a request
 
 	Outcomes [outcomes]uint64 // finished attempts, by Outcome
 }
@@ -121,6 +124,9 @@ func (s *Stats) end(c *breaker.Config, t breaker.Ticket, o Outcome, cooldown, fi
 	defer s.mu.Unlock()
 	s.closeIfDisabled(c)
 	s.inflight--
+	if firstEvent > 0 {
+		s.addSample(firstEvent)
+	}
 	change := breaker.Unchanged
 	switch o {
 	case Succeeded:
@@ -200,7 +206,7 @@ func (s *Stats) Snapshot(now time.Time) Snapshot {
 	shot := Snapshot{
 		Ready: s.breaker.Ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
 		TokensPerSecond: s.speed.value, CachedShare: s.cached.value,
-		Failures: s.breaker.Consecutive(), LastError: s.last, Opened: s.opened, Rejected: s.rejected,
+		Failures: s.breaker.Consecutive(), LastError: s.last, Opened: s.opened, Rejected: s.rejected, Retries: s.retries,
 		Breaker: s.breaker.State(), Until: s.breaker.Until(), RateLimited: s.breaker.RateLimited(),
 	}
 	switch {

@@ -39,6 +39,13 @@ type Usage struct {
 	Streamed                   time.Duration // from the first event to the end; 0 for a non-streaming response
 }
 
+// RecordRetry counts an attempt that has been started as a further one at a request that the target has failed.
+func (t *Target) RecordRetry() {
+	t.Stats.mu.Lock()
+	t.Stats.retries++
+	t.Stats.mu.Unlock()
+}
+
 // RecordUsage records the tokens of a complete response, as the provider has counted them.
 func (t *Target) RecordUsage(u Usage) {
 	t.Stats.recordUsage(u)

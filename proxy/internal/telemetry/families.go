@@ -104,6 +104,11 @@ var (
 	CanaryShare = family("canary_share", Gauge, "Share of the model's requests that try the canary's target first, 0 to 1; 0 once the canary is rolled back.", "model")
 	CanaryStep  = family("canary_step", Gauge, "The canary's step, from 1; of one that is rolled back, the step in which that happened.", "model")
 
+	TargetRetries    = family("target_retries_total", Counter, "Further attempts at the same target (retry of a model).", "provider", "target")
+	HedgesSent       = family("hedges_sent_total", Counter, "Requests sent to a second target while the first was silent (hedge of a model).", "model")
+	HedgesWon        = family("hedges_won_total", Counter, "Hedges whose response was the first.", "model")
+	HedgesSuppressed = family("hedges_suppressed_total", Counter, "Hedges that were due, but not sent: their budget, the limits of the key, or the other targets did not permit it.", "model")
+
 	UpstreamConnections  = family("upstream_connections", Gauge, "Connections to the provider.", "provider", "state")
 	UpstreamWaiting      = family("upstream_waiting", Gauge, "Requests waiting for a connection to the provider.", "provider")
 	UpstreamDialled      = family("upstream_connects_total", Counter, "Connections established to the provider.", "provider")

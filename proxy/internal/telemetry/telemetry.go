@@ -45,9 +45,12 @@ type Record struct {
 	UsageEstimated bool        // at least one of the counts is the gateway's estimate
 	Cost           cost.Nano   // of these tokens
 	Priced         bool        // Cost is known: the target or its model has prices, and there was a response
-	Dropped        int         // events that violated the chat completions format
-	Fuel           int64       // used by plugins
-	Tags           string      // that filters have set, with commas
+	// CancelledTokens are estimates for attempts that were cancelled, as another one was faster: their providers charge at least for
+	// the prompt. They are not among Tokens.
+	CancelledTokens int64
+	Dropped         int    // events that violated the chat completions format
+	Fuel            int64  // used by plugins
+	Tags            string // that filters have set, with commas
 
 	Cause error // for the log only
 
@@ -158,6 +161,7 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	if r.Priced {
 		to.amount("cost", r.Cost)
 	}
+	number("cancelled_tokens", r.CancelledTokens)
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
 	text("tags", r.Tags)

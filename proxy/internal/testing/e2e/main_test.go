@@ -88,6 +88,7 @@ created      = 2026-01-01
 pricing      = { input = 2.5, output = 10 }
 max_tokens   = 4096
 targets      = [{ provider = "openai", model = "gpt-upstream" }]
+retry        = { attempts = 1 }
 
 [[models]]
 id           = "claude"
@@ -98,6 +99,7 @@ pricing      = { input = 3, output = 15 }
 max_tokens   = 64000
 thinking     = true
 targets      = [{ provider = "anthropic", model = "claude-upstream" }]
+retry        = { attempts = 1 }
 
 [[models]]
 id           = "vendor/model-with/slashes"

@@ -1,0 +1,64 @@
+package routing
+
+import "sync"
+
+// maxHedges is how many hedges a model can save up at most.
+const maxHedges = 10
+
+// Hedges bounds how many requests of a model are sent to a second target while the first is silent, and counts them. Each request adds a
+// share of a hedge, and each hedge costs one, so that of any number of requests no more than that share is hedged. The zero value is
+// empty.
+type Hedges struct {
+	mu    sync.Mutex
+	saved float64
+	HedgeCounts
+}
+
+// HedgeCounts count the hedges of a model.
+type HedgeCounts struct {
+	Sent       uint64
+	Won        uint64 // of those sent, whose response was the first
+	Suppressed uint64 // that were due: the budget, the key's limits or the other targets did not permit them
+}
+
+// Earn adds the share of a request.
+func (h *Hedges) Earn(share float64) {
+	h.mu.Lock()
+	// A sum of shares such as 0.1 falls short of the whole by a rounding error.
+	h.saved = min(h.saved+share+1e-9, maxHedges)
+	h.mu.Unlock()
+}
+
+// Spend takes a hedge, if one is left.
+func (h *Hedges) Spend() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.saved < 1 {
+		h.Suppressed++
+		return false
+	}
+	h.saved--
+	h.Sent++
+	return true
+}
+
+// GiveBack takes back a hedge that could not be sent.
+func (h *Hedges) GiveBack() {
+	h.mu.Lock()
+	h.saved, h.Sent, h.Suppressed = min(h.saved+1, maxHedges), h.Sent-1, h.Suppressed+1
+	h.mu.Unlock()
+}
+
+// Win counts a hedge whose response was the first.
+func (h *Hedges) Win() {
+	h.mu.Lock()
+	h.Won++
+	h.mu.Unlock()
+}
+
+// Counts returns the counts.
+func (h *Hedges) Counts() HedgeCounts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.HedgeCounts
+}

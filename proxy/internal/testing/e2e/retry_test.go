@@ -1,0 +1,170 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// oneTarget is a gateway with a model m of one target, with more keys of the provider and the model.
+func oneTarget(url, provider, keys string) string {
+	return fmt.Sprintf("[providers.a]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n%s\n", url, provider) +
+		"[[keys]]\nname = \"k\"\nsecret = \"" + proxytest.Key + "\"\nmodels = [\"*\"]\n" +
+		"[[models]]\nid = \"m\"\n" + keys + "\ntargets = [{ provider = \"a\", model = \"m\" }]\n"
+}
+
+const busyError = `{"error":{"message":"busy","type":"x","code":null}}`
+
+func busy(status int, headers ...string) up.Step {
+	return up.Answer(status, "application/json", busyError, append(headers, "Connection: close")...)
+}
+
+// TestRetriesAtTheSameTarget has a provider that rejects the first request.
+func TestRetriesAtTheSameTarget(t *testing.T) {
+	for _, c := range []struct {
+		name, keys string
+		first      up.Step
+		status     int
+		attempts   string
+	}{
+		{"502", `retry = { backoff = "1ms" }`, busy(502), 200, "2"},
+		{"503", `retry = { backoff = "1ms" }`, busy(503), 200, "2"},
+		{"529", `retry = { backoff = "1ms" }`, busy(529), 200, "2"},
+		{"503, by default", "", busy(503), 200, "2"},
+		{"503 with a short Retry-After", `retry = { backoff = "1ms" }`, busy(503, "Retry-After-Ms: 5"), 200, "2"},
+		{"503 with a long Retry-After", `retry = { backoff = "1ms" }`, busy(503, "Retry-After: 60"), 503, "1"},
+		{"500", `retry = { backoff = "1ms" }`, busy(500), 502, "1"},
+		{"429", `retry = { backoff = "1ms" }`, busy(429), 429, "1"},
+		{"504", `retry = { backoff = "1ms" }`, busy(504), 504, "1"},
+		{"400", `retry = { backoff = "1ms" }`, busy(400), 400, "1"},
+		{"reset while it responds", `retry = { backoff = "1ms" }`, up.Reset(), 502, "1"},
+		{"503, off", `retry = { attempts = 1 }`, busy(503), 503, "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := up.New(t, up.Script{up.ReadRequest(), c.first}, up.Script{up.Loop(up.ReadRequest(), respond("second"))})
+			g := proxytest.Start(t, oneTarget(p.URL(), "", c.keys))
+			r := g.Chat(t, askM)
+			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != c.attempts {
+				t.Fatalf("%d after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
+			}
+			if c.attempts == "1" {
+				return
+			}
+			g.Log.Await(t, "msg", "attempt failed", "request", r.RequestID(), "attempt", "1", "provider", "a")
+			m := proxytest.Scrape(t, g.Admin(t))
+			if n := m.Sum("sluice_target_retries_total", "provider", "a", "target", "m"); n != 1 {
+				t.Errorf("%v retries are counted", n)
+			}
+		})
+	}
+}
+
+// TestRetriesConnecting has a provider that is not there at first: nothing listens at its port.
+func TestRetriesConnecting(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	g := proxytest.Start(t, oneTarget("http://"+address, "", `retry = { attempts = 10, backoff = "1ms" }`))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Log.Await(t, "msg", "attempt failed", "attempt", "2")
+		up.NewAt(t, address, up.Script{up.Loop(up.ReadRequest(), respond("late"))})
+	}()
+	r := g.Chat(t, askM)
+	<-done
+	if r.Status != 200 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if n := r.Header.Get("X-Gateway-Attempts"); n < "3" && len(n) == 1 {
+		t.Errorf("%s attempts", n)
+	}
+}
+
+// TestRetriesKeepToTheBudget sends many requests to a provider that rejects all of them: it gets no more than twice the requests at
+// first, and then hardly more than the clients send.
+func TestRetriesKeepToTheBudget(t *testing.T) {
+	p := up.New(t, up.Script{up.Loop(up.ReadRequest(), up.Answer(503, "application/json", busyError))})
+	g := proxytest.Start(t, oneTarget(p.URL(), "retry_budget = 0.1\nbreaker = { enabled = false }", `retry = { attempts = 3, backoff = "0s" }`))
+	const requests = 50
+	for range requests {
+		if r := g.Chat(t, askM); r.Status != 503 {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+	}
+	if n := len(p.Requests()); n <= requests || n > requests+10+requests/10 {
+		t.Errorf("the provider got %d requests of %d", n, requests)
+	}
+}
+
+// TestClientDisconnectEndsBackoff has a client that leaves during a pause of a minute.
+func TestClientDisconnectEndsBackoff(t *testing.T) {
+	p := up.New(t, up.Script{up.ReadRequest(), busy(503)}, up.Script{up.Loop(up.ReadRequest(), respond("second"))})
+	g := proxytest.Start(t, oneTarget(p.URL(), "", `retry = { backoff = "60s" }`))
+	c := dial(t, g)
+	c.post("leaver", askM)
+	g.Log.Await(t, "msg", "attempt failed", "provider", "a")
+	c.leave(false)
+	line := g.Log.Request(t, "leaver")
+	if line["status"] != "499" || line["attempts"] != "1" || len(p.Requests()) != 1 {
+		t.Errorf("%v, %d requests", line, len(p.Requests()))
+	}
+}
+
+// TestShutdownEndsBackoff, which is longer than the time to shut down.
+func TestShutdownEndsBackoff(t *testing.T) {
+	p := up.New(t, up.Script{up.ReadRequest(), busy(503)})
+	g := proxytest.Start(t, oneTarget(p.URL(), "", `retry = { backoff = "60s" }`))
+	replied := make(chan *proxytest.Reply, 1)
+	go func() { replied <- g.Chat(t, askM) }()
+	g.Log.Await(t, "msg", "attempt failed", "provider", "a")
+	if err := g.Stop(10 * time.Millisecond); err == nil {
+		t.Error("the gateway shut down while a request was waiting")
+	}
+	if r := <-replied; r.Status != 503 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+// TestDisconnectEndsBothAttempts has a client that leaves while two targets are silent.
+func TestDisconnectEndsBothAttempts(t *testing.T) {
+	for _, end := range []string{"client leaves", "gateway shuts down"} {
+		t.Run(end, func(t *testing.T) {
+			hedged := make(chan struct{})
+			a := up.New(t, up.Script{up.ReadRequest(), up.AwaitClose()})
+			b := up.New(t, up.Script{up.ReadRequest(), up.Signal(hedged), up.AwaitClose()})
+			g := proxytest.Start(t, twoTargets(a.URL(), b.URL(), `hedge = { after = "10ms", budget = 1 }`))
+			admin := g.Admin(t)
+			c := dial(t, g)
+			c.post("leaver", askMStream)
+			<-hedged
+			want := "499"
+			if end == "client leaves" {
+				c.leave(false)
+			} else {
+				want = "503"
+				if err := g.Stop(10 * time.Millisecond); err == nil {
+					t.Error("the gateway shut down while a request was waiting")
+				}
+			}
+			awaitEnd(t, a)
+			awaitEnd(t, b)
+			line := g.Log.Request(t, "leaver")
+			if line["status"] != want || line["attempts"] != "2" || line["cancelled_tokens"] == "" {
+				t.Errorf("%v", line)
+			}
+			if end == "client leaves" {
+				proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
+					return m.Sum("sluice_target_in_flight") == 0 && m.Sum("sluice_completions_in_flight") == 0 && m.Sum("sluice_body_memory_bytes") == 0
+				})
+			}
+		})
+	}
+}
