@@ -230,6 +230,23 @@ func (x *completion) recordUsage() {
 	x.target.RecordUsage(used)
 }
 
+// reserveAgain reserves for a second attempt beside the first what that may need, and reports whether there is as much left.
+func (x *completion) reserveAgain(now time.Time) bool {
+	need := x.need()
+	need.Again = true
+	x.again = new(spend.Hold)
+	return x.again.Reserve(x.scopes(), need, now) == nil
+}
+
+// scopes are what the request's needs are taken from.
+func (x *completion) scopes() spend.Scopes {
+	a := x.generation.accounts
+	return spend.Scopes{
+		spend.Key:   a.Account(spend.Key, x.key.Name()),
+		spend.Model: a.Account(spend.Model, x.model.ID),
+	}
+}
+
 // noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
 func (x *completion) noteAttempt(a *attempt) {
 	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model

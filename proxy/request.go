@@ -368,23 +368,6 @@ func (x *completion) need() *spend.Need {
 	return &spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens}
 }
 
-// reserveAgain reserves for a second attempt beside the first what that may need, and reports whether there is as much left.
-func (x *completion) reserveAgain(now time.Time) bool {
-	need := x.need()
-	need.Again = true
-	x.again = new(spend.Hold)
-	return x.again.Reserve(x.scopes(), need, now) == nil
-}
-
-// scopes are what the request's needs are taken from.
-func (x *completion) scopes() spend.Scopes {
-	a := x.generation.accounts
-	return spend.Scopes{
-		spend.Key:   a.Account(spend.Key, x.key.Name()),
-		spend.Model: a.Account(spend.Model, x.model.ID),
-	}
-}
-
 // reserve reserves what the request may need of its key, team and model, until finish settles it.
 func (x *completion) reserve(n *spend.Need) *apierror.Error {
 	x.admittedAt = x.server.now()
