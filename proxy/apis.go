@@ -254,3 +254,46 @@ func originError(r clientapi.Request, e *apierror.Error) *apierror.Error {
 	}
 	return &moved
 }
+
+// buffers keeps the memory of bodies of requests and responses. The large ones are kept apart, or most of them would
+// be used for requests of a line.
+type buffers struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
+
+const (
+	// smallBuffer is how large a buffer for a body of unknown length is.
+	smallBuffer = 4 << 10
+
+	// largeBuffer is how large the smallest of the large ones is.
+	largeBuffer = 32 << 10
+)
+
+func (b *buffers) pool(size int) *sync.Pool {
+	if size < largeBuffer {
+		return &b.small
+	}
+	return &b.large
+}
+
+// get returns an empty buffer with room for a body of about size bytes.
+func (b *buffers) get(size int) []byte {
+	h, ok := b.pool(size).Get().(*[]byte)
+	if !ok {
+		return make([]byte, 0, max(size, smallBuffer))
+	}
+	p := (*h)[:0]
+	*h = nil
+	b.handles.Put(h)
+	return p
+}
+
+func (b *buffers) put(p []byte) {
+	if cap(p) == 0 || cap(p) > keepBody {
+		return
+	}
+	h, ok := b.handles.Get().(*[]byte)
+	if !ok {
+		h = new([]byte)
+	}
+	*h = p
+	b.pool(cap(p)).Put(h)
+}
