@@ -237,7 +237,6 @@ type Model struct {
 	Rules            []Rule   // the first that matches counts
 	Retry            Retry
 	Hedge            *Hedge
-	Shadows          []Shadow
 	Canary           *Canary
 	Pos              Position
 }

@@ -29,7 +29,6 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			pricing.tiers = [{ }]
 			targets = [{ pricing.tiers = [{ }] }]
 			rules = [{ }]
-			shadow = [{ }]
 			[[filters]]
 			[router]`
 		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(&p)] = true }}
@@ -196,8 +195,6 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	switch {
 	case strings.HasPrefix(path, "models[].rules[]."):
 		model["rules"] = []any{map[string]any{"name": "r"}}
-	case strings.HasPrefix(path, "models[].shadow[]."):
-		model["shadow"] = []any{map[string]any{"target": "x/m"}}
 	case strings.HasPrefix(path, "models[].canary."):
 		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
 	}
