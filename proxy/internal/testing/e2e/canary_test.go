@@ -27,6 +27,7 @@ breaker  = { enabled = false }
 
 [[models]]
 id      = "m"
+retry   = { attempts = 1 }
 canary  = { target = %q, steps = ["1%%", "50%%", "100%%"], every = %q, back_on = { errors = 0.2, traps = 1 } }
 targets = [{ provider = "p0", model = "ok-a" }]
 `, url+"/p0", url+"/p1", target, every)
