@@ -1,10 +1,21 @@
 package config
 
 import (
+	"errors"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
+
+// Store is the table [store].
+type Store struct {
+	Journal string         // folder; "": the state folder
+	Keep    time.Duration  // how long single requests are kept; their sums are kept for ever
+	Refuse  bool           // requests are refused while what they hold cannot be persisted
+	Zone    *time.Location // of the windows of budgets, and of days in the journal
+}
 
 // Limits are the rate limits of a key, team, model or provider; 0 is unlimited.
 type Limits struct {
@@ -15,7 +26,7 @@ type Limits struct {
 
 // Budget bounds what a key, team, model or provider spends in each window of a period.
 type Budget struct {
-	Limit  int64   // nano-dollars
+	Limit  cost.Nano
 	Per    Period  // no two budgets of a scope have the same
 	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0: none
 	Strict bool    // a request holds the most that it can cost, else an estimate
@@ -73,8 +84,37 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 // maxBudget is the largest budget, in US dollars: Redis counts nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
-// nanoPerDollar is how many nano-dollars make a US dollar.
-const nanoPerDollar = 1_000_000_000
+// store reads [store].
+func (l *loader) store(t table) {
+	s := &l.cfg.Store
+	folder, n := t.text("journal")
+	s.Journal = l.relative(n, folder)
+	if n != nil && folder == "" {
+		t.fail(n, "journal", "must not be empty; leave it out for the state folder")
+	}
+	s.Keep = t.duration("keep", 30*24*time.Hour, 24*time.Hour, 10*365*24*time.Hour)
+	s.Refuse = t.choice("on_failure", "serve", "refuse") == "refuse"
+	s.Zone = t.zone("zone")
+	t.finish()
+}
+
+// scope is a key, team, model or provider with its limits and budgets, to be checked once all of them are known.
+type scope struct {
+	table   table
+	kind    string
+	name    string
+	limits  Limits
+	budgets []Budget
+}
+
+// bounds reads limits and budgets of a key, team, model or provider.
+func (l *loader) bounds(t *table, kind, name string) (Limits, []Budget) {
+	s := scope{*t, kind, name, t.limits(), t.budgets()}
+	if s.limits != (Limits{}) || len(s.budgets) > 0 {
+		l.scopes = append(l.scopes, s)
+	}
+	return s.limits, s.budgets
+}
 
 // limits reads a table of rate limits.
 func (t *table) limits() Limits {
@@ -118,8 +158,8 @@ func (t *table) budgets() []Budget {
 	return out
 }
 
-// dollars returns a positive amount of US dollars in nano-dollars, exactly as it is written.
-func (t *table) dollars(name string) int64 {
+// dollars returns a positive amount of US dollars, exactly as it is written.
+func (t *table) dollars(name string) cost.Nano {
 	n := t.look(name)
 	if n == nil && !t.has(name) {
 		t.fail(nil, name, "is missing")
@@ -127,41 +167,141 @@ func (t *table) dollars(name string) int64 {
 	if n == nil || n.kind == kindBroken {
 		return 0
 	}
-	var nano int64
-	ok := true
+	text := n.text
 	switch n.kind {
 	case kindInteger:
-		nano = min(max(n.number, 0), maxBudget+1) * nanoPerDollar
+		text = strconv.FormatInt(n.number, 10) // it may be hexadecimal
 	case kindFloat:
-		nano, ok = parseNano(n.text)
-	case kindString: // of a variable
-		nano, ok = parseNano(n.text)
 	default:
 		t.fail(n, name, "must be a number, not %s", n.kind.named())
 		return 0
 	}
+	v, err := cost.ParseNano(text)
 	switch {
-	case !ok:
-		t.fail(n, name, "must be an amount of US dollars such as 20 or 0.5, with at most 9 decimals")
-		return 0
-	case nano <= 0 || nano > maxBudget*nanoPerDollar:
+	case errors.Is(err, cost.ErrFine):
+		t.fail(n, name, "must have at most 9 decimal places")
+	case err != nil || v <= 0 || v > maxBudget*cost.Dollar:
 		t.fail(n, name, "must be more than 0 and at most %d US dollars", maxBudget)
-		return 0
+	default:
+		return v
 	}
-	return nano
+	return 0
 }
 
-// parseNano parses a decimal number of US dollars.
-func parseNano(s string) (nano int64, ok bool) {
-	whole, fraction, point := strings.Cut(strings.ReplaceAll(s, "_", ""), ".")
-	if whole == "" || point && fraction == "" || len(fraction) > 9 || len(whole) > 9 {
-		return 0, false
-	}
-	for _, c := range []byte(whole + fraction + "000000000"[len(fraction):]) {
-		if c < '0' || c > '9' {
-			return 0, false
+// checkScopes checks that each limit and each budget can apply.
+func (l *loader) checkScopes() {
+	for i := range l.scopes {
+		s := &l.scopes[i]
+		member := "limits"
+		if s.limits == (Limits{}) {
+			member = "budgets"
 		}
-		nano = 10*nano + int64(c-'0')
+		fail := func(format string, args ...any) { s.table.fail(s.table.look(member), member, format, args...) }
+		switch {
+		case (s.kind == "key" || s.kind == "team") && l.cfg.Server.Auth == AuthNone:
+			fail(`can never apply: server.auth is "none"`)
+		case s.kind == "team" && !slices.ContainsFunc(l.cfg.Keys, func(k Key) bool { return k.Team == s.name }):
+			fail("can never apply: no client key belongs to the team")
+		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.lists(s):
+			fail("can never apply: no model has a target at the provider")
+		}
+		if s.kind == "key" {
+			l.checkTeam(s)
+		}
+		if len(s.budgets) > 0 {
+			l.checkPrices(s)
+		}
+		for j, b := range s.budgets {
+			if !b.Strict {
+				s.table.warn(s.table.look("budgets"), "budgets", "budgets[%d] is not strict: requests in flight can spend more than it", j)
+			}
+		}
 	}
-	return nano, true
+}
+
+// checkTeam checks that what bounds a key is not more than what bounds all keys of its team.
+func (l *loader) checkTeam(key *scope) {
+	k := slices.IndexFunc(l.cfg.Keys, func(k Key) bool { return k.Name == key.name })
+	if k < 0 || l.cfg.Keys[k].Team == "" {
+		return
+	}
+	name := l.cfg.Keys[k].Team
+	t := slices.IndexFunc(l.cfg.Teams, func(t Team) bool { return t.Name == name })
+	if t < 0 {
+		return
+	}
+	team := &l.cfg.Teams[t]
+	limits := key.table.table("limits")
+	for _, of := range []struct {
+		name      string
+		key, team int64
+	}{
+		{"requests_per_minute", key.limits.RequestsPerMinute, team.Limits.RequestsPerMinute},
+		{"tokens_per_minute", key.limits.TokensPerMinute, team.Limits.TokensPerMinute},
+		{"concurrent", key.limits.Concurrent, team.Limits.Concurrent},
+	} {
+		if of.team > 0 && of.key > of.team {
+			limits.fail(limits.look(of.name), of.name, "can never apply: it is more than the %d of the team %s", of.team, name)
+		}
+	}
+	for _, b := range key.budgets {
+		i := slices.IndexFunc(team.Budgets, func(o Budget) bool { return o.Per == b.Per })
+		if i >= 0 && b.Limit > team.Budgets[i].Limit {
+			key.table.fail(key.table.look("budgets"), "budgets", "the budget per %s can never apply: it is more than the %s US dollars of the team %s", b.Per, team.Budgets[i].Limit, name)
+		}
+	}
+}
+
+// checkPrices checks that what a budget bounds has a price.
+func (l *loader) checkPrices(s *scope) {
+	targets := l.targetsOf(s)
+	var without []string
+	for _, t := range targets {
+		if !t.priced {
+			without = append(without, t.model)
+		}
+	}
+	at := s.table.look("budgets")
+	without = compact(without)
+	switch listed := l.lists(s); {
+	case len(targets) == 0 && !listed:
+	case len(targets) == len(without) && !listed || len(without) > 0 && s.kind == "model" && !slices.ContainsFunc(targets, func(t pricedTarget) bool { return t.priced }):
+		s.table.fail(at, "budgets", "can never apply: no model has a price; set pricing of %s", alternatives(without))
+	case len(without) > 0:
+		s.table.warn(at, "budgets", "requests to models without a price are free: set pricing of %s", alternatives(without))
+	case listed:
+		s.table.warn(at, "budgets", "requests to listed models are free: only those in [[models]] can have a price")
+	}
+}
+
+// pricedTarget is a target that the requests of a scope may be sent to.
+type pricedTarget struct {
+	model  string
+	priced bool
+}
+
+// targetsOf returns the targets that the requests of a scope may be sent to.
+func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
+	for i := range l.cfg.Models {
+		m := &l.cfg.Models[i]
+		for _, t := range m.Targets {
+			switch {
+			case s.kind == "model" && m.ID != s.name:
+			case s.kind == "provider" && t.Provider != s.name:
+			case s.kind == "key" && !slices.ContainsFunc(l.cfg.Keys, func(k Key) bool {
+				return k.Name == s.name && slices.ContainsFunc(k.Models, func(g Glob) bool { return g.Match(m.ID) })
+			}):
+			default:
+				all = append(all, pricedTarget{m.ID, m.Pricing.Known || t.Pricing.Known})
+			}
+		}
+	}
+	return all
+}
+
+// lists reports whether requests of a scope may be sent to models that a provider lists.
+func (l *loader) lists(s *scope) bool {
+	return s.kind != "model" && slices.ContainsFunc(l.cfg.Providers, func(p Provider) bool {
+		return p.ListModels.Enabled && (s.kind != "provider" || p.Name == s.name)
+	})
 }

@@ -28,12 +28,12 @@ func (c *Config) Since(old *Config) Changes {
 	return Changes{
 		Teams: change(old.Teams, c.Teams, func(t *Team) string { return t.Name }, func(a, b Team) bool {
 			a.Pos = b.Pos
-			return a == b
+			return reflect.DeepEqual(a, b)
 		}),
 		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
 			// There may be very many keys, for which reflection takes too long.
 			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
-				a.Disabled == b.Disabled && a.Limits == b.Limits && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
+				a.Disabled == b.Disabled && a.Limits == b.Limits && slices.Equal(a.Budgets, b.Budgets) && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
 		}),
 		Plugins: change(old.Plugins, c.Plugins, func(p *Plugin) string { return p.Name }, func(a, b Plugin) bool {
 			a.Pos, a.InUse = b.Pos, b.InUse

@@ -70,6 +70,8 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 			*v = true
 		case *map[string]string:
 			*v = map[string]string{"x": "y"}
+		case *[]config.Budget:
+			*v = []config.Budget{{}}
 		case *config.Limits:
 			v.Concurrent = 1
 		case *config.Position:

@@ -48,6 +48,7 @@ type Config struct {
 	Server    Server
 	Admin     Admin
 	Responses Responses
+	Store     Store
 	Teams     []Team
 	Keys      []Key
 	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
@@ -101,6 +102,7 @@ type Key struct {
 	Expires   time.Time // end of validity; zero: never
 	Disabled  bool
 	Limits    Limits
+	Budgets   []Budget
 	Team      string            // names an entry of Config.Teams; "": none
 	Tags      map[string]string // nil if there are none
 	Explain   bool              // whether clients may ask how their requests are routed
@@ -109,8 +111,10 @@ type Key struct {
 
 // Team is an entry of [[teams]], to which keys belong.
 type Team struct {
-	Name string
-	Pos  Position
+	Name    string
+	Limits  Limits // of all its keys together
+	Budgets []Budget
+	Pos     Position
 }
 
 // Plugin is an entry of [plugins], or a bundled plugin with its defaults.
@@ -152,7 +156,9 @@ type Provider struct {
 	CachesPrompts bool            // the upstream reuses what prompts begin with, at a lower price or faster
 	AllowPrivate  bool            // the base URL may resolve to private and loopback addresses
 	Options       json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
-	Off           string          // why the provider is off, for people; "" if it is on
+	Limits        Limits
+	Budgets       []Budget
+	Off           string // why the provider is off, for people; "" if it is on
 	Pos           Position
 }
 
@@ -238,6 +244,8 @@ type Model struct {
 	Retry            Retry
 	Hedge            *Hedge
 	Canary           *Canary
+	Limits           Limits
+	Budgets          []Budget
 	Pos              Position
 }
 
@@ -349,6 +357,7 @@ type loader struct {
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
+	scopes          []scope        // with limits or budgets
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
 }
 
@@ -366,6 +375,7 @@ func (l *loader) load(root table) {
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
 	l.responses(root.table("responses"))
+	l.store(root.table("store"))
 	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.pluginTables(root.table("plugins"))
@@ -376,6 +386,7 @@ func (l *loader) load(root table) {
 	root.finish()
 	l.checkOptions()
 	l.access()
+	l.checkScopes()
 	l.searchCredentials()
 	l.useless()
 }

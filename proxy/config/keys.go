@@ -51,7 +51,7 @@ func (l *loader) keys(tables []table) {
 			t.fail(at, "expires", "must be later than not_before")
 		}
 		k.Disabled = t.bool("disabled", false)
-		k.Limits = t.limits()
+		k.Limits, k.Budgets = l.bounds(t, "key", k.Name)
 		k.Team = l.teamOf(t)
 		k.Tags = t.labels("tags")
 		k.Explain = t.bool("explain", false)
@@ -74,6 +74,7 @@ func (l *loader) teams(tables []table) {
 			l.teamNames[name] = i
 			team.Name = name
 		}
+		team.Limits, team.Budgets = l.bounds(t, "team", team.Name)
 		t.finish()
 		l.cfg.Teams = append(l.cfg.Teams, team)
 	}

@@ -47,6 +47,7 @@ func (l *loader) models(tables []table) {
 		}
 		m.Thinking = t.bool("thinking", false)
 		m.Kinds = t.kinds("kinds")
+		m.Limits, m.Budgets = l.bounds(t, "model", m.ID)
 		use, _ := l.routerOf(t, l.routerUse)
 		l.routing(t, &m, use, tables)
 		t.finish()

@@ -75,6 +75,7 @@ func (l *loader) provider(name string, t *table) {
 	p.MaxConns = int(t.integer("max_conns", defaultMaxConns, 1, 1<<20))
 	p.MaxEvent = int(t.size("max_event", 1<<20, 1<<10, 32<<20))
 	l.checkAddress(t, &p, set.baseURL)
+	p.Limits, p.Budgets = l.bounds(t, "provider", name)
 	options := t.table("options")
 	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()

@@ -21,11 +21,15 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		text := `
 			server.tls = { cert = "c", key = "k" }
 			[[teams]]
+			budgets = [{ }]
 			[[keys]]
+			budgets = [{ }]
 			[plugins.x]
 			[providers.x]
+			budgets = [{ }]
 			auth = ` + auth + `
 			[[models]]
+			budgets = [{ }]
 			pricing.tiers = [{ }]
 			targets = [{ pricing.tiers = [{ }] }]
 			rules = [{ }]
@@ -198,6 +202,14 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	case strings.HasPrefix(path, "models[].canary."):
 		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
 	}
+	var budgets []any
+	if strings.Contains(path, ".budgets[].") {
+		budgets = []any{map[string]any{"usd": 1, "per": "day"}}
+		model["pricing"] = map[string]any{}
+	}
+	if strings.HasPrefix(path, "models[].budgets[].") {
+		model["budgets"] = budgets
+	}
 	if table, _, inTier := strings.Cut(path, ".tiers[]."); inTier {
 		priced := model
 		if strings.Contains(table, "targets") {
@@ -214,6 +226,16 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		"models":    []any{model},
 		"filters":   []any{map[string]any{"plugin": "x"}},
 		"router":    map[string]any{"plugin": "x"},
+	}
+	for table, of := range map[string]map[string]any{
+		"keys[]": root["keys"].([]any)[0].(map[string]any), "teams[]": root["teams"].([]any)[0].(map[string]any), "providers.NAME": root["providers"].(map[string]any)["x"].(map[string]any),
+	} {
+		if strings.HasPrefix(path, table+".budgets[].") {
+			of["budgets"] = budgets
+		}
+	}
+	if strings.HasPrefix(path, "teams[].") {
+		root["keys"].([]any)[0].(map[string]any)["team"] = "t"
 	}
 	at := root
 	steps := strings.Split(strings.ReplaceAll(path, "NAME", "x"), ".")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Book holds what scopes have used, by their names. It survives reloads of the configuration.
@@ -35,7 +36,7 @@ type Event struct {
 	Kind   EventKind
 	Scope  Scope
 	Per    config.Period
-	Amount Nano // of EventWarned the budget's limit, of EventExceededHold by how much a cost exceeded its hold
+	Amount cost.Nano // of EventWarned the budget's limit, of EventExceededHold by how much a cost exceeded its hold
 }
 
 // EventKind is the kind of an Event.
@@ -197,9 +198,9 @@ type Status struct {
 	Scope      Scope
 	Per        config.Period
 	Start, End time.Time // zero for a window without start and end
-	Limit      Nano      // with what it was raised by
-	Spent      Nano
-	Held       Nano
+	Limit      cost.Nano // with what it was raised by
+	Spent      cost.Nano
+	Held       cost.Nano
 }
 
 // Status returns the budgets of all accounts, by kind and name, in the order of the configuration.

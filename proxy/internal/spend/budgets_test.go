@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
@@ -22,7 +23,7 @@ var (
 	ofModel = spend.Scope{Kind: spend.Model, Name: "m"}
 )
 
-func budget(limit int64, per config.Period) config.Budget {
+func budget(limit cost.Nano, per config.Period) config.Budget {
 	return config.Budget{Limit: limit, Per: per, Strict: true}
 }
 
@@ -83,7 +84,7 @@ func TestAllScopesOrNone(t *testing.T) {
 		spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(987_654, config.PerMonth)}},
 		spend.Limit{Scope: ofModel, Limits: config.Limits{Concurrent: 1}, Budgets: []config.Budget{budget(43_210, config.PerTotal)}})
 	var h, other spend.Hold
-	need := func(fixed int64) *spend.Need { return &spend.Need{Prompt: 1, Fixed: fixed} }
+	need := func(fixed cost.Nano) *spend.Need { return &spend.Need{Prompt: 1, Fixed: fixed} }
 	if e := h.Reserve(scopes(a), need(5001), now); e == nil || h.Held() {
 		t.Errorf("beyond the key's budget: %v", e)
 	}
@@ -109,8 +110,8 @@ func TestAllScopesOrNone(t *testing.T) {
 func TestResponseIsLoweredToWhatFits(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		left, max        int64
-		lowered, held    int64
+		left, held       cost.Nano
+		max, lowered     int64
 		refused, retries bool
 	}{
 		{name: "fits", left: 1_000_000, max: 8000, held: 100 + 8000*10},
@@ -210,7 +211,7 @@ func TestBudgetUnderConcurrency(t *testing.T) {
 			}
 			for i := range 300 {
 				var h spend.Hold
-				fixed := int64(1 + (client*7919+i*104729)%997)
+				fixed := cost.Nano(1 + (client*7919+i*104729)%997)
 				if e := h.Reserve(s, &spend.Need{Fixed: fixed}, now); e != nil {
 					refused.Add(1)
 					continue
@@ -218,15 +219,15 @@ func TestBudgetUnderConcurrency(t *testing.T) {
 				if now := a.Status(now)[0]; now.Spent+now.Held > limit {
 					t.Errorf("%d spent and %d held", now.Spent, now.Held)
 				}
-				cost := fixed * int64(i%3) / 2 // none, half or all
-				spent.Add(cost)
-				h.Settle(spend.Used{Cost: cost}, now)
+				amount := fixed * cost.Nano(i%3) / 2 // none, half or all
+				spent.Add(int64(amount))
+				h.Settle(spend.Used{Cost: amount}, now)
 			}
 		})
 	}
 	all.Wait()
 	s := a.Status(now)
-	if s[0].Spent != spent.Load() || s[2].Spent != spent.Load() || s[0].Held != 0 || s[1].Held != 0 || s[2].Held != 0 {
+	if s[0].Spent != cost.Nano(spent.Load()) || s[2].Spent != s[0].Spent || s[0].Held != 0 || s[1].Held != 0 || s[2].Held != 0 {
 		t.Errorf("%+v, and %d was spent", s, spent.Load())
 	}
 	if spent.Load() < limit*99/100 || refused.Load() == 0 {
@@ -300,7 +301,7 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	limits := []spend.Limit{{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 4}, Budgets: []config.Budget{budget(1000, config.PerDay)}}}
 	before := open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)
 	var settled, crashed spend.Hold
-	for h, fixed := range map[*spend.Hold]int64{&settled: 500, &crashed: 300} {
+	for h, fixed := range map[*spend.Hold]cost.Nano{&settled: 500, &crashed: 300} {
 		if e := h.Reserve(scopes(before), &spend.Need{Fixed: fixed}, now); e != nil {
 			t.Fatal(e)
 		}
@@ -350,12 +351,12 @@ func TestEventsOfBudgets(t *testing.T) {
 	b := budget(1000, config.PerDay)
 	b.Warn = 0.8
 	a := open(t, spend.NewBook(spend.Options{Events: func(e spend.Event) { events = append(events, e) }}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}})
-	for _, cost := range []int64{799, 1, 50, 160} {
+	for _, amount := range []cost.Nano{799, 1, 50, 160} {
 		var h spend.Hold
-		if e := h.Reserve(scopes(a), &spend.Need{Fixed: min(cost, 150)}, now); e != nil {
+		if e := h.Reserve(scopes(a), &spend.Need{Fixed: min(amount, 150)}, now); e != nil {
 			t.Fatal(e)
 		}
-		h.Settle(spend.Used{Cost: cost}, now)
+		h.Settle(spend.Used{Cost: amount}, now)
 	}
 	want := []spend.Event{
 		{Kind: spend.EventExceededHold, Scope: ofKey, Amount: 649},
@@ -388,7 +389,7 @@ func TestNoHoldLeaks(t *testing.T) {
 			for _, s := range []spend.Scope{ofKey, ofTeam, ofModel} {
 				l := spend.Limit{Scope: s, Limits: config.Limits{Concurrent: 1 << 20}}
 				for _, p := range periods {
-					l.Budgets = append(l.Budgets, budget(rapid.Int64Range(1, 20_000).Draw(t, "limit"), config.Period(p)))
+					l.Budgets = append(l.Budgets, budget(cost.Nano(rapid.Int64Range(1, 20_000).Draw(t, "limit")), config.Period(p)))
 				}
 				limits = append(limits, l)
 			}
@@ -399,14 +400,14 @@ func TestNoHoldLeaks(t *testing.T) {
 		type request struct {
 			hold   *spend.Hold
 			at     time.Time
-			amount int64
+			amount cost.Nano
 		}
 		var flying, past []request // past ones have spent amount
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			at = at.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 20, 3600, 86_400}).Draw(t, "seconds")) * time.Second)
 			switch rapid.SampledFrom([]string{"begin", "begin", "end", "end", "reload", "restart"}).Draw(t, "step") {
 			case "begin":
-				fixed := rapid.Int64Range(0, 8000).Draw(t, "fixed")
+				fixed := cost.Nano(rapid.Int64Range(0, 8000).Draw(t, "fixed"))
 				h := new(spend.Hold)
 				before := accounts.Status(at)
 				if e := h.Reserve(scopes(accounts), &spend.Need{Fixed: fixed}, at); e == nil {
@@ -422,9 +423,9 @@ func TestNoHoldLeaks(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
 				f := flying[i]
-				cost := rapid.Int64Range(0, f.amount).Draw(t, "cost")
-				f.hold.Settle(spend.Used{Cost: cost}, at)
-				past = append(past, request{nil, f.at, cost})
+				amount := cost.Nano(rapid.Int64Range(0, int64(f.amount)).Draw(t, "cost"))
+				f.hold.Settle(spend.Used{Cost: amount}, at)
+				past = append(past, request{nil, f.at, amount})
 				flying = append(flying[:i], flying[i+1:]...)
 			case "reload":
 				limits = draw()
@@ -440,7 +441,7 @@ func TestNoHoldLeaks(t *testing.T) {
 				}
 			}
 			for _, s := range accounts.Status(at) {
-				var spent, held int64
+				var spent, held cost.Nano
 				for _, r := range past {
 					if !r.at.Before(s.Start) {
 						spent += r.amount
@@ -460,7 +461,7 @@ func TestNoHoldLeaks(t *testing.T) {
 }
 
 // exceeds reports whether an amount does not fit one of the budgets.
-func exceeds(all []spend.Status, amount int64) bool {
+func exceeds(all []spend.Status, amount cost.Nano) bool {
 	for _, s := range all {
 		if s.Spent+s.Held+amount > s.Limit {
 			return true

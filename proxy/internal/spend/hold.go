@@ -5,14 +5,15 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Hold is what a request holds of its scopes. The zero value holds nothing. It must not be copied while it holds something.
 type Hold struct {
 	accounts [kinds]*Account // nil: not of this scope
 	tokens   [kinds]int64    // reserved, of those with a rate of tokens
-	held     Nano
-	estimate Nano
+	held     cost.Nano
+	estimate cost.Nano
 	at       time.Time
 	id       ID
 	counted  bool // among the requests in flight
@@ -125,7 +126,7 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 
 // fit decides what the request holds of the budgets, or which of them it does not fit.
 func (h *Hold) fit(scopes Scopes, n *Need) *apierror.Error {
-	h.held, h.estimate = sum(n.Fixed, costOf(n.PerMillion, n.MaxTokens)), n.Estimate
+	h.held, h.estimate = n.Fixed.Plus(costOf(n.PerMillion, n.MaxTokens)), n.Estimate
 	for _, a := range scopes {
 		if a == nil {
 			continue
@@ -145,7 +146,7 @@ func (h *Hold) fit(scopes Scopes, n *Need) *apierror.Error {
 					tokens = tokensFor(n.PerMillion, left-n.Fixed)
 				}
 				if least := min(MinTokens, n.MaxTokens); tokens < least || tokens == 0 {
-					return a.spent(b, w, sum(n.Fixed, costOf(n.PerMillion, least)))
+					return a.spent(b, w, n.Fixed.Plus(costOf(n.PerMillion, least)))
 				}
 				h.lowered, h.held = tokens, n.Fixed+costOf(n.PerMillion, tokens)
 			}
@@ -203,7 +204,7 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 		if w := &u.windows[p]; !h.at.Before(w.start) {
 			w.held -= h.held
 			w.estimated -= h.estimate
-			w.spent = sum(w.spent, used.Cost)
+			w.spent = w.spent.Plus(used.Cost)
 		}
 	}
 	for j := range a.budgets {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // LimitKind is one of the limits of a scope.
@@ -86,8 +87,8 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 
 // spent is the error of a request that needs more than is left of a budget. One that would fit, were it not for what requests in flight
 // hold, may be retried.
-func (a *Account) spent(b *config.Budget, w *window, need Nano) *apierror.Error {
-	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: b.Limit, Per: b.Per, Until: w.end}
+func (a *Account) spent(b *config.Budget, w *window, need cost.Nano) *apierror.Error {
+	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: int64(b.Limit), Per: b.Per, Until: w.end}
 	cause.Held = need <= b.Limit+w.credit-w.spent
 	e := apierror.Invalid("insufficient_quota", "", "")
 	e.Status, e.Cause = 429, cause

@@ -18,10 +18,8 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
-
-// Nano is an amount of money in nano-dollars.
-type Nano = int64
 
 // Kind is what a scope is of.
 type Kind uint8
@@ -57,11 +55,11 @@ type Need struct {
 
 	// Fixed is the most that all but the response can cost, and PerMillion what a million tokens of the response cost, all choices
 	// together. MaxTokens is the limit of one choice that the provider is sent.
-	Fixed, PerMillion Nano
+	Fixed, PerMillion cost.Nano
 	MaxTokens         int64
 
 	// Estimate is what the request probably costs, for budgets that are not strict.
-	Estimate Nano
+	Estimate cost.Nano
 
 	// Again is for a further attempt while the first one of a request is under way: it is no further request.
 	Again bool
@@ -70,7 +68,7 @@ type Need struct {
 // Used is what a request has used.
 type Used struct {
 	Tokens int64
-	Cost   Nano
+	Cost   cost.Nano
 }
 
 // MinTokens is the least that the tokens of a response are lowered to for it to fit a budget: what is shorter helps nobody.
@@ -83,9 +81,9 @@ type ID struct{ Process, Number uint64 }
 type Record struct {
 	ID     ID
 	At     time.Time
-	Scopes []Scope // those with budgets or limits
-	Amount Nano    // held, or settled
-	Tokens int64   // settled
+	Scopes []Scope   // those with budgets or limits
+	Amount cost.Nano // held, or settled
+	Tokens int64     // settled
 }
 
 // Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.
@@ -93,7 +91,7 @@ type Adjustment struct {
 	Scope  Scope
 	Per    config.Period
 	At     time.Time
-	Credit Nano
+	Credit cost.Nano
 	Reason string
 }
 
@@ -103,7 +101,7 @@ type Entry struct {
 	At       time.Time // when its hold was made; of several requests together, when a window of all of them began
 	Requests int64
 	Tokens   int64
-	Cost     Nano // settled, or held by a hold that was never settled
+	Cost     cost.Nano // settled, or held by a hold that was never settled
 }
 
 // Journal persists what must survive a restart.
@@ -123,20 +121,20 @@ type Journal interface {
 }
 
 // costOf returns what tokens cost, rounded up. It is math.MaxInt64 at most.
-func costOf(perMillion Nano, tokens int64) Nano {
+func costOf(perMillion cost.Nano, tokens int64) cost.Nano {
 	high, low := bits.Mul64(uint64(max(perMillion, 0)), uint64(max(tokens, 0)))
 	if high >= 1e6 {
 		return math.MaxInt64
 	}
-	cost, rest := bits.Div64(high, low, 1e6)
+	amount, rest := bits.Div64(high, low, 1e6)
 	if rest > 0 {
-		cost++
+		amount++
 	}
-	return int64(min(cost, math.MaxInt64))
+	return cost.Nano(min(amount, math.MaxInt64))
 }
 
 // tokensFor returns how many tokens money pays for.
-func tokensFor(perMillion, money Nano) int64 {
+func tokensFor(perMillion, money cost.Nano) int64 {
 	if perMillion <= 0 {
 		return math.MaxInt64
 	}
@@ -146,12 +144,4 @@ func tokensFor(perMillion, money Nano) int64 {
 	}
 	tokens, _ := bits.Div64(high, low, uint64(perMillion))
 	return int64(min(tokens, math.MaxInt64))
-}
-
-// sum returns a + b, both not negative, math.MaxInt64 at most.
-func sum(a, b Nano) Nano {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

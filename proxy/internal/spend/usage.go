@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
 )
 
@@ -26,15 +27,15 @@ type usage struct {
 // it settles was spent in the past one.
 type window struct {
 	start, end time.Time // end is zero for a window without one
-	spent      Nano
-	held       Nano // the most that requests in flight can cost
-	estimated  Nano // what requests in flight probably cost
-	credit     Nano // by which the limit was raised in this window
+	spent      cost.Nano
+	held       cost.Nano // the most that requests in flight can cost
+	estimated  cost.Nano // what requests in flight probably cost
+	credit     cost.Nano // by which the limit was raised in this window
 	warned     bool
 }
 
 // left returns what is left of a budget for another hold.
-func (w *window) left(b *config.Budget) Nano {
+func (w *window) left(b *config.Budget) cost.Nano {
 	if b.Strict {
 		return b.Limit + w.credit - w.spent - w.held
 	}
@@ -79,7 +80,7 @@ func (u *usage) restore(e *Entry, zone *time.Location, now time.Time) {
 	u.roll(now, zone)
 	for p := range u.windows {
 		if w := &u.windows[p]; !e.At.Before(w.start) {
-			w.spent = sum(w.spent, e.Cost)
+			w.spent = w.spent.Plus(e.Cost)
 		}
 	}
 	if now.Sub(e.At) < time.Minute {
