@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -202,9 +203,11 @@ func (x *completion) finish() {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
-	x.hold.Settle(spend.Used{Tokens: x.tokensUsed()}, x.finishedAt)
+	used := spend.Used{Tokens: x.tokensUsed(), Cost: r.Cost}
+	x.hold.Settle(used, x.finishedAt)
+	x.held.Settle(used, x.finishedAt)
 	if x.again != nil {
-		x.again.Settle(spend.Used{Tokens: r.CancelledTokens}, x.finishedAt)
+		x.again.Settle(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost}, x.finishedAt)
 	}
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
@@ -230,21 +233,22 @@ func (x *completion) recordUsage() {
 	x.target.RecordUsage(used)
 }
 
-// reserveAgain reserves for a second attempt beside the first what that may need, and reports whether there is as much left.
+// reserveAgain reserves for a second attempt beside the first as much as that has, and reports whether there is as much left.
 func (x *completion) reserveAgain(now time.Time) bool {
-	need := x.need()
+	need := x.need
 	need.Again = true
-	x.again = new(spend.Hold)
-	return x.again.Reserve(x.scopes(), need, now) == nil
-}
-
-// scopes are what the request's needs are taken from.
-func (x *completion) scopes() spend.Scopes {
-	a := x.generation.accounts
-	return spend.Scopes{
-		spend.Key:   a.Account(spend.Key, x.key.Name()),
-		spend.Model: a.Account(spend.Model, x.model.ID),
+	if need.MaxTokens > 0 {
+		need.MaxTokens = x.maxTokens // as the document has it
 	}
+	x.again = new(spend.Hold)
+	if x.again.Reserve(x.scopes(), &need, now) != nil {
+		return false
+	}
+	if x.again.Lowered() > 0 { // both attempts are sent the same document
+		x.again.Settle(spend.Used{}, now)
+		return false
+	}
+	return true
 }
 
 // noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
@@ -333,6 +337,51 @@ func (x *completion) tokensUsed() int64 {
 		return x.writer.Accounted().Total
 	}
 	return 0
+}
+
+// scopes are the accounts of the request's key, team and model.
+func (x *completion) scopes() spend.Scopes {
+	a := x.generation.accounts
+	return spend.Scopes{
+		spend.Key:   a.Account(spend.Key, x.key.Name()),
+		spend.Team:  a.Account(spend.Team, x.key.Team()),
+		spend.Model: a.Account(spend.Model, x.model.ID),
+	}
+}
+
+// reserve reserves what the request may need of its key, team and model, until finish settles it.
+func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
+	x.admittedAt = x.server.now()
+	e := x.hold.Reserve(scopes, &x.need, x.admittedAt)
+	if e != nil {
+		x.countLimit(e)
+	}
+	return e
+}
+
+// countLimit counts a request that a limit refuses.
+func (x *completion) countLimit(e *apierror.Error) {
+	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
+		x.server.metrics.RejectKey(x.key.Name(), limitRejections[limit.Limit])
+	}
+}
+
+// holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
+// target may serve it as it is.
+func (x *completion) holdProvider(h *spend.Hold, t *routing.Target, now time.Time) *apierror.Error {
+	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
+	if scopes[spend.Provider] == nil {
+		return nil
+	}
+	f := x.request.Describe()
+	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
+	n := spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens, MaxTokens: x.maxTokens}
+	if scopes.Budgeted() {
+		prompt := describePrompt(x.request)
+		n.AddTarget(t.Prices, &prompt, int64(f.N))
+		n.Fixed, n.MaxTokens = n.Ceiling(), 0
+	}
+	return h.Reserve(scopes, &n, now)
 }
 
 // releaseAll gives back what others wait for, also where accounting the completion has panicked.

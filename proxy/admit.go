@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -392,4 +393,58 @@ func withCapacity(s config.Server, m capacity.Machine) *config.Server {
 		s.MaxBody = min(s.MaxBody, c.BodyMemory)
 	}
 	return &s
+}
+
+// mediaMarks are in each part of a request that is an image, audio or a file, in one of the client APIs.
+var mediaMarks = [...][]byte{[]byte(`"image`), []byte(`"input_`), []byte(`"file`), []byte(`"document"`), []byte(`"inline`), []byte(`"video`)}
+
+// describePrompt describes what a request sends, for the most that it can cost.
+func describePrompt(r clientapi.Request) spend.Prompt {
+	f := r.Describe()
+	p := spend.Prompt{Text: int64(f.TextBytes), Parts: int64(f.Messages + f.Tools), Tools: f.Tools > 0, Estimate: promptEstimate(f)}
+	if f.Flags&(clientapi.FlagImages|clientapi.FlagAudio|clientapi.FlagFiles) == 0 {
+		return p
+	}
+	_, body := r.Document()
+	p.Media = int64(max(len(body)-f.TextBytes, 0))
+	parts := int64(1)
+	for _, mark := range mediaMarks {
+		parts = max(parts, int64(bytes.Count(body, mark)))
+	}
+	if f.Flags.Has(clientapi.FlagImages) {
+		p.Images = int64(max(f.Images, 1))
+	}
+	if f.Flags.Has(clientapi.FlagAudio) {
+		p.Audio = parts
+	}
+	if f.Flags.Has(clientapi.FlagFiles) {
+		p.Files = parts
+	}
+	return p
+}
+
+// limitMembers are the members that limit the tokens of a response.
+var limitMembers = map[apiID]string{
+	chatAPI: "max_tokens", responsesAPI: "max_output_tokens", legacyAPI: "max_tokens", geminiAPI: "generationConfig.maxOutputTokens",
+}
+
+// canInsertLimit reports whether a limit of tokens can be inserted into a client's document, which has none.
+func canInsertLimit(api apiID, body []byte) bool {
+	if api == geminiAPI {
+		return !bytes.Contains(body, []byte("generationConfig")) && !bytes.Contains(body, []byte("generation_config"))
+	}
+	return limitMembers[api] != ""
+}
+
+// appendWithLimit appends a document with a limit of tokens as its first member.
+func appendWithLimit(dst, doc []byte, api apiID, tokens int64) []byte {
+	start := bytes.IndexByte(doc, '{') + 1
+	dst = append(dst, doc[:start]...)
+	if api == geminiAPI {
+		dst = append(strconv.AppendInt(append(dst, `"generationConfig":{"maxOutputTokens":`...), tokens, 10), "},"...)
+	} else {
+		dst = append(append(append(dst, '"'), limitMembers[api]...), `":`...)
+		dst = append(strconv.AppendInt(dst, tokens, 10), ',')
+	}
+	return append(dst, doc[start:]...)
 }

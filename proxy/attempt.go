@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -74,6 +75,7 @@ type attempt struct {
 	startedAt  time.Time
 	firstEvent time.Duration // time to the first event of the response; 0: there was none
 	upstreamID string
+	held       spend.Hold // of the provider
 }
 
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
@@ -109,7 +111,11 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		}
 		now = x.server.now()
 	}
-	if last == nil {
+	switch {
+	case last == nil && x.spent != nil:
+		x.countLimit(x.spent)
+		return x.spent
+	case last == nil:
 		return x.allUnavailable(order, targets)
 	}
 	return last
@@ -119,12 +125,16 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 // the attempt is, "" for one in its turn.
 func (x *completion) startNext(a *attempt, now time.Time, why string) bool {
 	for order := x.routed.decision.Order(); x.next < len(order); {
-		i := order[x.next]
+		i, spent := order[x.next], x.spent
 		x.next++
-		if x.startAttempt(a, i, now, why) {
+		switch {
+		case x.startAttempt(a, i, now, why):
 			return true
+		case x.spent != spent:
+			x.routed.decision.SkipSpent(i)
+		default:
+			x.routed.decision.SkipTarget(i)
 		}
-		x.routed.decision.SkipTarget(i)
 	}
 	return false
 }
@@ -147,18 +157,25 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 	return true
 }
 
-// startAttempt makes a an attempt at a target of the policy, if its circuit breaker and retry budget permit one.
+// startAttempt makes a an attempt at a target of the policy, if its provider's limits and budgets, its circuit breaker and its retry
+// budget permit one.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) bool {
 	t := &x.policy.Targets[index]
+	var hold spend.Hold
+	if e := x.holdProvider(&hold, t, now); e != nil {
+		x.spent = e
+		return false
+	}
 	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.tried, t.Budget))
 	if !ok {
+		hold.Settle(spend.Used{}, now)
 		return false
 	}
 	x.record.Attempts++
 	*a = attempt{
 		work: a.work, of: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
 		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
-		canary: x.routed.decision.Canary(index),
+		canary: x.routed.decision.Canary(index), held: hold,
 	}
 	return true
 }
@@ -206,6 +223,9 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	}
 	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
+	if !x.disconnected {
+		x.held.Settle(spend.Used{}, x.server.now())
+	}
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0
 	return e

@@ -129,9 +129,20 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 
 // configuredLimits returns the limits and budgets of a configuration.
 func configuredLimits(cfg *config.Config) (all []spend.Limit) {
+	add := func(k spend.Kind, name string, limits config.Limits, budgets []config.Budget) {
+		all = append(all, spend.Limit{Scope: spend.Scope{Kind: k, Name: name}, Limits: limits, Budgets: budgets})
+	}
 	for i := range cfg.Keys {
-		k := &cfg.Keys[i]
-		all = append(all, spend.Limit{Scope: spend.Scope{Kind: spend.Key, Name: k.Name}, Limits: k.Limits})
+		add(spend.Key, cfg.Keys[i].Name, cfg.Keys[i].Limits, cfg.Keys[i].Budgets)
+	}
+	for i := range cfg.Teams {
+		add(spend.Team, cfg.Teams[i].Name, cfg.Teams[i].Limits, cfg.Teams[i].Budgets)
+	}
+	for i := range cfg.Models {
+		add(spend.Model, cfg.Models[i].ID, cfg.Models[i].Limits, cfg.Models[i].Budgets)
+	}
+	for i := range cfg.Providers {
+		add(spend.Provider, cfg.Providers[i].Name, cfg.Providers[i].Limits, cfg.Providers[i].Budgets)
 	}
 	return all
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -263,7 +265,13 @@ func (c *racer) stop(err error) {
 // charge counts an attempt that is cancelled: its provider charges at least for the prompt.
 func (c *racer) charge() {
 	x := c.race.x
-	x.record.CancelledTokens += promptEstimate(x.request.Describe())
+	used := spend.Used{Tokens: promptEstimate(x.request.Describe())}
+	if p := c.target.Prices; p != nil {
+		used.Cost = p.Cost(cost.Tokens{Prompt: used.Tokens})
+	}
+	x.record.CancelledTokens += used.Tokens
+	x.record.CancelledCost += used.Cost
+	c.held.Settle(used, x.server.now())
 	x.routed.decision.EndAttempt(c.entry, codeCancelled, 0, x.server.now().Sub(c.startedAt))
 }
 
@@ -278,6 +286,7 @@ func (c *racer) fail() {
 	c.err = e
 	c.recordError(e)
 	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
+	c.held.Settle(spend.Used{}, x.server.now())
 	x.noteAttempt(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
 	x.record.Fuel += c.translation.Fuel

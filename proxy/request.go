@@ -13,6 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // completion is one completion in flight: a request in one of the client APIs, the attempts at its targets, and the response.
@@ -72,8 +74,11 @@ type completion struct {
 
 	room       reservation
 	key        *access.Key // nil until the client is known
-	hold       spend.Hold  // of the key, the team and the model
-	again      *spend.Hold // of the same, for a hedge; nil: there was none
+	need       spend.Need      // of the request, until its response is there
+	hold       spend.Hold      // of the key, the team and the model
+	again      *spend.Hold     // of the same, for a hedge; nil: there was none
+	maxTokens  int64           // limit of each choice, where a budget bounds what the response costs
+	spent      *apierror.Error // of the provider that was left out last, for its limits or budgets; nil: none was
 	admittedAt time.Time
 	finishedAt time.Time // when finish began
 }
@@ -220,9 +225,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 		return modelNotFound(facts.Model)
 	}
 	if endpoints[to].serve == serveCounts {
-		return x.reserve(&spend.Need{})
+		return x.reserve(x.scopes())
 	}
-	return x.admitTokens()
+	return x.admitTokens(to)
 }
 
 // fitModel finds how requests of the model are routed, and makes this one fit the model.
@@ -358,26 +363,76 @@ const (
 	maxAssumedCompletion = 4096
 )
 
-// admitTokens lets the request in under the limits of its key, team and model.
-func (x *completion) admitTokens() *apierror.Error { return x.reserve(x.need()) }
+// unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
+const unknownMaxTokens = 32 << 10
 
-// need is what an attempt at the request may need.
-func (x *completion) need() *spend.Need {
+// admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
+// limit of tokens, which is lowered to what the budget allows.
+func (x *completion) admitTokens(to endpoint) *apierror.Error {
 	r := x.request.Describe()
 	tokens := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	return &spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens}
-}
-
-// reserve reserves what the request may need of its key, team and model, until finish settles it.
-func (x *completion) reserve(n *spend.Need) *apierror.Error {
-	x.admittedAt = x.server.now()
-	e := x.hold.Reserve(x.scopes(), n, x.admittedAt)
-	if e == nil {
+	n := &x.need
+	*n = spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens}
+	scopes := x.scopes()
+	strict := scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
+	if !strict && !scopes.Budgeted() {
+		return x.reserve(scopes)
+	}
+	n.MaxTokens = cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, x.model.MaxTokens, unknownMaxTokens)
+	if x.api.kind&(config.KindChat|config.KindCompletions) == 0 {
+		n.MaxTokens = 0 // there is no text in the response
+	}
+	prompt := describePrompt(x.request)
+	for i := range x.policy.Targets {
+		n.AddTarget(x.policy.Targets[i].Prices, &prompt, int64(r.N))
+	}
+	x.maxTokens = n.MaxTokens
+	if r.MaxTokens == 0 && !canInsertLimit(x.api.id, x.body) {
+		n.Fixed, n.MaxTokens = n.Ceiling(), 0
+	}
+	if e := x.reserve(scopes); e != nil {
+		return e
+	}
+	lowered := x.hold.Lowered()
+	switch known := x.model.DefaultMaxTokens == 0 && x.model.MaxTokens > 0; {
+	case lowered > 0:
+		x.maxTokens = lowered
+	case !strict || r.MaxTokens > 0 || n.MaxTokens == 0 || known:
 		return nil
 	}
-	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
-		x.server.metrics.RejectKey(x.key.Name(), limitRejections[limit.Limit])
+	if r.MaxTokens > 0 {
+		return x.request.FitModel(lowered, x.model.Thinking, false)
 	}
+	if e := x.insertLimit(to, x.maxTokens); e != nil {
+		return e
+	}
+	if lowered > 0 {
+		x.request.Describe().Warn(abi.WarnClamped, limitMembers[x.api.id])
+	}
+	return nil
+}
+
+// insertLimit inserts a limit of tokens into the client's document, which is then read again.
+func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
+	s := x.server
+	chat, isChat := x.request.(*openai.Request)
+	old, own := x.body, x.body
+	if isChat {
+		own = chat.Body
+	}
+	body := appendWithLimit(s.buffers.get(len(own)+64), own, x.api.id, tokens)
+	x.body = body
+	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
+		s.buffers.put(old)
+		return e
+	}
+	var e *apierror.Error
+	if isChat {
+		e = chat.Replace(body, clientapi.Limits{}.Lowered())
+	} else {
+		_, e = x.parseRequest(to)
+	}
+	s.buffers.put(old)
 	return e
 }
 

@@ -83,8 +83,11 @@ type Attempt struct {
 	Took   time.Duration // until its first event, or until it failed
 }
 
-// NotPermitted is the code of an attempt that was not made.
-const NotPermitted = "not_permitted"
+// The codes of attempts that were not made.
+const (
+	NotPermitted = "not_permitted"
+	Spent        = "provider_spent" // a limit or a budget of the provider is reached
+)
 
 func (d *Decision) reset(p *Policy) {
 	d.Reset()
@@ -148,6 +151,11 @@ func (d *Decision) EndAttempt(n int, code string, status int, took time.Duration
 // SkipTarget records that an attempt at a target was not permitted: its circuit is open, or the retry budget exhausted.
 func (d *Decision) SkipTarget(target int) {
 	d.EndAttempt(d.StartAttempt(target, ""), NotPermitted, 0, 0)
+}
+
+// SkipSpent records that an attempt at a target was not permitted: its provider's limits or budgets do not allow it.
+func (d *Decision) SkipSpent(target int) {
+	d.EndAttempt(d.StartAttempt(target, ""), Spent, 0, 0)
 }
 
 // Attempts returns the attempts so far. The slice is the Decision's.

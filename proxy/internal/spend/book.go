@@ -77,6 +77,8 @@ type Account struct {
 type Accounts struct {
 	book *Book
 	of   [kinds]map[string]*Account // a kind without any has no map
+
+	strict [kinds]bool // an account of the kind has a strict budget
 }
 
 // Account returns the account of a scope, nil if it has neither limits nor budgets.
@@ -86,6 +88,9 @@ func (a *Accounts) Account(k Kind, name string) *Account {
 	}
 	return a.of[k][name]
 }
+
+// Strict reports whether an account of a kind has a strict budget.
+func (a *Accounts) Strict(k Kind) bool { return a.strict[k] }
 
 // Open returns the accounts of what is configured. Scopes that the book did not know before count with what the journal knows of them
 // at now.
@@ -103,6 +108,9 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		u, isNew := b.usage(l.Scope)
 		if isNew {
 			added[l.Scope] = u
+		}
+		for i := range l.Budgets {
+			a.strict[l.Scope.Kind] = a.strict[l.Scope.Kind] || l.Budgets[i].Strict
 		}
 		a.of[l.Scope.Kind][l.Scope.Name] = &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
 	}

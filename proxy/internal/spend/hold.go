@@ -35,7 +35,7 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 		*h = Hold{}
 		return e
 	}
-	if book.journal == nil || !h.budgeted() {
+	if book.journal == nil || !scopes.Budgeted() {
 		return nil
 	}
 	r := h.record()
@@ -126,7 +126,7 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 
 // fit decides what the request holds of the budgets, or which of them it does not fit.
 func (h *Hold) fit(scopes Scopes, n *Need) *apierror.Error {
-	h.held, h.estimate = n.Fixed.Plus(costOf(n.PerMillion, n.MaxTokens)), n.Estimate
+	h.held, h.estimate = n.Ceiling(), n.Estimate
 	for _, a := range scopes {
 		if a == nil {
 			continue
@@ -229,16 +229,6 @@ func (h *Hold) notify(book *Book, used Used, warned *[kinds]*config.Budget) {
 			book.events(Event{Kind: EventExceededHold, Scope: a.scope, Amount: over})
 		}
 	}
-}
-
-// budgeted reports whether a scope of the hold has a budget.
-func (h *Hold) budgeted() bool {
-	for _, a := range h.accounts {
-		if a != nil && len(a.budgets) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // record returns the hold as the journal has it, without amounts.

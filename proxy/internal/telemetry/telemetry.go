@@ -48,9 +48,10 @@ type Record struct {
 	// CancelledTokens are estimates for attempts that were cancelled, as another one was faster: their providers charge at least for
 	// the prompt. They are not among Tokens.
 	CancelledTokens int64
-	Dropped         int    // events that violated the chat completions format
-	Fuel            int64  // used by plugins
-	Tags            string // that filters have set, with commas
+	CancelledCost   cost.Nano // of these
+	Dropped         int       // events that violated the chat completions format
+	Fuel            int64     // used by plugins
+	Tags            string    // that filters have set, with commas
 
 	Cause error // for the log only
 
