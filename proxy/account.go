@@ -409,3 +409,13 @@ func (x *completion) finishAsync() {
 	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
 	x.finish()
 }
+
+// logBudget logs what operators should know of a budget.
+func (s *Server) logBudget(e spend.Event) {
+	switch e.Kind {
+	case spend.EventWarned:
+		s.log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
+	case spend.EventExceededHold:
+		s.log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+	}
+}

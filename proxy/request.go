@@ -73,7 +73,7 @@ type completion struct {
 	presented []string // keys of the request, if any of its attempts may be recorded
 
 	room       reservation
-	key        *access.Key // nil until the client is known
+	key        *access.Key     // nil until the client is known
 	need       spend.Need      // of the request, until its response is there
 	hold       spend.Hold      // of the key, the team and the model
 	again      *spend.Hold     // of the same, for a hedge; nil: there was none

@@ -11,11 +11,17 @@ import (
 
 // Store is the table [store].
 type Store struct {
-	Journal string         // folder; "": the state folder
-	Keep    time.Duration  // how long single requests are kept; their sums are kept for ever
-	Refuse  bool           // requests are refused while what they hold cannot be persisted
-	Zone    *time.Location // of the windows of budgets, and of days in the journal
+	Journal   string         // folder; "": the state folder
+	Keep      time.Duration  // how long single requests are kept; their sums are kept for ever
+	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while what they hold cannot be persisted
+	Zone      *time.Location // of the windows of budgets, and of days in the journal
 }
+
+// The values of Store.OnFailure.
+const (
+	StoreServe  = "serve"
+	StoreRefuse = "refuse"
+)
 
 // Limits are the rate limits of a key, team, model or provider; 0 is unlimited.
 type Limits struct {
@@ -93,7 +99,7 @@ func (l *loader) store(t table) {
 		t.fail(n, "journal", "must not be empty; leave it out for the state folder")
 	}
 	s.Keep = t.duration("keep", 30*24*time.Hour, 24*time.Hour, 10*365*24*time.Hour)
-	s.Refuse = t.choice("on_failure", "serve", "refuse") == "refuse"
+	s.OnFailure = t.choice("on_failure", StoreServe, StoreRefuse)
 	s.Zone = t.zone("zone")
 	t.finish()
 }

@@ -48,7 +48,7 @@ func (c *Config) Since(old *Config) Changes {
 			inherit(&a, &b, old, c)
 			return reflect.DeepEqual(a, b)
 		}),
-		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses)),
+		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses), storeMembers(old.Store, c.Store)),
 		Router:  !sameRouter(old.Router, c.Router),
 		Filters: !slices.EqualFunc(old.Filters, c.Filters, func(a, b Filter) bool {
 			a.Pos = b.Pos
@@ -64,6 +64,14 @@ func sameRouter(a, b Router) bool {
 	}
 	a.Pos, a.Zone = b.Pos, b.Zone
 	return reflect.DeepEqual(a, b)
+}
+
+// storeMembers returns the keys of [store] that differ.
+func storeMembers(old, now Store) []string {
+	if old.Zone.String() == now.Zone.String() { // that of no zone is UTC
+		old.Zone = now.Zone
+	}
+	return members("store", old, now)
 }
 
 // inherit hides from the comparison of a model the router that both versions of it take from [router], which is reported by itself.
@@ -137,7 +145,7 @@ func snake(field string) string {
 	return b.String()
 }
 
-// NeedsRestart returns the changed keys of [server], [admin] and [responses] that take effect only after a restart.
+// NeedsRestart returns the changed keys of [server], [admin], [responses] and [store] that take effect only after a restart.
 func (c *Config) NeedsRestart(running *Config) []string {
 	var names []string
 	for _, name := range c.Since(running).Members {
@@ -153,5 +161,5 @@ func (c *Config) NeedsRestart(running *Config) []string {
 
 var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
-	"responses.memory", "responses.ttl", "responses.show_reasoning",
+	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
 }

@@ -48,6 +48,23 @@ var hints = func() map[string]map[string]string {
 	add("keys[]", "models", "model", "allow", "allowed", "allowedmodels")
 	add("keys[]", "write limits = { requests_per_minute = … }", "rpm", "requestsperminute", "ratelimit")
 	add("keys[]", "write limits = { tokens_per_minute = … }", "tpm", "tokensperminute")
+	const bounds = "write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]"
+	for _, of := range []string{"", "server", "models[].targets[]", "models[].rules[]", "store", "admin"} {
+		add(of, bounds, "limits", "limit", "ratelimit", "ratelimits", "rpm", "tpm", "requestsperminute", "tokensperminute")
+		add(of, strings.Replace(bounds, "limits", "budgets", 1), "budgets", "budget", "maxbudget", "spend")
+	}
+	for _, of := range []string{"keys[]", "teams[]", "models[]", "providers.*"} {
+		add(of, `write budgets = [{ usd = 20, per = "day" }]`, "budget", "maxbudget", "spend", "spendlimit", "usd", "quota")
+		add(of, "limits", "limit", "ratelimits")
+		add(of+".budgets[]", "usd", "limit", "amount", "max", "dollars", "budget", "value")
+		add(of+".budgets[]", "per", "period", "window", "every", "interval", "duration")
+		add(of+".limits", "requests_per_minute", "rpm", "requests")
+		add(of+".limits", "tokens_per_minute", "tpm", "tokens")
+		add(of+".limits", "concurrent", "concurrency", "parallel", "maxconcurrent", "inflight")
+	}
+	add("", "store", "storage", "state", "journal", "redis", "database")
+	add("store", "zone", "timezone", "tz")
+	add("store", "journal", "dir", "path", "folder", "file", "directory")
 	add("keys[]", "expires", "expiry", "expiresat", "notafter")
 	add("plugins.*", "the name is in the header, [plugins.NAME]", "name", "id")
 	add("plugins.*", "file", "path", "wasm", "url", "module")
@@ -171,31 +188,39 @@ func (p *keyPath) pattern() string {
 
 // forms are how tables are written that are often written in another way, by pattern.
 var forms = map[string]string{
-	"server":             `write [server]`,
-	"admin":              `write [admin]`,
-	"router":             `write [router]`,
-	"keys":               `write [[keys]] for each key, with name and secret`,
-	"keys[]":             `write [[keys]] for each key, with name and secret`,
-	"models":             `write [[models]] for each model, with id and targets`,
-	"models[]":           `write [[models]] for each model, with id and targets`,
-	"filters":            `write [[filters]] for each filter, with plugin`,
-	"filters[]":          `write [[filters]] for each filter, with plugin`,
-	"models[].targets":   `write targets = [{ provider = "…", model = "…" }]`,
-	"models[].targets[]": `write { provider = "…", model = "…" }`,
-	"models[].pricing":   `write { input = …, output = … }`,
-	"models[].retry":     `write { attempts = … }`,
-	"models[].hedge":     `write { after = "p95" }`,
-	"models[].canary":    `write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
-	"models[].rules":     `write [{ name = "…", when = { … }, targets = ["…"] }]`,
-	"models[].rules[]":   `write { name = "…", when = { … }, targets = ["…"] }`,
-	"teams":              `write [[teams]] for each team, with name`,
-	"teams[]":            `write [[teams]] for each team, with name`,
-	"keys[].tags":        `write { plan = "gold" }`,
-	"plugins":            `write [plugins.NAME] for each plugin`,
-	"plugins.*":          `write [plugins.NAME] for each plugin`,
-	"providers":          `write [providers.NAME] for each provider`,
-	"providers.*":        `write [providers.NAME] for each provider`,
-	"providers.*.auth":   `write { secret = "…" }`,
+	"server":              `write [server]`,
+	"admin":               `write [admin]`,
+	"router":              `write [router]`,
+	"keys":                `write [[keys]] for each key, with name and secret`,
+	"keys[]":              `write [[keys]] for each key, with name and secret`,
+	"models":              `write [[models]] for each model, with id and targets`,
+	"models[]":            `write [[models]] for each model, with id and targets`,
+	"filters":             `write [[filters]] for each filter, with plugin`,
+	"filters[]":           `write [[filters]] for each filter, with plugin`,
+	"models[].targets":    `write targets = [{ provider = "…", model = "…" }]`,
+	"models[].targets[]":  `write { provider = "…", model = "…" }`,
+	"models[].pricing":    `write { input = …, output = … }`,
+	"models[].retry":      `write { attempts = … }`,
+	"models[].hedge":      `write { after = "p95" }`,
+	"models[].canary":     `write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
+	"models[].rules":      `write [{ name = "…", when = { … }, targets = ["…"] }]`,
+	"models[].rules[]":    `write { name = "…", when = { … }, targets = ["…"] }`,
+	"teams":               `write [[teams]] for each team, with name`,
+	"teams[]":             `write [[teams]] for each team, with name`,
+	"store":               `write [store]`,
+	"keys[].budgets":      `write [{ usd = 20, per = "day" }]`,
+	"teams[].budgets":     `write [{ usd = 20, per = "day" }]`,
+	"models[].budgets":    `write [{ usd = 20, per = "day" }]`,
+	"providers.*.budgets": `write [{ usd = 20, per = "day" }]`,
+	"teams[].limits":      `write { requests_per_minute = … }`,
+	"models[].limits":     `write { requests_per_minute = … }`,
+	"providers.*.limits":  `write { requests_per_minute = … }`,
+	"keys[].tags":         `write { plan = "gold" }`,
+	"plugins":             `write [plugins.NAME] for each plugin`,
+	"plugins.*":           `write [plugins.NAME] for each plugin`,
+	"providers":           `write [providers.NAME] for each provider`,
+	"providers.*":         `write [providers.NAME] for each provider`,
+	"providers.*.auth":    `write { secret = "…" }`,
 
 	"providers.*.timeout":     `write { total = "…" }`,
 	"providers.*.list_models": `write { }`,

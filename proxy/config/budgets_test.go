@@ -1,0 +1,159 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+)
+
+const spending = `
+[server]
+auth = "keys"
+[store]
+zone = "Europe/Berlin"
+[[teams]]
+name    = "research"
+limits  = { requests_per_minute = 100, concurrent = 8 }
+budgets = [{ usd = 1_000, per = "month", warn = 0.8 }, { usd = 100.5, per = "day" }]
+[[keys]]
+name    = "a"
+secret  = "sk-aaaa-0123456789abcdef"
+team    = "research"
+limits  = { requests_per_minute = 100 }
+budgets = [{ usd = 0.000000001, per = "minute", strict = false }, { usd = 9000000, per = "total" }]
+[providers.p]
+plugin  = "demo"
+limits  = { concurrent = 3 }
+budgets = [{ usd = 5, per = "week" }]
+[[models]]
+id      = "m"
+pricing = { input = 1 }
+limits  = { tokens_per_minute = 7 }
+budgets = [{ usd = 1, per = "hour" }]
+targets = [{ provider = "p" }]
+`
+
+func parseBudgets(text string) (*config.Config, error) {
+	return config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"demo", "router"}, Now: time.Unix(1_700_000_000, 0)})
+}
+
+func TestBudgets(t *testing.T) {
+	c, err := parseBudgets(spending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct {
+		name string
+		got  []config.Budget
+		want []config.Budget
+	}{
+		{"team", c.Teams[0].Budgets, []config.Budget{{1000 * cost.Dollar, config.PerMonth, 0.8, true}, {100*cost.Dollar + cost.Dollar/2, config.PerDay, 0, true}}},
+		{"key", c.Keys[0].Budgets, []config.Budget{{1, config.PerMinute, 0, false}, {9_000_000 * cost.Dollar, config.PerTotal, 0, true}}},
+		{"provider", c.Providers[0].Budgets, []config.Budget{{5 * cost.Dollar, config.PerWeek, 0, true}}},
+		{"model", c.Models[0].Budgets, []config.Budget{{cost.Dollar, config.PerHour, 0, true}}},
+	} {
+		if d := cmp.Diff(of.want, of.got); d != "" {
+			t.Errorf("%s:\n%s", of.name, d)
+		}
+	}
+	if l := (config.Limits{TokensPerMinute: 7}); c.Models[0].Limits != l || c.Providers[0].Limits.Concurrent != 3 || c.Teams[0].Limits.Concurrent != 8 {
+		t.Errorf("limits %+v, %+v, %+v", c.Models[0].Limits, c.Providers[0].Limits, c.Teams[0].Limits)
+	}
+	if c.Store.Zone.String() != "Europe/Berlin" {
+		t.Errorf("zone %s", c.Store.Zone)
+	}
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "keys[0].budgets: budgets[0] is not strict: requests in flight can spend more than it") {
+		t.Errorf("warnings %v", c.Warnings)
+	}
+}
+
+// TestLimitsThatCanNeverApply checks that the configuration is refused where a limit or a budget would silently bound nothing.
+func TestLimitsThatCanNeverApply(t *testing.T) {
+	for _, c := range []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"a team without keys", "team    = \"research\"\n", "", []string{"8:11: teams[0].limits: can never apply: no client key belongs to the team"}},
+		{"no keys are asked for", `auth = "keys"`, `auth = "none"`, []string{
+			`8:11: teams[0].limits: can never apply: server.auth is "none"`,
+			`14:11: keys[0].limits: can never apply: server.auth is "none"`,
+		}},
+		{"a key that may use more than its team", "{ requests_per_minute = 100 }\nbudgets = [{ usd = 0.000000001, per = \"minute\", strict = false }", "{ requests_per_minute = 101, concurrent = 9 }\nbudgets = [{ usd = 100.6, per = \"day\" }", []string{
+			"14:35: keys[0].limits.requests_per_minute: can never apply: it is more than the 100 of the team research",
+			"14:53: keys[0].limits.concurrent: can never apply: it is more than the 8 of the team research",
+			"15:11: keys[0].budgets: the budget per day can never apply: it is more than the 100.5 US dollars of the team research",
+		}},
+		{"a longer budget that is smaller", "usd = 1_000,", "usd = 100,", []string{"9:62: teams[0].budgets[1].usd: the budget per month is smaller than that per day, which can never apply"}},
+		{"two budgets of a period", `per = "total"`, `per = "minute"`, []string{`15:90: keys[0].budgets[1].per: there is already a budget per minute`}},
+		{"no prices", "pricing = { input = 1 }\n", "", []string{
+			"9:11: teams[0].budgets: can never apply: no model has a price; set pricing of m",
+			"15:11: keys[0].budgets: can never apply: no model has a price; set pricing of m",
+			"19:11: providers.p.budgets: can never apply: no model has a price; set pricing of m",
+			"23:11: models[0].budgets: can never apply: no model has a price; set pricing of m",
+		}},
+		{"a provider without targets", "[[models]]\n", "[providers.q]\nplugin = \"demo\"\nlimits = { concurrent = 1 }\n[[models]]\n", []string{
+			"22:10: providers.q.limits: can never apply: no model has a target at the provider",
+		}},
+		{"amounts", "usd = 5,", "usd = \"5\",", []string{"19:20: providers.p.budgets[0].usd: must be a number, not a string"}},
+		{"an amount beyond Redis", "usd = 5,", "usd = 9_000_001,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
+		{"an amount of nothing", "usd = 5,", "usd = 0,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
+		{"an amount too fine", "usd = 5,", "usd = 0.0000000001,", []string{"19:20: providers.p.budgets[0].usd: must have at most 9 decimal places"}},
+		{"members that are missing", "{ usd = 5, per = \"week\" }", "{ }", []string{
+			"19:12: providers.p.budgets[0].usd: is missing",
+			"19:12: providers.p.budgets[0].per: is missing",
+		}},
+		{"a period that there is not", `per = "week"`, `per = "weak"`, []string{`19:29: providers.p.budgets[0].per: "weak" is invalid: want minute, hour, day, week, month or total, did you mean "week"?`}},
+		{"a table in which limits do nothing", "[[models]]\n", "[limits]\nrequests_per_minute = 1\n[[models]]\n", []string{
+			"20:2: limits: unknown key; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+		}},
+		{"a limit of a target", `targets = [{ provider = "p" }]`, `targets = [{ provider = "p", limits = { concurrent = 1 } }]`, []string{
+			"25:30: models[0].targets[0].limits: unknown key; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := strings.Replace(spending, c.old, c.new, 1)
+			if text == spending {
+				t.Fatal("nothing was replaced")
+			}
+			_, err := parseBudgets(text)
+			var got []string
+			if err != nil {
+				for line := range strings.Lines(err.Error()) {
+					got = append(got, strings.TrimPrefix(strings.TrimSpace(line), "gateway.toml:"))
+				}
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestWindowsOfPeriods checks that windows follow each other without gaps, in zones with and without daylight saving time.
+func TestWindowsOfPeriods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Tokyo"}).Draw(t, "zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "at"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
+		for p := config.PerMinute; p < config.PerTotal; p++ {
+			start, end := p.Window(at, zone)
+			if at.Before(start) || !at.Before(end) {
+				t.Fatalf("%s: %s is not from %s to %s", p, at, start, end)
+			}
+			if next, _ := p.Window(end, zone); !next.Equal(end) {
+				t.Fatalf("%s: the window after that from %s to %s begins at %s", p, start, end, next)
+			}
+			if same, _ := p.Window(end.Add(-1), zone); !same.Equal(start) {
+				t.Fatalf("%s: a moment before %s is in the window from %s", p, end, same)
+			}
+		}
+	})
+}

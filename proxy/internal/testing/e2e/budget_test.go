@@ -1,0 +1,280 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// The prices of biller, in nano-dollars a token.
+const (
+	billInput  = 1_000
+	billOutput = 10_000
+)
+
+// biller is a provider that counts what its responses cost.
+type biller struct {
+	*httptest.Server
+	t      *testing.T
+	billed atomic.Int64 // nano-dollars
+	serve  func(w http.ResponseWriter, maxTokens int64, stream bool) bool
+	most   atomic.Int64 // the largest max_tokens that was asked for
+}
+
+// newBiller returns a provider whose responses have as many tokens as they may, in the stream or not. Another function may serve a
+// request in its place.
+func newBiller(t *testing.T) *biller {
+	b := &biller{t: t}
+	b.Server = httptest.NewServer(b)
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		MaxTokens int64 `json:"max_tokens"`
+		Stream    bool  `json:"stream"`
+		Messages  []struct{ Content string }
+	}
+	data, _ := io.ReadAll(r.Body)
+	if err := json.Unmarshal(data, &body); err != nil {
+		b.t.Errorf("%v: %s", err, data)
+	}
+	for {
+		most := b.most.Load()
+		if body.MaxTokens <= most || b.most.CompareAndSwap(most, body.MaxTokens) {
+			break
+		}
+	}
+	if b.serve != nil && b.serve(w, body.MaxTokens, body.Stream) {
+		return
+	}
+	prompt := int64(len(body.Messages[0].Content)) / 4
+	b.billed.Add(prompt*billInput + body.MaxTokens*billOutput)
+	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, body.MaxTokens, prompt+body.MaxTokens)
+	if body.Stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`+"\n\n"+
+			`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[],`+usage+"}\n\ndata: [DONE]\n\n")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],`+usage+"}")
+}
+
+// budgeted is a configuration of a key with its team, a model and its provider, each with members of its own.
+func budgeted(url, key, team, model, provider string) string {
+	return fmt.Sprintf(`
+[[teams]]
+name = "research"
+%s
+[[keys]]
+name   = "tests"
+secret = %q
+team   = "research"
+%s
+[providers.bill]
+plugin   = "openai"
+base_url = %q
+auth     = { secret = "sk-upstream-0123456789" }
+breaker  = { enabled = false }
+%s
+[[models]]
+id      = "m"
+pricing = { input = 1, output = 10 }
+max_tokens = 4096
+targets = [{ provider = "bill" }]
+%s
+`, team, proxytest.Key, key, url, provider, model)
+}
+
+func budgetRequest(maxTokens int, stream bool) string {
+	limit := ""
+	if maxTokens > 0 {
+		limit = fmt.Sprintf(`,"max_tokens":%d`, maxTokens)
+	}
+	return fmt.Sprintf(`{"model":"m","stream":%t%s,"messages":[{"role":"user","content":"How long is a piece of string?"}]}`, stream, limit)
+}
+
+// TestBudgetIsNotExceeded has 32 clients spend one budget, streaming and not. The provider's own count does not exceed it, and the
+// budget is used as far as requests fit.
+func TestBudgetIsNotExceeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("32 clients take about a second")
+	}
+	const budget = 50_000_000
+	for of, c := range map[string][4]string{
+		"key":      {`budgets = [{ usd = 0.05, per = "total" }]`, "", "", ""},
+		"team":     {"", `budgets = [{ usd = 0.05, per = "month" }, { usd = 0.06, per = "total" }]`, "", ""},
+		"model":    {"", "", `budgets = [{ usd = 0.05, per = "total" }]`, ""},
+		"provider": {"", "", "", `budgets = [{ usd = 0.05, per = "total" }]`},
+	} {
+		t.Run(of, func(t *testing.T) {
+			b := newBiller(t)
+			g := proxytest.Start(t, budgeted(b.URL, c[0], c[1], c[2], c[3]))
+			var spent, served atomic.Int64
+			var all sync.WaitGroup
+			for client := range 32 {
+				all.Go(func() {
+					for i := range 12 {
+						stream := (client+i)%2 == 0
+						r := g.Chat(t, budgetRequest(20+client, stream))
+						switch {
+						case r.Status == 429 && (strings.Contains(r.Body, `"insufficient_quota"`) || strings.Contains(r.Body, "held by requests in flight")):
+						case r.Status != 200:
+							t.Errorf("%d %s", r.Status, r.Body)
+						default:
+							served.Add(1)
+							if !stream {
+								amount, err := cost.ParseNano(r.Header.Get("X-Gateway-Cost"))
+								if err != nil {
+									t.Errorf("x-gateway-cost: %v", err)
+								}
+								spent.Add(int64(amount))
+							}
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := b.billed.Load(); n > budget || n < budget*8/10 {
+				t.Errorf("the provider counts %d nano-dollars for %d requests, with a budget of %d", n, served.Load(), budget)
+			}
+			if spent.Load() == 0 {
+				t.Error("no response said what it cost")
+			}
+		})
+	}
+}
+
+// A response is limited to what is left of the budget, whether its client has set a limit or not, and says so.
+func TestBudgetLowersMaxTokens(t *testing.T) {
+	b := newBiller(t)
+	// About 2000 tokens of a response.
+	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0202, per = "total" }]`, "", "", ""))
+	b.serve = func(w http.ResponseWriter, maxTokens int64, _ bool) bool {
+		if maxTokens < 1990 || maxTokens > 2020 {
+			t.Errorf("the provider is asked for %d tokens", maxTokens)
+		}
+		w.WriteHeader(http.StatusBadRequest) // which costs nothing
+		return true
+	}
+	for _, maxTokens := range []int{4000, 0} {
+		r := g.Chat(t, budgetRequest(maxTokens, false))
+		if got := r.Header.Get("X-Gateway-Warning"); r.Status != 400 || got != "clamped max_tokens" {
+			t.Errorf("max_tokens %d: %d %s, warning %q", maxTokens, r.Status, r.Body, got)
+		}
+	}
+}
+
+// Every way in which a request ends without a response gives back what it held.
+func TestBudgetIsGivenBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("clients that leave take about a second")
+	}
+	b := newBiller(t)
+	asked, left := make(chan struct{}), make(chan struct{})
+	b.serve = func(w http.ResponseWriter, maxTokens int64, stream bool) bool {
+		switch maxTokens {
+		case 1024:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 1025:
+			panic(http.ErrAbortHandler)
+		case 1026: // the client leaves
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			close(asked)
+			<-left
+		default:
+			return false
+		}
+		return true
+	}
+	// One request of 1200 tokens fits, and no second one.
+	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0135, per = "total" }]`, "", "", `budgets = [{ usd = 0.0135, per = "total" }]`))
+	for range 3 {
+		for _, maxTokens := range []int{1024, 1025} {
+			if r := g.Chat(t, budgetRequest(maxTokens, false)); r.Status < 500 {
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(budgetRequest(1026, true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+proxytest.Key)
+	request.Header.Set("X-Request-Id", "gone")
+	go func() {
+		<-asked
+		leave()
+	}()
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+	if line := g.Log.Request(t, "gone"); line["code"] != "client_closed_request" {
+		t.Errorf("%v", line)
+	}
+	close(left)
+	if r := g.Chat(t, budgetRequest(1200, false)); r.Status != 200 {
+		t.Fatalf("after failures: %d %s", r.Status, r.Body)
+	}
+	r := g.Chat(t, budgetRequest(1200, false))
+	wantError(t, r, 429, "insufficient_quota", "insufficient_quota", "")
+	if r.Header.Get("X-Should-Retry") != "false" || strings.Contains(r.Body, "0.01") {
+		t.Errorf("%v %s", r.Header, r.Body)
+	}
+}
+
+// A provider whose budget is spent is left out like one whose circuit is open: another target serves the request.
+func TestSpentProviderIsLeftOut(t *testing.T) {
+	first, second := newBiller(t), newBiller(t)
+	toml := strings.Replace(budgeted(first.URL, "", "", "", `budgets = [{ usd = 0.0025, per = "total" }]`), `targets = [{ provider = "bill" }]`, `targets = [{ provider = "bill" }, { provider = "more", priority = 1 }]`, 1)
+	toml = strings.Replace(toml, "[[models]]", fmt.Sprintf("[providers.more]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-0123456789\" }\nlimits = { requests_per_minute = 1 }\n[[models]]", second.URL), 1)
+	g := proxytest.Start(t, toml)
+	for i, want := range []string{"bill", "more", ""} {
+		r := g.Chat(t, budgetRequest(200, false))
+		if want == "" {
+			wantError(t, r, 429, "rate_limit_error", "rate_limit_exceeded", "")
+			continue
+		}
+		if got := r.Header.Get("X-Gateway-Provider"); r.Status != 200 || got != want {
+			t.Errorf("request %d: %d from %q, want %s: %s", i, r.Status, got, want, r.Body)
+		}
+	}
+}
+
+// What was spent counts against the budget that a reload brings.
+func TestReloadKeepsWhatWasSpent(t *testing.T) {
+	b := newBiller(t)
+	toml := func(usd string) string {
+		return budgeted(b.URL, `budgets = [{ usd = `+usd+`, per = "total" }]`, "", "", "")
+	}
+	g := proxytest.Start(t, toml("1"))
+	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 { // 0.01 and the prompt
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	if err := g.Reload(t, toml("0.015")); err != nil {
+		t.Fatal(err)
+	}
+	r := g.Chat(t, budgetRequest(1000, false))
+	wantError(t, r, 429, "insufficient_quota", "insufficient_quota", "")
+	if err := g.Reload(t, toml("0.025")); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 {
+		t.Errorf("after the budget was raised: %d %s", r.Status, r.Body)
+	}
+}
