@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -410,12 +411,14 @@ func (x *completion) finishAsync() {
 	x.finish()
 }
 
-// logBudget logs what operators should know of a budget.
-func (s *Server) logBudget(e spend.Event) {
-	switch e.Kind {
-	case spend.EventWarned:
-		s.log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
-	case spend.EventExceededHold:
-		s.log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+// logBudgets returns what logs what operators should know of budgets.
+func logBudgets(log *slog.Logger) func(spend.Event) {
+	return func(e spend.Event) {
+		switch e.Kind {
+		case spend.EventWarned:
+			log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
+		case spend.EventExceededHold:
+			log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+		}
 	}
 }

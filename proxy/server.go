@@ -169,7 +169,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
 		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
-	s.book = spend.NewBook(spend.Options{Zone: cfg.Store.Zone, Events: s.logBudget})
+	s.book = spend.NewBook(spend.Options{Zone: cfg.Store.Zone, Events: logBudgets(o.Log)})
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)
