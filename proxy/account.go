@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -204,6 +205,7 @@ func (x *completion) finish() {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
+	x.recordLedger(r)
 	used := spend.Used{Tokens: x.tokensUsed(), Cost: r.Cost}
 	x.hold.Settle(used, x.finishedAt)
 	x.held.Settle(used, x.finishedAt)
@@ -258,6 +260,33 @@ func (x *completion) noteAttempt(a *attempt) {
 	if a.asked {
 		x.tried = append(x.tried, a.target.Budget)
 	}
+}
+
+// journalID is the request's ID in the journal; 0 if there is none.
+func (x *completion) journalID() uint64 {
+	if x.ledgerID == 0 && x.server.journal != nil {
+		x.ledgerID = journal.NewID()
+	}
+	return x.ledgerID
+}
+
+// recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
+// see journal.Journal.Request.
+func (x *completion) recordLedger(r *telemetry.Record) {
+	j := x.server.journal
+	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
+		return
+	}
+	tags := x.key.TagText()
+	if len(x.tags) > 0 {
+		tags = strings.TrimSpace(tags + " " + strings.Join(x.tags, " "))
+	}
+	j.Request(&journal.Request{
+		ID: x.journalID(), At: x.finishedAt,
+		Labels: journal.Labels{Key: r.Key, Team: x.key.Team(), Model: r.Model, Provider: r.Provider, Tags: tags},
+		Tokens: r.Tokens, Cost: r.Cost.Plus(r.CancelledCost), Estimated: r.UsageEstimated,
+		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
+	})
 }
 
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
@@ -353,6 +382,7 @@ func (x *completion) scopes() spend.Scopes {
 // reserve reserves what the request may need of its key, team and model, until finish settles it.
 func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 	x.admittedAt = x.server.now()
+	x.need.Request = x.journalID()
 	e := x.hold.Reserve(scopes, &x.need, x.admittedAt)
 	if e != nil {
 		x.countLimit(e)
@@ -376,7 +406,7 @@ func (x *completion) holdProvider(h *spend.Hold, t *routing.Target, now time.Tim
 	}
 	f := x.request.Describe()
 	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	n := spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens, MaxTokens: x.maxTokens}
+	n := spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens, MaxTokens: x.maxTokens, Request: x.journalID()}
 	if scopes.Budgeted() {
 		prompt := describePrompt(x.request)
 		n.AddTarget(t.Prices, &prompt, int64(f.N))

@@ -12,12 +12,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
@@ -125,6 +127,66 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	}
 	g.catalog = catalog.New(cfg, &lister{generation: g}, options)
 	return nil
+}
+
+// openJournal opens the journal in the state folder, if the configuration names a folder for it, or has limits or budgets. Without limits
+// and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
+func openJournal(o *Options, state *statedir.Lazy) (*journal.Journal, error) {
+	cfg := o.Config
+	limited, required := false, cfg.Store.Journal != ""
+	for _, l := range configuredLimits(cfg) {
+		limited = limited || l.Limits != (config.Limits{})
+		required = required || len(l.Budgets) > 0
+	}
+	if state.Path == "" || !limited && !required {
+		return nil, nil
+	}
+	dir, err := state.Sub(journalDir)
+	var j *journal.Journal
+	if err == nil {
+		j, err = journal.Open(dir, journal.Options{Zone: cfg.Store.Zone, Keep: cfg.Store.Keep, Refuse: cfg.Store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now})
+	}
+	if err != nil {
+		state.Close()
+	}
+	if err != nil && !required {
+		o.Log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
+		return nil, nil
+	}
+	return j, err
+}
+
+// journalDir is the journal's folder in the state folder.
+const journalDir = "journal"
+
+// bookOptions are the options of what counts for limits and budgets.
+func bookOptions(cfg *config.Config, j *journal.Journal, events func(spend.Event)) spend.Options {
+	o := spend.Options{Zone: cfg.Store.Zone, Events: events}
+	if j != nil {
+		o.Journal = j.Budgets()
+	}
+	return o
+}
+
+// journalTimeout is how long a shutdown waits for the journal: a disk may have stopped to respond.
+const journalTimeout = 5 * time.Second
+
+// closeState closes the journal and gives the state folder back.
+func closeState(j *journal.Journal, state *statedir.Lazy, log *slog.Logger) {
+	defer state.Close()
+	if j == nil {
+		return
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			log.Error("close journal", "error", err)
+		}
+	case <-time.After(journalTimeout):
+		log.Error("close journal: the disk does not respond", "after", journalTimeout.String())
+	}
 }
 
 // configuredLimits returns the limits and budgets of a configuration.

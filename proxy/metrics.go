@@ -33,6 +33,16 @@ func (c scrape) all() {
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
 	}
+	if s.journal != nil {
+		n, failing := s.journal.Stats(), 0.0
+		if err, _ := s.journal.Failure(); err != nil {
+			failing = 1
+		}
+		m.Add(telemetry.JournalFailing, failing)
+		m.Add(telemetry.JournalRecords, float64(n.Appended))
+		m.Add(telemetry.JournalLost, float64(n.Lost))
+		m.Add(telemetry.JournalOpen, float64(n.Open))
+	}
 	c.config()
 	c.targets()
 	for _, canary := range s.canaries.Status() {

@@ -79,6 +79,7 @@ type completion struct {
 	again      *spend.Hold     // of the same, for a hedge; nil: there was none
 	maxTokens  int64           // limit of each choice, where a budget bounds what the response costs
 	spent      *apierror.Error // of the provider that was left out last, for its limits or budgets; nil: none was
+	ledgerID   uint64          // of journalID; 0: it has none yet
 	admittedAt time.Time
 	finishedAt time.Time // when finish began
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -126,7 +127,8 @@ type Server struct {
 	routings  routings
 	canaries  *canary.Set // outlive a reload
 	state     statedir.Lazy
-	recorder  *Recorder // nil: nothing is recorded
+	journal   *journal.Journal // nil: there is none
+	recorder  *Recorder        // nil: nothing is recorded
 	book      *spend.Book
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
@@ -169,7 +171,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
 		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
-	s.book = spend.NewBook(spend.Options{Zone: cfg.Store.Zone, Events: logBudgets(o.Log)})
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)
@@ -198,7 +199,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.clients = downstream.New(downstream.Options{
 		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
 	})
+	if s.journal, err = openJournal(&o, &s.state); err != nil {
+		return nil, &BuildError{err}
+	}
+	s.book = spend.NewBook(bookOptions(cfg, s.journal, logBudgets(o.Log)))
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
+		closeState(s.journal, &s.state, s.log)
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
@@ -208,6 +214,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
 	if err != nil {
+		defer closeState(s.journal, &s.state, s.log)
 		return nil, errors.Join(err, s.plugins.Close())
 	}
 	s.health.reloads.at = g.made
@@ -469,7 +476,7 @@ func (s *Server) Close() {
 			s.log.Warn("close plugin engine", "error", err)
 		}
 		s.canaries.Close()
-		s.state.Close()
+		closeState(s.journal, &s.state, s.log)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -132,8 +131,8 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
-	if o.StateDir, err = proxy.FindStateDir("", os.LookupEnv); err != nil && slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Canary != nil }) {
-		log.Warn("the state of canaries is lost at a restart", "error", err)
+	if o.StateDir, err = proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv); err != nil {
+		log.Warn("nothing is kept over a restart", "error", err)
 	}
 	recording, err := s.newRecorder(cfg, log)
 	defer recording.close()

@@ -16,6 +16,8 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -41,6 +43,7 @@ type Key struct {
 	team      string
 	tags      map[string]string
 	explain   bool
+	tagText   string
 }
 
 // New returns the set of the configured keys.
@@ -54,6 +57,7 @@ func New(keys []config.Key) *Keys {
 		}
 		all[i].hash, all[i].team, all[i].tags = Hash(c.Name), c.Team, c.Tags
 		all[i].explain = c.Explain
+		all[i].tagText = formatTags(c.Tags)
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k
@@ -75,6 +79,19 @@ func (k *Key) Tags() map[string]string { return k.tags }
 
 // MayExplain reports whether the client may ask how its requests are routed.
 func (k *Key) MayExplain() bool { return k.explain }
+
+// TagText returns the key's tags as the ledger has them: "name=value", by name, with spaces between them. Neither names nor values have
+// any.
+func (k *Key) TagText() string { return k.tagText }
+
+func formatTags(tags map[string]string) string {
+	all := make([]string, 0, len(tags))
+	for name, value := range tags {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
 
 // Hash returns a hash of the key's name, which is the same in every gateway that has the key.
 func (k *Key) Hash() uint64 { return k.hash }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
@@ -41,10 +42,14 @@ const (
 type Gateway interface {
 	// Ready returns nil if the gateway is ready for requests, otherwise why not.
 	Ready() error
+	// Degraded returns what does not work although the gateway is ready, a sentence each.
+	Degraded() []string
 	// Status returns the gateway's state with one page of each list that can be long.
 	Status(Page) Status
 	// Explain says how a request would be routed. Its error is one of the request.
 	Explain(context.Context, *ExplainRequest) (Explained, error)
+	// Usage returns the ledger's sums; nil if the gateway has no ledger. The error of an invalid query is a *journal.QueryError.
+	Usage(journal.Query) (*journal.Usage, error)
 }
 
 // Metrics are the gateway's metrics.
@@ -171,6 +176,7 @@ var routes = map[string]route{
 	"/readyz":  {write: (*Server).readiness, anyHost: true},
 	"/metrics": {write: (*Server).metrics},
 	"/status":  {write: (*Server).status},
+	"/usage":   {write: (*Server).usage},
 	"/explain": {write: (*Server).explain, post: true},
 	"/":        {write: (*Server).page},
 }
@@ -239,7 +245,7 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx) {
 		respondText(ctx, fasthttp.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	respondText(ctx, fasthttp.StatusOK, "ready")
+	respondText(ctx, fasthttp.StatusOK, strings.Join(append([]string{"ready"}, s.o.Gateway.Degraded()...), "\n"))
 }
 
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +30,17 @@ type fake struct {
 	status  func(Page) Status
 	metrics string
 	failed  error // of the metrics
+	broken  []string
+	usage   func(journal.Query) (*journal.Usage, error)
+}
+
+func (f *fake) Degraded() []string { return f.broken }
+
+func (f *fake) Usage(q journal.Query) (*journal.Usage, error) {
+	if f.usage == nil {
+		return nil, nil
+	}
+	return f.usage(q)
 }
 
 func (f *fake) Ready() error {
@@ -172,10 +185,12 @@ func TestRejectsForeignHosts(t *testing.T) {
 		"evil.example": false, "evil.example:8081": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
 		"xlocalhost": false, "sluice.internal.evil.example": false, "1": false, "0x7f000001": false, ":8081": false,
 	} {
-		for path, closed := range map[string]bool{"/": true, "/status": true, "/metrics": true, "/healthz": false, "/readyz": false} {
+		for path, closed := range map[string]bool{"/": true, "/status": true, "/usage": true, "/metrics": true, "/healthz": false, "/readyz": false} {
 			want := 200
 			if closed && !known {
 				want = 421
+			} else if path == "/usage" {
+				want = 404 // there is none
 			}
 			if resp, _ := raw(t, address, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); resp.StatusCode != want {
 				t.Errorf("%s as %q is %d, want %d", path, host, resp.StatusCode, want)
@@ -202,6 +217,53 @@ func TestReadiness(t *testing.T) {
 	f.reason.Store(nil)
 	if resp, _ := get(t, address, "/readyz"); resp.StatusCode != 200 {
 		t.Errorf("it is not ready again: %d", resp.StatusCode)
+	}
+}
+
+func TestReadyGatewayNamesWhatDoesNotWork(t *testing.T) {
+	address, _ := serve(t, &fake{broken: []string{"journal: no space left on device"}}, Options{})
+	if resp, body := get(t, address, "/readyz"); resp.StatusCode != 200 || body != "ready\njournal: no space left on device\n" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	f := &fake{}
+	address, _ := serve(t, f, Options{})
+	if resp, _ := get(t, address, "/usage"); resp.StatusCode != 404 {
+		t.Errorf("without a ledger: %d", resp.StatusCode)
+	}
+	var asked journal.Query
+	f.usage = func(q journal.Query) (*journal.Usage, error) {
+		asked = q
+		switch q.Since {
+		case "never":
+			_, err := journal.ReadUsage("", time.UTC, q)
+			return nil, err
+		case "2000-01-01":
+			return nil, errors.New("input/output error at a path")
+		}
+		return &journal.Usage{By: q.By, Rows: []journal.Row{{Values: []string{"a", "m"}, Sums: journal.Sums{Requests: 2, Cost: 3}}}, Total: journal.Sums{Requests: 2, Cost: 3}}, nil
+	}
+	for query, want := range map[string]struct {
+		status    int
+		kind, has string
+	}{
+		"since=2026-11-01&until=2026-11-30&by=key,model": {200, "application/json", `{"key":"a","model":"m","requests":2,`},
+		"by=key,model&format=csv":                        {200, "text/csv; charset=utf-8", "\na,m,2,"},
+		"by=key,model&format=table":                      {200, "text/plain; charset=utf-8", "0.000000003"},
+		"by=key,model&format=xml":                        {400, "text/plain; charset=utf-8", `Invalid query: invalid format "xml": want table, csv, json.`},
+		"by=colour":                                      {400, "text/plain; charset=utf-8", `Invalid query: invalid column "colour"`},
+		"since=never":                                    {400, "text/plain; charset=utf-8", "want YYYY-MM-DD"},
+		"since=2000-01-01":                               {500, "text/plain; charset=utf-8", "Reading the ledger failed."},
+	} {
+		resp, body := get(t, address, "/usage?"+query)
+		if resp.StatusCode != want.status || resp.Header.Get("Content-Type") != want.kind || !strings.Contains(body, want.has) {
+			t.Errorf("%s: %d %s %q", query, resp.StatusCode, resp.Header.Get("Content-Type"), body)
+		}
+		if strings.HasPrefix(query, "since=2026") && (asked.Since != "2026-11-01" || asked.Until != "2026-11-30" || len(asked.By) != 2) {
+			t.Errorf("asked for %+v", asked)
+		}
 	}
 }
 

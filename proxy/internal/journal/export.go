@@ -58,7 +58,7 @@ func (u *Usage) Write(w io.Writer, format string) error {
 	case "json":
 		err = u.writeJSON(out)
 	default:
-		return fmt.Errorf("invalid format %q: want %s", format, strings.Join(Formats, ", "))
+		return queryError("invalid format %q: want %s", format, strings.Join(Formats, ", "))
 	}
 	if err != nil {
 		return err

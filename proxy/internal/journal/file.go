@@ -207,6 +207,14 @@ type Damage struct {
 // any reports whether there is any damage.
 func (d *Damage) any() bool { return d.Skipped != 0 || d.Torn != 0 || d.Err != nil }
 
+// String describes the damage.
+func (d *Damage) String() string {
+	if d.Err != nil {
+		return fmt.Sprintf("%s is skipped: %v", d.File, d.Err)
+	}
+	return fmt.Sprintf("%s: %d damaged bytes are skipped", d.File, d.Skipped+d.Torn)
+}
+
 // builder puts together a file in memory.
 type builder struct {
 	header  header

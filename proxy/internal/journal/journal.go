@@ -458,6 +458,14 @@ func (j *Journal) Stats() Stats {
 	return Stats{j.appends, j.lost, int64(len(j.pending)), len(j.state.open)}
 }
 
+// IsOpen reports whether the journal has a hold of a request that is not in the ledger.
+func (j *Journal) IsOpen(request uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.state.open[request]
+	return o != nil && !o.listed
+}
+
 // Flush writes what was appended, so that Usage has it.
 func (j *Journal) Flush() error {
 	j.mu.Lock()

@@ -40,14 +40,21 @@ func ParseColumns(names string) ([]Column, error) {
 		case name == "":
 			continue
 		case c >= columns:
-			return nil, fmt.Errorf("invalid column %q: want %s", name, strings.Join(columnNames[:], ", "))
+			return nil, queryError("invalid column %q: want %s", name, strings.Join(columnNames[:], ", "))
 		case slices.Contains(by, c):
-			return nil, fmt.Errorf("column %q is given twice", name)
+			return nil, queryError("column %q is given twice", name)
 		}
 		by = append(by, c)
 	}
 	return by, nil
 }
+
+// QueryError is an error of who asks, and says what is wrong with the query.
+type QueryError struct{ text string }
+
+func (e *QueryError) Error() string { return e.text }
+
+func queryError(format string, args ...any) error { return &QueryError{fmt.Sprintf(format, args...)} }
 
 // Query is what is asked of the ledger.
 type Query struct {
@@ -87,7 +94,7 @@ func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
 		}
 		n, err := parseDay(bound.date)
 		if err != nil {
-			return nil, fmt.Errorf("invalid date %q: want YYYY-MM-DD", bound.date)
+			return nil, queryError("invalid date %q: want YYYY-MM-DD", bound.date)
 		}
 		*bound.day = n
 	}
@@ -103,6 +110,8 @@ func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
 		}
 	}
 }
+
+var errReadOnly = errors.New("the journal is only read")
 
 // errGone is that of a file that was removed after the folder was listed.
 var errGone = fmt.Errorf("a file is gone: %w", fs.ErrNotExist)

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -303,7 +301,7 @@ func appendEnd(dst []byte, records int64) []byte {
 // Labels are what a request is accounted by, "" where it has none.
 type Labels struct {
 	Key, Team, Model, Provider string
-	Tags                       string // of FormatTags
+	Tags                       string // as operators read them, such as "plan=gold region=eu"
 }
 
 func (l *Labels) fields() [5]*string {
@@ -391,15 +389,4 @@ func readAdjustment(b []byte) (a Adjustment, ok bool) {
 		Kind: b[24], Per: b[25], At: time.Unix(0, int64(little.Uint64(b[8:]))), Credit: cost.Nano(little.Uint64(b[16:])),
 		Name: string(b[32 : 32+name]), Reason: string(b[32+name : 32+name+reason]),
 	}, true
-}
-
-// FormatTags returns tags as Labels have them: "name=value" in the order of their names, separated by spaces. Neither names nor values
-// have spaces.
-func FormatTags(tags map[string]string) string {
-	all := make([]string, 0, len(tags))
-	for name, value := range tags {
-		all = append(all, name+"="+value)
-	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
 }

@@ -16,6 +16,7 @@ type Hold struct {
 	estimate cost.Nano
 	at       time.Time
 	id       ID
+	request  uint64
 	counted  bool // among the requests in flight
 	recorded bool // in the journal
 	lowered  int64
@@ -90,7 +91,7 @@ func (h *Hold) reserve(scopes Scopes, n *Need, now time.Time) (book *Book, e *ap
 		}
 	}
 	h.accounts, h.at, h.counted = scopes, now, !n.Again
-	h.id = ID{book.process, book.number.Add(1)}
+	h.id, h.request = ID{book.process, book.number.Add(1)}, n.Request
 	return book, nil
 }
 
@@ -233,7 +234,7 @@ func (h *Hold) notify(book *Book, used Used, warned *[kinds]*config.Budget) {
 
 // record returns the hold as the journal has it, without amounts.
 func (h *Hold) record() Record {
-	r := Record{ID: h.id, At: h.at, Scopes: make([]Scope, 0, kinds)}
+	r := Record{ID: h.id, Request: h.request, At: h.at, Scopes: make([]Scope, 0, kinds)}
 	for _, a := range h.accounts {
 		if a != nil {
 			r.Scopes = append(r.Scopes, a.scope)

@@ -61,6 +61,9 @@ type Need struct {
 	// Estimate is what the request probably costs, for budgets that are not strict.
 	Estimate cost.Nano
 
+	// Request identifies the request among those of all processes; 0 where nothing is persisted.
+	Request uint64
+
 	// Again is for a further attempt while the first one of a request is under way: it is no further request.
 	Again bool
 }
@@ -79,11 +82,12 @@ type ID struct{ Process, Number uint64 }
 
 // Record is a hold, as it is persisted. At is when it was made: what it settles counts in the windows of that time.
 type Record struct {
-	ID     ID
-	At     time.Time
-	Scopes []Scope   // those with budgets or limits
-	Amount cost.Nano // held, or settled
-	Tokens int64     // settled
+	ID      ID
+	Request uint64 // of which it is a hold
+	At      time.Time
+	Scopes  []Scope   // those with budgets or limits
+	Amount  cost.Nano // held, or settled
+	Tokens  int64     // settled
 }
 
 // Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.

@@ -130,6 +130,11 @@ var (
 	PluginOpened     = family("plugin_breaker_opened_total", Counter, "Times that the plugin's circuit opened, for one client key or for all.", "plugin")
 	PluginWholeCalls = family("plugin_whole_calls", Gauge, "Running plugin calls with non-streaming bodies, over all plugins.")
 
+	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, for example because the disk is full.")
+	JournalRecords = family("journal_records_total", Counter, "Records appended to the journal: requests, holds, settlements and changes of budgets.")
+	JournalLost    = family("journal_records_lost_total", Counter, "Records that were never written because the journal could not be written for too long. Sums in memory have them.")
+	JournalOpen    = family("journal_requests_open", Gauge, "Requests of which something is held or which are not in the ledger yet.")
+
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 

@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+)
+
+// usageTypes are the content types of /usage by its format.
+var usageTypes = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "table": "text/plain; charset=utf-8"}
+
+// usage writes the ledger's sums, by the same names as `sluice usage`: since, until, by and format.
+func (s *Server) usage(ctx *fasthttp.RequestCtx) {
+	args := ctx.QueryArgs()
+	text := func(name string) string { return string(args.Peek(name)) }
+	format := text("format")
+	if format == "" {
+		format = "json"
+	}
+	by, err := journal.ParseColumns(text("by"))
+	var u *journal.Usage
+	if err == nil {
+		u, err = s.o.Gateway.Usage(journal.Query{Since: text("since"), Until: text("until"), By: by})
+	}
+	var body bytes.Buffer
+	if err == nil && u != nil {
+		err = u.Write(&body, format)
+	}
+	switch e := (*journal.QueryError)(nil); {
+	case errors.As(err, &e):
+		respondText(ctx, fasthttp.StatusBadRequest, "Invalid query: "+e.Error()+".")
+	case err != nil:
+		s.o.Log.Error("reading the ledger failed", "error", err)
+		respondText(ctx, fasthttp.StatusInternalServerError, "Reading the ledger failed.")
+	case u == nil:
+		respondText(ctx, fasthttp.StatusNotFound, "There is no ledger: set journal in [store].")
+	default:
+		ctx.SetContentType(usageTypes[format])
+		ctx.Response.SetBodyRaw(body.Bytes())
+	}
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+)
+
+// The kinds of scopes are numbered as in package spend: files have the numbers.
+const (
+	_ = uint(spend.Key-0) * uint(0-spend.Key)
+	_ = uint(spend.Team-1) * uint(1-spend.Team)
+	_ = uint(spend.Model-2) * uint(2-spend.Model)
+	_ = uint(spend.Provider-3) * uint(3-spend.Provider)
+)
+
+// Budgets returns the journal as budgets need it.
+func (j *Journal) Budgets() spend.Journal { return budgets{j} }
+
+type budgets struct{ j *Journal }
+
+func (b budgets) Hold(r *spend.Record) error {
+	h := Hold{Request: r.Request, Number: r.ID.Number, At: r.At, Amount: r.Amount}
+	names := h.Scopes.scopeNames()
+	for _, s := range r.Scopes {
+		*names[s.Kind] = s.Name
+	}
+	return b.j.Hold(&h)
+}
+
+func (b budgets) Settle(r *spend.Record) { b.j.Settle(r.Request, r.ID.Number, r.Amount, r.Tokens) }
+
+func (b budgets) Adjust(a *spend.Adjustment) error {
+	return b.j.Adjust(&Adjustment{Kind: byte(a.Scope.Kind), Name: a.Scope.Name, Per: byte(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason})
+}
+
+func (b budgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
+	b.j.mu.Lock()
+	r := b.j.state.collect()
+	b.j.mu.Unlock()
+	r.budgets(want, used, adjusted)
+	return nil
+}
+
+func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) {
+	r.call(func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano) {
+		if s := (spend.Scope{Kind: spend.Kind(kind), Name: name}); want(s) {
+			used(spend.Entry{Scope: s, At: at, Requests: requests, Tokens: tokens, Cost: amount})
+		}
+	}, func(a Adjustment) {
+		if s := (spend.Scope{Kind: spend.Kind(a.Kind), Name: a.Name}); want(s) && int(a.Per) < config.Periods {
+			adjusted(spend.Adjustment{Scope: s, Per: config.Period(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason})
+		}
+	})
+}
+
+// ReadBudgets returns what a journal's folder knows of budgets, also beside the process that writes it. It refuses changes.
+func ReadBudgets(dir string, zone *time.Location) (spend.Journal, error) {
+	r, err := readFolder(dir, zone)
+	if err != nil {
+		return nil, err
+	}
+	return readBudgets{r.state.collect()}, nil
+}
+
+type readBudgets struct{ r *replayed }
+
+func (readBudgets) Hold(*spend.Record) error       { return errReadOnly }
+func (readBudgets) Settle(*spend.Record)           {}
+func (readBudgets) Adjust(*spend.Adjustment) error { return errReadOnly }
+func (b readBudgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
+	b.r.budgets(want, used, adjusted)
+	return nil
+}
