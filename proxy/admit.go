@@ -448,3 +448,13 @@ func appendWithLimit(dst, doc []byte, api apiID, tokens int64) []byte {
 	}
 	return append(dst, doc[start:]...)
 }
+
+// The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most
+// requests that allow a long completion get a short one.
+const (
+	assumedCompletion    = 1024
+	maxAssumedCompletion = 4096
+)
+
+// promptEstimate is how many tokens a request's prompt is assumed to have.
+func promptEstimate(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }

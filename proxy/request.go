@@ -357,13 +357,6 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	return restored
 }
 
-// The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most
-// requests that allow a long completion get a short one.
-const (
-	assumedCompletion    = 1024
-	maxAssumedCompletion = 4096
-)
-
 // unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
 const unknownMaxTokens = 32 << 10
 
@@ -436,9 +429,6 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	s.buffers.put(old)
 	return e
 }
-
-// promptEstimate is how many tokens a request's prompt is assumed to have.
-func promptEstimate(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 
 // readBody reads the client's body into x.body. Room for it is reserved before a byte of it is read, or where it comes in
 // chunks, before memory for the next ones is allocated.
