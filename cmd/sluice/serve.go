@@ -131,11 +131,15 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
-	if o.StateDir, err = proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv); err != nil {
-		log.Warn("nothing is kept over a restart", "error", err)
+	dir, stateErr := proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv)
+	if o.StateDir = dir; stateErr != nil && !cfg.Budgeted() {
+		log.Warn("nothing is kept over a restart", "error", stateErr)
 	}
 	recording, err := s.newRecorder(cfg, log)
 	defer recording.close()
+	if err == nil && stateErr != nil && cfg.Budgeted() {
+		err = fmt.Errorf("budgets: %w", stateErr)
+	}
 	var gateway *proxy.Server
 	if err == nil {
 		if recording != nil {

@@ -311,3 +311,11 @@ func (l *loader) lists(s *scope) bool {
 		return p.ListModels.Enabled && (s.kind != "provider" || p.Name == s.name)
 	})
 }
+
+// Budgeted reports whether there are budgets, which must survive a restart.
+func (c *Config) Budgeted() bool {
+	return slices.ContainsFunc(c.Keys, func(k Key) bool { return len(k.Budgets) > 0 }) ||
+		slices.ContainsFunc(c.Teams, func(t Team) bool { return len(t.Budgets) > 0 }) ||
+		slices.ContainsFunc(c.Models, func(m Model) bool { return len(m.Budgets) > 0 }) ||
+		slices.ContainsFunc(c.Providers, func(p Provider) bool { return len(p.Budgets) > 0 })
+}
