@@ -35,7 +35,7 @@ func (c scrape) all() {
 	}
 	if s.journal != nil {
 		n, failing := s.journal.Stats(), 0.0
-		if err, _ := s.journal.Failure(); err != nil {
+		if _, err := s.journal.Failure(); err != nil {
 			failing = 1
 		}
 		m.Add(telemetry.JournalFailing, failing)

@@ -79,7 +79,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 // Degraded returns what does not work although the gateway is ready.
 func (s *Server) Degraded() (all []string) {
 	if s.journal != nil {
-		if err, since := s.journal.Failure(); err != nil {
+		if since, err := s.journal.Failure(); err != nil {
 			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
 		}
 	}

@@ -436,11 +436,11 @@ func (j *Journal) commit() error {
 	return err
 }
 
-// Failure returns why the journal cannot be written, and since when; nil if it can.
-func (j *Journal) Failure() (err error, since time.Time) {
+// Failure returns since when the journal cannot be written, and why; nil if it can.
+func (j *Journal) Failure() (since time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.failed.err, j.failed.since
+	return j.failed.since, j.failed.err
 }
 
 // Stats are the journal's counts since it was opened.

@@ -379,7 +379,7 @@ func TestFullDisk(t *testing.T) {
 				j.Request(r)
 				j.Settle(r.ID, 1, 1, 1)
 			}
-			if err, since := j.Failure(); err == nil || !since.Equal(noon) {
+			if since, err := j.Failure(); err == nil || !since.Equal(noon) {
 				t.Fatalf("the failure is not shown: %v %s", err, since)
 			}
 			served := 20 - refused

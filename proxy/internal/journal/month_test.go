@@ -43,7 +43,7 @@ func TestMonth(t *testing.T) {
 			written++
 		}
 		if lost := j.Stats().Lost; lost > 0 {
-			err, _ := j.Failure()
+			_, err := j.Failure()
 			t.Fatal(day, lost, err)
 		}
 		if day < 29 {

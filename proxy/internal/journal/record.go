@@ -154,20 +154,6 @@ func appendRequest(dst []byte, r *Request, labels uint32) []byte {
 	return dst
 }
 
-// readRequest reads a record into r, except for the labels, whose number it returns.
-func readRequest(b []byte, r *Request) (labels uint32) {
-	f, n := b[7], func(i int) int64 { return int64(little.Uint32(b[32+4*i:])) }
-	*r = Request{
-		ID: little.Uint64(b[8:]), At: timeAt(little.Uint32(b[16:])), Cost: cost.Nano(little.Uint64(b[24:])),
-		Tokens: cost.Tokens{
-			Prompt: n(0), Completion: n(1), Cached: n(2), CacheWrite: n(3), CacheWrite1h: n(4), AudioIn: n(5), Reasoning: n(6), AudioOut: n(7),
-		},
-		Error: f&flagError != 0, Incomplete: f&flagIncomplete != 0, Estimated: f&flagEstimated != 0, Shadow: f&flagShadow != 0,
-		Booked: f&flagBooked != 0,
-	}
-	return little.Uint32(b[20:])
-}
-
 // Hold is what a request, or one attempt of it, holds of the budgets of some scopes.
 type Hold struct {
 	Request uint64 // of NewID

@@ -226,9 +226,6 @@ func (s *state) usage(of scope) *usage {
 	return u
 }
 
-// maxBuckets is how many buckets a scope may have before the old ones are joined.
-const maxBuckets = 512
-
 // add adds what is of one minute.
 func (u *usage) add(b bucket) {
 	i := len(u.buckets)
