@@ -272,11 +272,11 @@ func (c *racer) charge() {
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost += used.Cost
 	c.held.Settle(used, x.server.now())
-	x.routed.decision.EndAttempt(c.entry, codeCancelled, 0, x.server.now().Sub(c.startedAt))
+	x.routed.decision.EndAttempt(c.entry, outrun, 0, x.server.now().Sub(c.startedAt))
 }
 
-// codeCancelled is, in the decision, how an attempt has ended that another one has outrun.
-const codeCancelled = "cancelled"
+// outrun is, in the decision, how an attempt has ended that another one has outrun.
+const outrun = "cancelled"
 
 // fail records that the attempt has failed.
 func (c *racer) fail() {
