@@ -215,10 +215,6 @@ func (x *completion) finish() {
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.api.putWork(x.work)
-	if x.routed != nil {
-		x.server.routings.put(x.routed)
-		x.routed = nil
-	}
 	x.reader = nil
 	x.work = nil
 }
@@ -399,10 +395,10 @@ func (x *completion) countLimit(e *apierror.Error) {
 
 // holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
 // target may serve it as it is.
-func (x *completion) holdProvider(h *spend.Hold, t *routing.Target, now time.Time) *apierror.Error {
+func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
 	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
 	if scopes[spend.Provider] == nil {
-		return nil
+		return nil, nil
 	}
 	f := x.request.Describe()
 	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
@@ -412,7 +408,8 @@ func (x *completion) holdProvider(h *spend.Hold, t *routing.Target, now time.Tim
 		n.AddTarget(t.Prices, &prompt, int64(f.N))
 		n.Fixed, n.MaxTokens = n.Ceiling(), 0
 	}
-	return h.Reserve(scopes, &n, now)
+	h := new(spend.Hold)
+	return h, h.Reserve(scopes, &n, now)
 }
 
 // releaseAll gives back what others wait for, also where accounting the completion has panicked.

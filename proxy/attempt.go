@@ -75,7 +75,7 @@ type attempt struct {
 	startedAt  time.Time
 	firstEvent time.Duration // time to the first event of the response; 0: there was none
 	upstreamID string
-	held       spend.Hold // of the provider
+	held       *spend.Hold // of the provider; nil: it has neither limits nor budgets
 }
 
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
@@ -161,8 +161,8 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 // budget permit one.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) bool {
 	t := &x.policy.Targets[index]
-	var hold spend.Hold
-	if e := x.holdProvider(&hold, t, now); e != nil {
+	hold, e := x.holdProvider(t, now)
+	if e != nil {
 		x.spent = e
 		return false
 	}

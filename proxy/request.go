@@ -584,7 +584,8 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 		x.translation.Release()
 	}
 	if x.routed != nil {
-		x.routed.request = routing.Request{}
+		x.server.routings.put(x.routed)
+		x.routed = nil
 	}
 	x.released = true
 	x.documents.release(x.server, x.api)

@@ -159,8 +159,8 @@ func (h *Hold) fit(scopes Scopes, n *Need) *apierror.Error {
 // Lowered returns to how many tokens each choice of the response must be limited for it to fit the budgets; 0 if it fits as it is.
 func (h *Hold) Lowered() int64 { return h.lowered }
 
-// Held reports whether anything is held.
-func (h *Hold) Held() bool { return !h.at.IsZero() }
+// Held reports whether anything is held. A nil Hold holds nothing.
+func (h *Hold) Held() bool { return h != nil && !h.at.IsZero() }
 
 // Settle counts what a request has used in the place of what it holds. Further calls do nothing. A request that was never sent has used
 // nothing.

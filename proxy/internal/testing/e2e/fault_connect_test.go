@@ -79,7 +79,7 @@ func TestUnreachableProviders(t *testing.T) {
 		for _, w := range wires {
 			name := fmt.Sprintf("%s-%d", w.plugin, i)
 			config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\nmax_conns = 1\ntimeout = { %s }\nbreaker = { enabled = false }\n", name, w.plugin, c.url, c.timeout)
-			config += fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", name)
+			config += fmt.Sprintf("[[models]]\nid = %q\nretry = { attempts = 1 }\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", name)
 			config += fmt.Sprintf("[[models]]\nid = \"%s-or-demo\"\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }, { provider = \"demo\", model = \"demo\", fallback = true }]\n", name)
 		}
 	}

@@ -54,7 +54,7 @@ func model(id string, targets ...string) string {
 		p, m, _ := strings.Cut(t, "/")
 		list = append(list, fmt.Sprintf("{ provider = %q, model = %q, priority = %d }", p, m, i))
 	}
-	return fmt.Sprintf("[[models]]\nid = %q\ntargets = [%s]\n", id, strings.Join(list, ", "))
+	return fmt.Sprintf("[[models]]\nid = %q\nretry = { attempts = 1 }\ntargets = [%s]\n", id, strings.Join(list, ", "))
 }
 
 // TestProviderReturnsOnly503 has a provider return only 503 to a model that can be tried twice on it.

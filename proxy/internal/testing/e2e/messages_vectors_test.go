@@ -185,7 +185,7 @@ func asMessages(t *testing.T, plugin, credential string, all []recording) {
 		}
 	}
 	provider := upstreamtest.New(t, scripts...)
-	g := proxytest.Start(t, fmt.Sprintf("%s\n[providers.p]\nplugin = %q\nbase_url = %q\nbreaker = { enabled = false }\n%s\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", model = \"target-model\" }]\n",
+	g := proxytest.Start(t, fmt.Sprintf("%s\n[providers.p]\nplugin = %q\nbase_url = %q\nbreaker = { enabled = false }\n%s\n[[models]]\nid = \"m\"\nretry = { attempts = 1 }\ntargets = [{ provider = \"p\", model = \"target-model\" }]\n",
 		proxytest.Keys, plugin, provider.URL(), credential))
 	client := messagesClient(g)
 	complete := 0

@@ -272,7 +272,7 @@ func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 		members += []string{`,"reasoning_effort":"high"`, `,"thinking":{"type":"enabled","budget_tokens":1024}`, `,"reasoning":{"effort":"high"}`, `,"generationConfig":{"thinkingConfig":{"thinkingBudget":1024}}`}[api]
 	}
 	for n := range rapid.IntRange(2, 4).Draw(t, "turns") {
-		question := quote(text.Draw(t, "question"))
+		question := quote("Q" + text.Draw(t, "question")) // Anthropic takes no blank one
 		messages = append(messages, []string{
 			`{"role":"user","content":[{"type":"text","text":` + question + marked + `}]}`,
 			`{"role":"user","content":[{"type":"text","text":` + question + marked + `}]}`,

@@ -168,7 +168,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 			}
 			options = inline(t, o)
 		}
-		fmt.Fprintf(&models, "[[models]]\nid = \"v-%d\"\ndisplay_name = \"V\"\nowned_by = \"x\"\ncreated = 2026-01-01\nthinking = true\ntargets = [{ provider = \"p\", model = %q, options = %s }]\n", i, v.Target, options)
+		fmt.Fprintf(&models, "[[models]]\nid = \"v-%d\"\nretry = { attempts = 1 }\ndisplay_name = \"V\"\nowned_by = \"x\"\ncreated = 2026-01-01\nthinking = true\ntargets = [{ provider = \"p\", model = %q, options = %s }]\n", i, v.Target, options)
 		if v.Limits.MaxTokens > 0 {
 			fmt.Fprintf(&models, "max_tokens = %d\n", v.Limits.MaxTokens)
 		}
