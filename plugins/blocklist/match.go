@@ -32,9 +32,11 @@ func (f *finder) scan(text []byte, complete bool) {
 	for {
 		if f.phrases.nodes[f.state].match != root {
 			if f.words && i == len(text) && !complete {
-				break // the next rune may belong to the phrase's last word
-			}
-			if m, ok := f.endingAt(i); ok && (pending.from < 0 || m.from <= pending.from) {
+				// The next rune may belong to the phrase's last word. What was found before this phrase is final.
+				if pending.from < 0 || f.start <= pending.from {
+					break
+				}
+			} else if m, ok := f.endingAt(i); ok && (pending.from < 0 || m.from <= pending.from) {
 				pending = m
 			}
 		}
