@@ -85,8 +85,9 @@ const (
 	// killDelay is how long a process has to end by itself before it is killed.
 	killDelay = 2 * time.Second
 
-	// traceDelay is how long one has to print where it is. Go's runtime gives each further thread five seconds.
-	traceDelay = 15 * time.Second
+	// traceDelay is how long one has to print where it is. Go's runtime gives each further thread five seconds, and what is running may be
+	// the last.
+	traceDelay = time.Minute
 )
 
 func (n *Native) start() (*process, error) {
