@@ -192,11 +192,13 @@ func (x *completion) finish() {
 		x.recordOutcome(routing.Inconclusive, 0)
 	}
 	r := &x.record
+	var used spend.Used
 	r.Complete = x.writer.Complete() && !x.disconnected
 	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
 		// A response that its client did not wait for has cost the prompt and what there was of it.
 		u := x.writer.Accounted()
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
+		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
 	}
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.translation.Fuel + x.chain.Fuel()
@@ -206,7 +208,6 @@ func (x *completion) finish() {
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
 	x.recordLedger(r)
-	used := spend.Used{Tokens: x.tokensUsed(), Cost: r.Cost}
 	x.hold.Settle(used, x.finishedAt)
 	x.held.Settle(used, x.finishedAt)
 	if x.again != nil {
@@ -356,15 +357,6 @@ func (a *attempt) endTape(err error) {
 	a.tape = nil
 }
 
-// tokensUsed is how many tokens the request has used, as far as is known. What a provider was sent counts at least for its
-// prompt, also where the client did not wait for the response.
-func (x *completion) tokensUsed() int64 {
-	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
-		return x.writer.Accounted().Total
-	}
-	return 0
-}
-
 // scopes are the accounts of the request's key, team and model.
 func (x *completion) scopes() spend.Scopes {
 	a := x.generation.accounts
@@ -393,6 +385,13 @@ func (x *completion) countLimit(e *apierror.Error) {
 	}
 }
 
+// estimateNeed is what the request may need of rates.
+func (x *completion) estimateNeed() spend.Need {
+	f := x.request.Describe()
+	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
+	return spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens}
+}
+
 // holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
 // target may serve it as it is.
 func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
@@ -400,12 +399,11 @@ func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold
 	if scopes[spend.Provider] == nil {
 		return nil, nil
 	}
-	f := x.request.Describe()
-	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	n := spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens, MaxTokens: x.maxTokens, Request: x.journalID()}
+	n := x.estimateNeed()
+	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
 	if scopes.Budgeted() {
 		prompt := describePrompt(x.request)
-		n.AddTarget(t.Prices, &prompt, int64(f.N))
+		n.AddTarget(t.Prices, &prompt, int64(x.request.Describe().N))
 		n.Fixed, n.MaxTokens = n.Ceiling(), 0
 	}
 	h := new(spend.Hold)

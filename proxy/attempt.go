@@ -125,16 +125,13 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 // the attempt is, "" for one in its turn.
 func (x *completion) startNext(a *attempt, now time.Time, why string) bool {
 	for order := x.routed.decision.Order(); x.next < len(order); {
-		i, spent := order[x.next], x.spent
+		i := order[x.next]
 		x.next++
-		switch {
-		case x.startAttempt(a, i, now, why):
+		refused := x.startAttempt(a, i, now, why)
+		if refused == "" {
 			return true
-		case x.spent != spent:
-			x.routed.decision.SkipSpent(i)
-		default:
-			x.routed.decision.SkipTarget(i)
 		}
+		x.routed.decision.Skip(i, refused)
 	}
 	return false
 }
@@ -150,7 +147,7 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 		return false
 	}
 	x.logFailedAttempt(x.attempt, e)
-	if x.pause(wait) != nil || !x.startAttempt(x.attempt, x.index, x.server.now(), "retry") {
+	if x.pause(wait) != nil || x.startAttempt(x.attempt, x.index, x.server.now(), "retry") != "" {
 		return false
 	}
 	x.target.RecordRetry()
@@ -158,18 +155,18 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 }
 
 // startAttempt makes a an attempt at a target of the policy, if its provider's limits and budgets, its circuit breaker and its retry
-// budget permit one.
-func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) bool {
+// budget permit one. Else it returns why they do not, as the decision has it.
+func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (refused string) {
 	t := &x.policy.Targets[index]
 	hold, e := x.holdProvider(t, now)
 	if e != nil {
 		x.spent = e
-		return false
+		return routing.Spent
 	}
 	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.tried, t.Budget))
 	if !ok {
 		hold.Settle(spend.Used{}, now)
-		return false
+		return routing.NotPermitted
 	}
 	x.record.Attempts++
 	*a = attempt{
@@ -177,7 +174,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
 		canary: x.routed.decision.Canary(index), held: hold,
 	}
-	return true
+	return ""
 }
 
 // tryTarget sends the request to a target and reads until there is something for the client: all of a non-streaming

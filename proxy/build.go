@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -133,11 +134,8 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 // and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
 func openJournal(o *Options, state *statedir.Lazy) (*journal.Journal, error) {
 	cfg := o.Config
-	limited, required := false, cfg.Store.Journal != ""
-	for _, l := range configuredLimits(cfg) {
-		limited = limited || l.Limits != (config.Limits{})
-		required = required || len(l.Budgets) > 0
-	}
+	required := cfg.Store.Journal != "" || cfg.Budgeted()
+	limited := slices.ContainsFunc(configuredLimits(cfg), func(l spend.Limit) bool { return l.Limits != (config.Limits{}) })
 	if state.Path == "" || !limited && !required {
 		return nil, nil
 	}

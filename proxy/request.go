@@ -363,11 +363,8 @@ const unknownMaxTokens = 32 << 10
 // admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
 // limit of tokens, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint) *apierror.Error {
-	r := x.request.Describe()
-	tokens := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	n := &x.need
-	*n = spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens}
-	scopes := x.scopes()
+	x.need = x.estimateNeed()
+	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
 	strict := scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
 	if !strict && !scopes.Budgeted() {
 		return x.reserve(scopes)

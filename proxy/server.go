@@ -12,8 +12,8 @@
 // (internal/plugin).
 //
 // Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection, from
-// acceptance to the last byte; it has no second goroutine, timer or channel, except while a Watcher waits for it and while
-// fasthttp lets go of its connection.
+// acceptance to the last byte; it has no second goroutine, timer or channel, except while a Watcher waits for it, while a hedge
+// races its first attempt, and while fasthttp lets go of its connection.
 package proxy
 
 import (

@@ -296,9 +296,6 @@ type ExplainRequest = admin.ExplainRequest
 // Explained is how a request would be routed, as JSON and as text for people.
 type Explained = admin.Explained
 
-// APINames are the APIs that an ExplainRequest can name.
-func APINames() []string { return admin.ExplainAPIs }
-
 // Explain decides how a request would be routed, and says so. Nothing is counted for the request, and no provider is asked: a model that
 // only a provider lists is known once it has been. Nothing of the request's body is in the result, nor in the error, which is about the
 // request.
@@ -313,7 +310,7 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 		id++
 	}
 	if id == apiCount {
-		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(APINames(), ", "))
+		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
 	if e := s.admission.reserve(&x.room); e != nil {

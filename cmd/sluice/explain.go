@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 const (
@@ -73,7 +74,7 @@ func newExplainCommand(o *options) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&request.Model, "model", "", "`id` of the model, as a client asks for it")
 	f.StringVar(&request.Key, "key", "", "`name` of the client's key in the configuration")
-	f.StringVar(&request.API, "api", "chat", "`API` that the client uses: "+strings.Join(proxy.APINames(), ", "))
+	f.StringVar(&request.API, "api", "chat", "`API` that the client uses: "+strings.Join(config.APINames(), ", "))
 	f.StringVar(&body, "body", "", "`file` with the client's request as JSON, \"-\" for standard input; a short prompt by default")
 	f.StringArrayVar(&headers, "header", nil, "`header` of the client's request, \"name: value\"; can be repeated")
 	f.StringVar(&request.Random, "random", "", "`number` of a request, from its header x-gateway-route, to repeat what was drawn for it")

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
@@ -87,7 +86,7 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 	return time.Time{}, time.Time{}
 }
 
-// maxBudget is the largest budget, in US dollars: Redis counts nano-dollars exactly up to 2^53.
+// maxBudget is the largest budget, in US dollars: JSON and Lua count nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
 // store reads [store].
@@ -166,20 +165,11 @@ func (t *table) budgets() []Budget {
 
 // dollars returns a positive amount of US dollars, exactly as it is written.
 func (t *table) dollars(name string) cost.Nano {
-	n := t.look(name)
-	if n == nil && !t.has(name) {
-		t.fail(nil, name, "is missing")
-	}
-	if n == nil || n.kind == kindBroken {
-		return 0
-	}
-	text := n.text
-	switch n.kind {
-	case kindInteger:
-		text = strconv.FormatInt(n.number, 10) // it may be hexadecimal
-	case kindFloat:
-	default:
-		t.fail(n, name, "must be a number, not %s", n.kind.named())
+	text, n := t.decimal(name)
+	if n == nil {
+		if !t.has(name) {
+			t.fail(nil, name, "is missing")
+		}
 		return 0
 	}
 	v, err := cost.ParseNano(text)

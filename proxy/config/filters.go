@@ -19,7 +19,9 @@ type Filter struct {
 	Pos      Position
 }
 
-// apiNames are the client APIs, as filters name them.
+// APINames returns the client APIs, as the configuration, the log and metrics name them.
+func APINames() []string { return slices.Clone(apiNames) }
+
 var apiNames = []string{"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank", "moderations"}
 
 // directions are the values of a filter's key on.

@@ -62,7 +62,7 @@ var hints = func() map[string]map[string]string {
 		add(of+".limits", "tokens_per_minute", "tpm", "tokens")
 		add(of+".limits", "concurrent", "concurrency", "parallel", "maxconcurrent", "inflight")
 	}
-	add("", "store", "storage", "state", "journal", "redis", "database")
+	add("", "store", "storage", "state", "journal")
 	add("store", "zone", "timezone", "tz")
 	add("store", "journal", "dir", "path", "folder", "file", "directory")
 	add("keys[]", "expires", "expiry", "expiresat", "notafter")

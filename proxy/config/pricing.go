@@ -47,17 +47,8 @@ func (t *table) rates() cost.Rates {
 // price returns a price, exactly as it is written. Unset stands for one that is absent.
 func (t *table) price(k cost.Kind) cost.Price {
 	name := k.String()
-	n := t.look(name)
-	if n == nil || n.kind == kindBroken {
-		return cost.Unset
-	}
-	text := n.text
-	switch n.kind {
-	case kindInteger:
-		text = strconv.FormatInt(n.number, 10) // it may be hexadecimal
-	case kindFloat:
-	default:
-		t.fail(n, name, "must be a number, not %s", n.kind.named())
+	text, n := t.decimal(name)
+	if n == nil {
 		return cost.Unset
 	}
 	p, err := cost.ParsePrice(text)
@@ -72,4 +63,20 @@ func (t *table) price(k cost.Kind) cost.Price {
 		t.fail(n, name, "must be from 0 to %s US dollars per million tokens", cost.MaxPrice)
 	}
 	return cost.Unset
+}
+
+// decimal returns a number as it is written, which a float64 need not hold exactly. n is nil where there is none.
+func (t *table) decimal(name string) (text string, n *node) {
+	n = t.look(name)
+	if n == nil || n.kind == kindBroken {
+		return "", nil
+	}
+	switch n.kind {
+	case kindInteger:
+		return strconv.FormatInt(n.number, 10), n // it may be hexadecimal
+	case kindFloat:
+		return n.text, n
+	}
+	t.fail(n, name, "must be a number, not %s", n.kind.named())
+	return "", nil
 }

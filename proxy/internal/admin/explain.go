@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 // ExplainRequest asks how a request would be routed.
@@ -104,7 +106,7 @@ func appendExplainPage(dst []byte) []byte {
 	m.put(`<label>Model <input name="model" required="required" autofocus="autofocus" autocomplete="off"/></label>`)
 	m.put(`<label>Key <input name="key" placeholder="its name, not its secret" autocomplete="off"/></label>`)
 	m.put(`<label>API <select name="api">`)
-	for _, api := range ExplainAPIs {
+	for _, api := range config.APINames() {
 		m.put(`<option>$</option>`, api)
 	}
 	m.put(`</select></label>`)
@@ -118,6 +120,3 @@ func appendExplainPage(dst []byte) []byte {
 	m.put(`</script></body></html>`)
 	return m.b
 }
-
-// ExplainAPIs are the values of ExplainRequest.API: the APIs that clients use, as the log names them.
-var ExplainAPIs = []string{"chat", "messages", "responses", "gemini", "embeddings", "rerank", "completions", "moderations"}

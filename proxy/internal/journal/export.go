@@ -17,15 +17,15 @@ var Formats = []string{"table", "csv", "json"}
 
 // sumNames are the names of what is added up, in the order in which tables have them.
 var sumNames = []string{
-	"requests", "errors", "incomplete", "estimated", "booked", "shadows", "prompt_tokens", "cached_tokens", "cache_write_tokens",
+	"requests", "errors", "incomplete", "estimated", "booked", "prompt_tokens", "cached_tokens", "cache_write_tokens",
 	"cache_write_1h_tokens", "audio_input_tokens", "completion_tokens", "reasoning_tokens", "audio_output_tokens", "cost_usd",
 }
 
 // values are the sums in the order of sumNames, but for the cost.
-func (s *Sums) values() [14]int64 {
+func (s *Sums) values() [13]int64 {
 	t := &s.Tokens
 	return [...]int64{
-		s.Requests, s.Errors, s.Incomplete, s.Estimated, s.Booked, s.Shadows, t.Prompt, t.Cached, t.CacheWrite,
+		s.Requests, s.Errors, s.Incomplete, s.Estimated, s.Booked, t.Prompt, t.Cached, t.CacheWrite,
 		t.CacheWrite1h, t.AudioIn, t.Completion, t.Reasoning, t.AudioOut,
 	}
 }

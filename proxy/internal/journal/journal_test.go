@@ -93,7 +93,7 @@ func TestLedgerSurvivesRestarts(t *testing.T) {
 		for range 10 {
 			r := request("a", "m", 7)
 			r.Error, r.Estimated = start == 0, start == 1
-			r.Incomplete, r.Shadow = start == 1, start == 2
+			r.Incomplete = start == 1
 			j.Request(r)
 		}
 		if err := j.Close(); err != nil {
@@ -104,7 +104,7 @@ func TestLedgerSurvivesRestarts(t *testing.T) {
 		}
 	}
 	want := journal.Sums{
-		Requests: 30, Errors: 10, Incomplete: 10, Estimated: 10, Shadows: 10, Cost: 210,
+		Requests: 30, Errors: 10, Incomplete: 10, Estimated: 10, Cost: 210,
 		Tokens: cost.Tokens{Prompt: 3000, Completion: 600, Cached: 1200, CacheWrite: 300, CacheWrite1h: 150, AudioIn: 90, Reasoning: 210, AudioOut: 60},
 	}
 	for _, raw := range []bool{false, true} {
@@ -181,13 +181,13 @@ func TestFormats(t *testing.T) {
 			"a     1         100            40             10                  5                      3                   20                 7                 2                    1.5\n" +
 			"b,\"x  1         100            40             10                  5                      3                   20                 7                 2                    0.000000001\n" +
 			"total 2         200            80             20                  10                     6                   40                 14                4                    1.500000001\n",
-		"csv": "key,requests,errors,incomplete,estimated,booked,shadows,prompt_tokens,cached_tokens,cache_write_tokens,cache_write_1h_tokens,audio_input_tokens,completion_tokens,reasoning_tokens,audio_output_tokens,cost_usd\n" +
-			"a,1,0,0,0,0,0,100,40,10,5,3,20,7,2,1.5\n\"b,\"\"x\",1,0,0,0,0,0,100,40,10,5,3,20,7,2,0.000000001\n",
+		"csv": "key,requests,errors,incomplete,estimated,booked,prompt_tokens,cached_tokens,cache_write_tokens,cache_write_1h_tokens,audio_input_tokens,completion_tokens,reasoning_tokens,audio_output_tokens,cost_usd\n" +
+			"a,1,0,0,0,0,100,40,10,5,3,20,7,2,1.5\n\"b,\"\"x\",1,0,0,0,0,100,40,10,5,3,20,7,2,0.000000001\n",
 		"json": `{"rows":[
-{"key":"a","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":1.5},
-{"key":"b,\"x","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":0.000000001}
+{"key":"a","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":1.5},
+{"key":"b,\"x","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":0.000000001}
 ],
-"total":{"requests":2,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":200,"cached_tokens":80,"cache_write_tokens":20,"cache_write_1h_tokens":10,"audio_input_tokens":6,"completion_tokens":40,"reasoning_tokens":14,"audio_output_tokens":4,"cost_usd":1.500000001}}
+"total":{"requests":2,"errors":0,"incomplete":0,"estimated":0,"booked":0,"prompt_tokens":200,"cached_tokens":80,"cache_write_tokens":20,"cache_write_1h_tokens":10,"audio_input_tokens":6,"completion_tokens":40,"reasoning_tokens":14,"audio_output_tokens":4,"cost_usd":1.500000001}}
 `,
 	} {
 		var b bytes.Buffer
@@ -330,6 +330,10 @@ func TestSegmentsAreFolded(t *testing.T) {
 	}
 	if s := again.Stats(); s.Open != 0 {
 		t.Errorf("%d requests hold something", s.Open)
+	}
+	// What is not needed is removed while it serves: Close waits for that.
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
 	}
 	snapshots, _ := filepath.Glob(filepath.Join(dir, "*.snapshot"))
 	if len(snapshots) > 2 {

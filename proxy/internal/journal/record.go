@@ -45,7 +45,7 @@ const (
 	holdSize    = 48
 	settleSize  = 40
 	bucketSize  = 48
-	rowSize     = 136
+	rowSize     = 128
 	endSize     = 16
 )
 
@@ -58,7 +58,6 @@ const (
 	flagError = 1 << iota
 	flagIncomplete
 	flagEstimated
-	flagShadow
 	flagBooked
 )
 
@@ -128,12 +127,11 @@ type Request struct {
 	Error      bool // the client got an error, or a response that broke off
 	Incomplete bool // the response was cut, or its client has left
 	Estimated  bool // the provider did not count the tokens
-	Shadow     bool // sent for comparison: no client got its response
 	Booked     bool // the gateway was killed before the end of the request: its cost is what it held
 }
 
 func (r *Request) flags() (f byte) {
-	for i, set := range [...]bool{r.Error, r.Incomplete, r.Estimated, r.Shadow, r.Booked} {
+	for i, set := range [...]bool{r.Error, r.Incomplete, r.Estimated, r.Booked} {
 		if set {
 			f |= 1 << i
 		}
@@ -220,15 +218,14 @@ func readBucket(b []byte) (u bucket, scope byte, labels uint32) {
 type Sums struct {
 	Requests, Errors, Incomplete, Estimated int64
 	Booked                                  int64 // requests that were under way when the gateway was killed, with what they held
-	Shadows                                 int64
 	Tokens                                  cost.Tokens
 	Cost                                    cost.Nano
 }
 
-func (s *Sums) numbers() [15]*int64 {
+func (s *Sums) numbers() [14]*int64 {
 	t := &s.Tokens
 	return [...]*int64{
-		&s.Requests, &s.Errors, &s.Incomplete, &s.Estimated, &s.Booked, &s.Shadows, (*int64)(&s.Cost),
+		&s.Requests, &s.Errors, &s.Incomplete, &s.Estimated, &s.Booked, (*int64)(&s.Cost),
 		&t.Prompt, &t.Completion, &t.Cached, &t.CacheWrite, &t.CacheWrite1h, &t.AudioIn, &t.Reasoning, &t.AudioOut,
 	}
 }
@@ -248,7 +245,6 @@ func (s *Sums) count(b []byte) {
 	s.Errors += int64(f & flagError)
 	s.Incomplete += int64(f & flagIncomplete / flagIncomplete)
 	s.Estimated += int64(f & flagEstimated / flagEstimated)
-	s.Shadows += int64(f & flagShadow / flagShadow)
 	s.Booked += int64(f & flagBooked / flagBooked)
 	s.Cost = s.Cost.Plus(cost.Nano(little.Uint64(b[24:])))
 	t, n := &s.Tokens, func(i int) int64 { return int64(little.Uint32(b[32+4*i:])) }

@@ -558,7 +558,7 @@ func TestExplanation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.SkipTarget(3)
+	d.Skip(3, routing.NotPermitted)
 	first := d.StartAttempt(0, "")
 	hash := fmt.Sprintf("%016x", r.Identity.Conversation().Sum)
 	start := "rule small; affinity conversation " + hash + " (x-session-id); order p0/m, p3/m (circuit open); left out p1/m (when), p2/m (rule); attempts p3/m not_permitted, p0/m"

@@ -85,7 +85,7 @@ type Attempt struct {
 
 // The codes of attempts that were not made.
 const (
-	NotPermitted = "not_permitted"
+	NotPermitted = "not_permitted"  // the target's circuit is open, or the provider's retry budget exhausted
 	Spent        = "provider_spent" // a limit or a budget of the provider is reached
 )
 
@@ -148,14 +148,9 @@ func (d *Decision) EndAttempt(n int, code string, status int, took time.Duration
 	a.Ended, a.Code, a.Status, a.Took = true, code, status, took
 }
 
-// SkipTarget records that an attempt at a target was not permitted: its circuit is open, or the retry budget exhausted.
-func (d *Decision) SkipTarget(target int) {
-	d.EndAttempt(d.StartAttempt(target, ""), NotPermitted, 0, 0)
-}
-
-// SkipSpent records that an attempt at a target was not permitted: its provider's limits or budgets do not allow it.
-func (d *Decision) SkipSpent(target int) {
-	d.EndAttempt(d.StartAttempt(target, ""), Spent, 0, 0)
+// Skip records that an attempt at a target was not made, with the code that says why.
+func (d *Decision) Skip(target int, code string) {
+	d.EndAttempt(d.StartAttempt(target, ""), code, 0, 0)
 }
 
 // Attempts returns the attempts so far. The slice is the Decision's.

@@ -97,8 +97,7 @@ var errNamedNone = errors.New("the router named no target")
 //  6. targets with an open circuit, or in cooldown, come last;
 //  7. the target that has what the request goes on from comes first.
 //
-// An error is ErrNoTarget, the rejection by the plugin as it
-// returned it, or with Router.Refuse a *RouterError. d is set in any case.
+// An error is ErrNoTarget, the rejection by the plugin as it returned it, or with Router.Refuse a *RouterError. d is set in any case.
 func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decision) error {
 	d.reset(p)
 	for i := range p.Targets {

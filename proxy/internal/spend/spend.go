@@ -6,7 +6,7 @@
 // requests race; only a provider that reports more than the most that was possible can.
 //
 // It owns the counts, their windows, and the words of a refusal. It does not count tokens, know prices, or write files: a Journal
-// persists what must survive a restart, and a Shared store counts for several gateways.
+// persists what must survive a restart.
 //
 // Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. Locks of several usages are taken in
 // the order of Kind, of which a request has one each.
@@ -77,7 +77,7 @@ type Used struct {
 // MinTokens is the least that the tokens of a response are lowered to for it to fit a budget: what is shorter helps nobody.
 const MinTokens = 1024
 
-// ID is the identity of a hold in the journal and in a shared store. No two are the same, of whatever process.
+// ID is the identity of a hold in the journal. No two are the same, of whatever process.
 type ID struct{ Process, Number uint64 }
 
 // Record is a hold, as it is persisted. At is when it was made: what it settles counts in the windows of that time.

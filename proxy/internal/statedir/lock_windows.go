@@ -2,15 +2,10 @@ package statedir
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
 )
-
-const enforcesModes = false // access is by lists that a mode does not show
-
-func ownedByUser(fs.FileInfo) bool { return true }
 
 // tryLock locks one byte far behind the end: locks are mandatory, and the holder's name must stay readable.
 func tryLock(f *os.File) (locked bool, err error) {

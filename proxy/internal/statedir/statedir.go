@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/privatedir"
 )
 
 // lockName is the file in the folder that the process using the folder has locked. It holds the process's name and id.
@@ -98,16 +100,14 @@ func Open(path string) (*Dir, error) {
 // check refuses a folder whose contents other users could replace.
 func check(path string) error {
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("state folder: %w", err)
-	case !info.IsDir():
-		return fmt.Errorf("state folder %s is not a directory", path)
-	case !enforcesModes:
-	case !ownedByUser(info):
-		return fmt.Errorf("state folder %s belongs to another user", path)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("state folder %s is writable by other users (mode %04o, want 0700); a folder of its own in it would do", path, info.Mode().Perm())
+	}
+	switch err := privatedir.Check(info); {
+	case errors.Is(err, privatedir.ErrWritable):
+		return fmt.Errorf("state folder %s %w; a folder of its own in it would do", path, err)
+	case err != nil:
+		return fmt.Errorf("state folder %s %w", path, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	"github.com/sluice-gateway/sluice/proxy/internal/privatedir"
 )
 
 // diskCache keeps rewritten modules and their machine code between starts: a directory for each module, named by the
@@ -70,13 +71,8 @@ func checkPrivate(dir string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", dir)
-	case info.Mode().Perm()&0o022 != 0 && enforcesModes:
-		return fmt.Errorf("%s is writable by other users (mode %04o, want 0700)", dir, info.Mode().Perm())
-	case !ownedByUser(info):
-		return fmt.Errorf("%s belongs to another user", dir)
+	if err := privatedir.Check(info); err != nil {
+		return fmt.Errorf("%s %w", dir, err)
 	}
 	return nil
 }

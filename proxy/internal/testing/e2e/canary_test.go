@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
@@ -190,7 +191,7 @@ func TestExplainErrors(t *testing.T) {
 		{proxy.ExplainRequest{Model: "m", Key: "off"}, "the key off would be rejected: disabled key"},
 		{proxy.ExplainRequest{Model: "m", Key: "narrow"}, "the key may not use the model 'm': see models in [[keys]]"},
 		{proxy.ExplainRequest{Model: "n", Key: "tests"}, "no such model 'n': `sluice models` lists the models"},
-		{proxy.ExplainRequest{Model: "m", Key: "tests", API: "chats"}, `unknown api "chats": want chat, messages, responses, gemini, embeddings, rerank, completions, moderations`},
+		{proxy.ExplainRequest{Model: "m", Key: "tests", API: "chats"}, `unknown api "chats": want chat, messages, responses, gemini, completions, embeddings, rerank, moderations`},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", API: "embeddings"}, "the model 'm' serves chat requests (kinds), not embeddings"},
 		{proxy.ExplainRequest{Key: "tests", API: "gemini", Body: []byte(`{"contents":[]}`)}, "which model? the Gemini API has it in the path, not in the body"},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", Random: "1"}, "random is not a number of 16 hexadecimal digits, as in the header x-gateway-route"},
@@ -202,7 +203,7 @@ func TestExplainErrors(t *testing.T) {
 			t.Errorf("%+v\ngot  %v\nwant %s", c.r, err, c.want)
 		}
 	}
-	for _, api := range proxy.APINames()[:4] {
+	for _, api := range config.APINames()[:4] {
 		if e, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{Model: "m", Key: "tests", API: api}); err != nil || !strings.Contains(string(e.Text), "model     m, by "+api) {
 			t.Errorf("%s: %v %s", api, err, e.Text)
 		}
