@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 // Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
@@ -71,6 +73,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 		if page.Size > 0 {
 			s.describeModels(&status, g, stats)
 			s.describeKeys(&status, g)
+			describeBudgets(&status, g)
 		}
 	}
 	return status
@@ -222,6 +225,18 @@ func (s *Server) describeKeys(status *admin.Status, g *generation) {
 			key.State = "not valid yet"
 		}
 		status.Keys = append(status.Keys, key)
+	}
+}
+
+// describeBudgets adds the budgets of a generation, as far as they are on the page of the status.
+func describeBudgets(status *admin.Status, g *generation) {
+	all := g.accounts.Status(status.Now)
+	used := func(s *spend.Status) float64 { return float64(s.Spent) / float64(max(s.Limit, 1)) }
+	slices.SortStableFunc(all, func(a, b spend.Status) int { return cmp.Compare(used(&b), used(&a)) })
+	status.BudgetsTotal = len(all)
+	from, to := status.Page.Cut(len(all))
+	for i := range all[from:to] {
+		status.Budgets = append(status.Budgets, admin.DescribeBudget(&all[from+i]))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 // Status is the state of the gateway at one time, and the document at /status.
@@ -27,6 +28,9 @@ type Status struct {
 
 	Keys      []Key `json:"keys"`
 	KeysTotal int   `json:"keys_total"`
+
+	Budgets      []Budget `json:"budgets"` // of keys, teams, models and providers, the most spent first
+	BudgetsTotal int      `json:"budgets_total"`
 
 	Providers []Provider `json:"providers"`
 	Plugins   []Plugin   `json:"plugins"`
@@ -131,6 +135,42 @@ type Key struct {
 	CompletionTokens int64            `json:"completion_tokens"`
 	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil: no request had a price
 	Rejected         map[string]int64 `json:"rejected"`           // requests, by reason
+}
+
+// Budget is a budget in its current window.
+type Budget struct {
+	Scope   string     `json:"scope"` // key, team, model or provider
+	Name    string     `json:"name"`
+	Per     string     `json:"per"`                    // the length of its windows: minute, hour, day, week, month, or total
+	Start   *time.Time `json:"window_start,omitempty"` // nil: the window has no start and no end
+	End     *time.Time `json:"window_end,omitempty"`
+	Limit   cost.Nano  `json:"limit_usd"` // with what it was raised by in this window
+	Spent   cost.Nano  `json:"spent_usd"`
+	Held    cost.Nano  `json:"held_usd"` // by requests in flight: the most that they can cost; an estimate of a budget that is not strict
+	Left    cost.Nano  `json:"left_usd"` // for further requests
+	Warn    float64    `json:"warn,omitempty"`
+	Strict  bool       `json:"strict"`
+	Refused int64      `json:"refused"` // requests in the window that it had too little left for
+}
+
+// DescribeBudget returns a budget as operators see it.
+func DescribeBudget(s *spend.Status) Budget {
+	b := Budget{
+		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Spent: s.Spent, Held: s.Held, Left: s.Left(),
+		Warn: s.Warn, Strict: s.Strict, Refused: s.Refused,
+	}
+	if !s.End.IsZero() {
+		b.Start, b.End = &s.Start, &s.End
+	}
+	return b
+}
+
+// Used returns the share of the limit that is spent: 1 for all of it, more for a budget that was exceeded.
+func (b *Budget) Used() float64 {
+	if b.Limit <= 0 {
+		return 1
+	}
+	return float64(b.Spent) / float64(b.Limit)
 }
 
 // Target is an endpoint of a provider.

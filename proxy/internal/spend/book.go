@@ -209,9 +209,15 @@ type Status struct {
 	Limit      cost.Nano // with what it was raised by
 	Spent      cost.Nano
 	Held       cost.Nano
+	Refused    int64   // requests in the window that it had too little left for
+	Warn       float64 // share of the limit at which a warning is logged; 0: none
+	Strict     bool
 }
 
-// Status returns the budgets of all accounts, by kind and name, in the order of the configuration.
+// Left returns what is left for further holds.
+func (s *Status) Left() cost.Nano { return max(s.Limit-s.Spent-s.Held, 0) }
+
+// Status returns the budgets of all accounts, by kind and name, those of a scope in the order of the configuration.
 func (a *Accounts) Status(now time.Time) []Status {
 	if a == nil {
 		return nil
@@ -233,7 +239,7 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.spent, w.held}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.spent, w.held, w.refused, b.Warn, b.Strict}
 		if !b.Strict {
 			s.Held = w.estimated
 		}

@@ -88,6 +88,7 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 // spent is the error of a request that needs more than is left of a budget. One that would fit, were it not for what requests in flight
 // hold, may be retried.
 func (a *Account) spent(b *config.Budget, w *window, need cost.Nano) *apierror.Error {
+	w.refused++
 	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: int64(b.Limit), Per: b.Per, Until: w.end}
 	cause.Held = need <= b.Limit+w.credit-w.spent
 	e := apierror.Invalid("insufficient_quota", "", "")

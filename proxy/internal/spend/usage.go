@@ -31,6 +31,7 @@ type window struct {
 	held       cost.Nano // the most that requests in flight can cost
 	estimated  cost.Nano // what requests in flight probably cost
 	credit     cost.Nano // by which the limit was raised in this window
+	refused    int64     // requests that a budget had too little left for
 	warned     bool
 }
 

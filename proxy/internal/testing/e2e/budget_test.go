@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
@@ -276,5 +277,37 @@ func TestReloadKeepsWhatWasSpent(t *testing.T) {
 	}
 	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 {
 		t.Errorf("after the budget was raised: %d %s", r.Status, r.Body)
+	}
+}
+
+// TestStatusHasBudgets reads the budgets of a gateway that has refused a request, the most spent first.
+func TestStatusHasBudgets(t *testing.T) {
+	b := newBiller(t)
+	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0205, per = "month" }, { usd = 1, per = "total", strict = false }]`, `budgets = [{ usd = 0.04, per = "day", warn = 0.5 }]`, "", ""))
+	for _, want := range []int{200, 429} {
+		r := g.Chat(t, budgetRequest(2000, false))
+		if r.Status != want {
+			t.Fatalf("%d: %s", r.Status, r.Body)
+		}
+		g.Log.Request(t, r.RequestID()) // by then it is settled
+	}
+	_, body := proxytest.Get(t, g.Admin(t)+"/status")
+	var s admin.Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.BudgetsTotal != 3 || len(s.Budgets) != 3 {
+		t.Fatalf("%d budgets: %s", s.BudgetsTotal, body)
+	}
+	month, day, total := s.Budgets[0], s.Budgets[1], s.Budgets[2]
+	spent := cost.Nano(b.billed.Load())
+	if month.Scope != "key" || month.Name != "tests" || month.Per != "month" || month.Spent != spent || month.Left != month.Limit-spent || month.Refused != 1 || !month.Strict {
+		t.Errorf("a month: %+v", month)
+	}
+	if day.Scope != "team" || day.Name != "research" || day.Per != "day" || day.End == nil || !day.End.After(s.Now) || day.Limit != 40_000_000 || day.Spent != spent || day.Warn != 0.5 || day.Refused != 0 {
+		t.Errorf("a day: %+v", day)
+	}
+	if total.Per != "total" || total.End != nil || total.Spent != spent || total.Held != 0 || total.Strict {
+		t.Errorf("in total: %+v", total)
 	}
 }
