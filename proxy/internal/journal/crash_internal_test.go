@@ -283,7 +283,7 @@ func FuzzFiles(f *testing.F) {
 	records = appendRequest(records, &Request{ID: 1, At: at, Cost: 5}, n)
 	records = appendHold(records, &Hold{Request: 2, Number: 1, At: at, Amount: 9}, n, 0)
 	records = appendSettle(records, 2, 1, 3, 4)
-	records = appendAdjustment(records, &Adjustment{Name: "a", Reason: "b", At: at})
+	records = appendAdjustment(records, &Adjustment{Name: "a", Reason: "b", At: at, ID: "c"})
 	records = appendBucket(records, &bucket{at.Unix(), 1, 2, 3}, 0, n)
 	records = appendRow(records, &Sums{Requests: 1}, n)
 	records = appendEnd(records, 7)

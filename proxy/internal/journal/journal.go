@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 // Options are what a Journal is opened with.
@@ -294,22 +295,31 @@ func (j *Journal) settle(request, number uint64, amount cost.Nano, tokens int64)
 	j.sealFrom(at, at)
 }
 
-// Adjust writes a change of what is left of a budget, and makes it durable.
+// Adjust writes a change of what is left of a budget: after it has returned nil, killing the process does not lose it. It fails with
+// spend.ErrRepeated for an ID that the journal has already.
 func (j *Journal) Adjust(a *Adjustment) error {
 	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
+	defer j.mu.Unlock()
+	switch {
+	case j.closed:
 		return os.ErrClosed
+	case j.failed.err != nil:
+		return j.failed.err
+	case j.state.adjusted(a.ID):
+		return spend.ErrRepeated
 	}
 	at := len(j.pending)
 	j.pending = appendAdjustment(j.pending, a)
 	j.sealFrom(at, at)
-	j.state.adjust(*a)
 	err := j.flush()
 	j.fail(err)
 	j.notify()
-	j.mu.Unlock()
-	return err
+	if err != nil {
+		j.pending = j.pending[:at]
+		return err
+	}
+	j.state.adjust(*a)
+	return nil
 }
 
 // label returns the number of labels, of which the segment has a record.

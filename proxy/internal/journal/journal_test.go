@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -276,18 +277,57 @@ func TestSettlesOnce(t *testing.T) {
 func TestAdjustmentsSurvive(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, journal.Options{})
-	if err := j.Adjust(&journal.Adjustment{Kind: 0, Name: "a", Per: 3, At: noon, Credit: 5, Reason: "month end"}); err != nil {
+	want := journal.Adjustment{Kind: 0, Name: "a", Per: 3, At: noon, Credit: 5, Reason: "month end", ID: "0123456789abcdef"}
+	if err := j.Adjust(&want); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{kill(t, dir), dir} {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		var got []journal.Adjustment
-		open(t, dir, journal.Options{}).Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { got = append(got, a) })
-		if len(got) != 1 || got[0].Name != "a" || got[0].Per != 3 || !got[0].At.Equal(noon) || got[0].Credit != 5 || got[0].Reason != "month end" {
-			t.Errorf("%+v", got)
+		again := open(t, dir, journal.Options{})
+		if err := again.Adjust(&want); !errors.Is(err, spend.ErrRepeated) {
+			t.Errorf("the same change again: %v", err)
 		}
+		var got []journal.Adjustment
+		again.Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { got = append(got, a) })
+		if len(got) != 1 || !got[0].At.Equal(noon) {
+			t.Fatalf("%+v", got)
+		}
+		if got[0].At = noon; got[0] != want {
+			t.Errorf("%+v", got[0])
+		}
+	}
+}
+
+// TestFailedAdjustmentIsNotMade checks that a change whose writing fails is not made later.
+func TestFailedAdjustmentIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	var mu sync.Mutex
+	limit := int64(0)
+	j := open(t, dir, journal.Options{Interval: time.Hour, Create: func(name string) (journal.File, error) {
+		f, err := os.Create(name)
+		mu.Lock()
+		defer mu.Unlock()
+		limit = 200 // the header, and less than the change
+		return full{f, &limit, &mu}, err
+	}})
+	change := journal.Adjustment{Name: "a", Per: 3, At: noon, Credit: 5, Reason: strings.Repeat("x", 500), ID: "1"}
+	for range 2 {
+		if err := j.Adjust(&change); err == nil || errors.Is(err, spend.ErrRepeated) {
+			t.Fatalf("%v", err)
+		}
+	}
+	mu.Lock()
+	limit = 1 << 30
+	mu.Unlock()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, journal.Options{})
+	again.Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { t.Errorf("made: %+v", a) })
+	if err := again.Adjust(&change); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }
 

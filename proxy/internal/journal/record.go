@@ -341,21 +341,27 @@ type Adjustment struct {
 	At     time.Time
 	Credit cost.Nano
 	Reason string
+	ID     string // one that is there already is the same change; "": it has none
 }
 
-const maxReason = 1 << 10
+const (
+	maxReason = 1 << 10
+	maxID     = 64
+)
 
 func appendAdjustment(dst []byte, a *Adjustment) []byte {
-	name, reason := a.Name[:min(len(a.Name), maxLabel)], a.Reason[:min(len(a.Reason), maxReason)]
-	n := headSize + 24 + len(name) + len(reason)
+	name, reason, id := a.Name[:min(len(a.Name), maxLabel)], a.Reason[:min(len(a.Reason), maxReason)], a.ID[:min(len(a.ID), maxID)]
+	n := headSize + 24 + len(name) + len(reason) + len(id)
 	dst, b := begin(dst, kindAdjust, 0, (n+unit-1)/unit*unit)
 	little.PutUint64(b[8:], uint64(a.At.UnixNano()))
 	little.PutUint64(b[16:], uint64(a.Credit))
 	b[24], b[25] = a.Kind, a.Per
 	little.PutUint16(b[26:], uint16(len(name)))
 	little.PutUint16(b[28:], uint16(len(reason)))
+	little.PutUint16(b[30:], uint16(len(id)))
 	copy(b[32:], name)
 	copy(b[32+len(name):], reason)
+	copy(b[32+len(name)+len(reason):], id)
 	return dst
 }
 
@@ -363,12 +369,13 @@ func readAdjustment(b []byte) (a Adjustment, ok bool) {
 	if len(b) < 32 {
 		return a, false
 	}
-	name, reason := int(little.Uint16(b[26:])), int(little.Uint16(b[28:]))
-	if len(b) < 32+name+reason {
+	name, reason, id := int(little.Uint16(b[26:])), int(little.Uint16(b[28:])), int(little.Uint16(b[30:]))
+	if id > maxID || len(b) < 32+name+reason+id {
 		return a, false
 	}
 	return Adjustment{
 		Kind: b[24], Per: b[25], At: time.Unix(0, int64(little.Uint64(b[8:]))), Credit: cost.Nano(little.Uint64(b[16:])),
 		Name: string(b[32 : 32+name]), Reason: string(b[32+name : 32+name+reason]),
+		ID: string(b[32+name+reason : 32+name+reason+id]),
 	}, true
 }

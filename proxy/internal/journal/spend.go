@@ -33,7 +33,7 @@ func (b budgets) Hold(r *spend.Record) error {
 func (b budgets) Settle(r *spend.Record) { b.j.Settle(r.Request, r.ID.Number, r.Amount, r.Tokens) }
 
 func (b budgets) Adjust(a *spend.Adjustment) error {
-	return b.j.Adjust(&Adjustment{Kind: byte(a.Scope.Kind), Name: a.Scope.Name, Per: byte(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason})
+	return b.j.Adjust(&Adjustment{Kind: byte(a.Scope.Kind), Name: a.Scope.Name, Per: byte(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID})
 }
 
 func (b budgets) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
@@ -51,7 +51,7 @@ func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), 
 		}
 	}, func(a Adjustment) {
 		if s := (spend.Scope{Kind: spend.Kind(a.Kind), Name: a.Name}); want(s) && int(a.Per) < config.Periods {
-			adjusted(spend.Adjustment{Scope: s, Per: config.Period(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason})
+			adjusted(spend.Adjustment{Scope: s, Per: config.Period(a.Per), At: a.At, Credit: a.Credit, Reason: a.Reason, ID: a.ID})
 		}
 	})
 }

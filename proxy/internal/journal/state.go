@@ -269,8 +269,16 @@ func (u *usage) age(now time.Time, zone *time.Location) {
 	u.buckets = kept
 }
 
-// adjust adds a change of what is left of a budget.
-func (s *state) adjust(a Adjustment) { s.adjustments = append(s.adjustments, a) }
+// adjust adds a change of what is left of a budget, unless it is there already.
+func (s *state) adjust(a Adjustment) {
+	if !s.adjusted(a.ID) {
+		s.adjustments = append(s.adjustments, a)
+	}
+}
+
+func (s *state) adjusted(id string) bool {
+	return id != "" && slices.ContainsFunc(s.adjustments, func(a Adjustment) bool { return a.ID == id })
+}
 
 // age joins what is old, and forgets days whose file has all of them.
 func (s *state) age(now time.Time, yesterday int32) {

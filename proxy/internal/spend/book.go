@@ -160,7 +160,7 @@ func (b *Book) forget(keep func(Scope) bool) {
 	}
 }
 
-// Adjust changes what is left of a budget in the window that c.At is in.
+// Adjust changes what is left of a budget in the window that c.At is in. It fails with ErrRepeated for a change that was made before.
 func (b *Book) Adjust(c Adjustment) error {
 	if b.journal != nil {
 		if err := b.journal.Adjust(&c); err != nil {
@@ -207,6 +207,7 @@ type Status struct {
 	Per        config.Period
 	Start, End time.Time // zero for a window without start and end
 	Limit      cost.Nano // with what it was raised by
+	Raised     cost.Nano
 	Spent      cost.Nano
 	Held       cost.Nano
 	Refused    int64   // requests in the window that it had too little left for
@@ -239,7 +240,7 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.spent, w.held, w.refused, b.Warn, b.Strict}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent, w.held, w.refused, b.Warn, b.Strict}
 		if !b.Strict {
 			s.Held = w.estimated
 		}

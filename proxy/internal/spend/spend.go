@@ -13,6 +13,7 @@
 package spend
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"time"
@@ -97,7 +98,11 @@ type Adjustment struct {
 	At     time.Time
 	Credit cost.Nano
 	Reason string
+	ID     string // of the change, which is made once; "": it has none
 }
+
+// ErrRepeated is the error of an Adjustment whose ID is that of one before: nothing is changed.
+var ErrRepeated = errors.New("a change with this ID was made before")
 
 // Entry is what one scope has used, for a Book that starts.
 type Entry struct {

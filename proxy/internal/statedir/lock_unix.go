@@ -7,10 +7,15 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file unless another open file has it locked. The kernel gives the lock back when f is closed.
-func tryLock(f *os.File) (locked bool, err error) {
+// tryLock locks a file unless another open file has it locked; for an exclusive lock, none may. The kernel gives the lock back when f is
+// closed.
+func tryLock(f *os.File, exclusive bool) (locked bool, err error) {
+	how := syscall.LOCK_SH
+	if exclusive {
+		how = syscall.LOCK_EX
+	}
 	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err {
 		case nil:
 			return true, nil
 		case syscall.EINTR:
@@ -21,3 +26,5 @@ func tryLock(f *os.File) (locked bool, err error) {
 		}
 	}
 }
+
+func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

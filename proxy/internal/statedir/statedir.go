@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/privatedir"
 )
@@ -81,7 +82,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	locked, err := tryLock(f)
+	locked, err := lock(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state folder %s: lock: %w", path, err), f.Close())
 	}
@@ -95,6 +96,51 @@ func Open(path string) (*Dir, error) {
 		_, _ = f.WriteAt([]byte(filepath.Base(os.Args[0])+" "+strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return &Dir{path, f}, nil
+}
+
+// lockTries is how often Open tries where others call Holder, a few milliseconds apart.
+const lockTries = 1000
+
+// lock locks a file for this process alone. Holder locks it for a moment, together with others: that is waited for.
+func lock(f *os.File) (locked bool, err error) {
+	for try := 1; ; try++ {
+		if locked, err = tryLock(f, true); locked || err != nil {
+			return locked, err
+		}
+		shared, err := tryLock(f, false)
+		if !shared || err != nil {
+			return false, err
+		}
+		unlock(f)
+		if try == lockTries {
+			return false, nil
+		}
+		time.Sleep(time.Duration(1+try%4) * time.Millisecond)
+	}
+}
+
+// Holder returns the name and id of the process that has a folder locked; held is false if there is none. It creates nothing, and does
+// not keep a process that starts from the folder.
+func Holder(path string) (process string, held bool, err error) {
+	f, err := os.Open(filepath.Join(path, lockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("state folder: %w", err)
+	}
+	defer f.Close()
+	free, err := tryLock(f, false)
+	if err != nil {
+		return "", false, fmt.Errorf("state folder %s: lock: %w", path, err)
+	}
+	if free {
+		return "", false, nil
+	}
+	if process = holder(f); process == "" {
+		process = "another process"
+	}
+	return process, true, nil
 }
 
 // check refuses a folder whose contents other users could replace.

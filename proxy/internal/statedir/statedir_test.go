@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
@@ -140,6 +141,9 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
 		t.Fatal(line, err)
 	}
+	if process, held, err := statedir.Holder(path); err != nil || !held || process != fmt.Sprintf("%s (process %d)", filepath.Base(exe), c.Process.Pid) {
+		t.Errorf("the folder is held by %q, %v, %v", process, held, err)
+	}
 	_, err = statedir.Open(path)
 	if e, ok := errors.AsType[*statedir.InUseError](err); !ok || e.Process != fmt.Sprintf("%s (process %d)", filepath.Base(exe), c.Process.Pid) {
 		t.Fatalf("the second process got %v", err)
@@ -149,11 +153,49 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
+	if process, held, err := statedir.Holder(path); err != nil || held {
+		t.Errorf("after its end the folder is held by %q, %v", process, err)
+	}
 	d, err := statedir.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Close()
+}
+
+// TestHolderKeepsNobodyOut locks a folder while others look who has it.
+func TestHolderKeepsNobodyOut(t *testing.T) {
+	path := t.TempDir()
+	if _, held, err := statedir.Holder(filepath.Join(path, "none")); held || err != nil {
+		t.Errorf("a folder that does not exist: %v %v", held, err)
+	}
+	stop := make(chan struct{})
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer close(stop)
+	looking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, _, err := statedir.Holder(path); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 30 {
+		d, err := statedir.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, held, err := statedir.Holder(path); !held || err != nil {
+			t.Fatal(held, err)
+		}
+		d.Close()
+	}
 }
 
 func TestLazyFolderIsLockedByItsFirstUse(t *testing.T) {
