@@ -356,5 +356,6 @@ func newRedactor(cfg *config.Config) *credential.Redactor {
 	for i := range cfg.Keys {
 		secrets = append(secrets, string(cfg.Keys[i].Secret))
 	}
+	secrets = append(secrets, cfg.Store.Secrets()...)
 	return credential.NewRedactor(secrets...)
 }

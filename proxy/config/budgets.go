@@ -8,25 +8,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Store is the table [store].
-type Store struct {
-	Journal   string         // folder; "": the state folder
-	Keep      time.Duration  // how long single requests are kept; their sums are kept for ever
-	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while what they hold cannot be persisted
-	Zone      *time.Location // of the windows of budgets, and of days in the journal
-}
-
-// The values of Store.OnFailure.
-const (
-	StoreServe  = "serve"
-	StoreRefuse = "refuse"
-)
-
 // Limits are the rate limits of a key, team, model or provider; 0 is unlimited.
 type Limits struct {
 	RequestsPerMinute int64
 	TokensPerMinute   int64
 	Concurrent        int64 // requests in flight
+
+	Local    bool     // counted in this gateway alone, although there is a store
+	WhenDown WhenDown // NoStore where they are not shared
 }
 
 // Budget bounds what a key, team, model or provider spends in each window of a period.
@@ -35,6 +24,9 @@ type Budget struct {
 	Per    Period  // no two budgets of a scope have the same
 	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0: none
 	Strict bool    // a request holds the most that it can cost, else an estimate
+
+	Local    bool     // counted in this gateway alone, although there is a store
+	WhenDown WhenDown // NoStore where it is not shared
 }
 
 // Period is the length of a budget's windows, which are those of the calendar in Store.Zone.
@@ -89,20 +81,6 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 // maxBudget is the largest budget, in US dollars: JSON and Lua count nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
-// store reads [store].
-func (l *loader) store(t table) {
-	s := &l.cfg.Store
-	folder, n := t.text("journal")
-	s.Journal = l.relative(n, folder)
-	if n != nil && folder == "" {
-		t.fail(n, "journal", "must not be empty; leave it out for the state folder")
-	}
-	s.Keep = t.duration("keep", 30*24*time.Hour, 24*time.Hour, 10*365*24*time.Hour)
-	s.OnFailure = t.choice("on_failure", StoreServe, StoreRefuse)
-	s.Zone = t.zone("zone")
-	t.finish()
-}
-
 // scope is a key, team, model or provider with its limits and budgets, to be checked once all of them are known.
 type scope struct {
 	table   table
@@ -114,7 +92,7 @@ type scope struct {
 
 // bounds reads limits and budgets of a key, team, model or provider.
 func (l *loader) bounds(t *table, kind, name string) (Limits, []Budget) {
-	s := scope{*t, kind, name, t.limits(), t.budgets()}
+	s := scope{*t, kind, name, l.limits(t), l.budgets(t)}
 	if s.limits != (Limits{}) || len(s.budgets) > 0 {
 		l.scopes = append(l.scopes, s)
 	}
@@ -122,20 +100,31 @@ func (l *loader) bounds(t *table, kind, name string) (Limits, []Budget) {
 }
 
 // limits reads a table of rate limits.
-func (t *table) limits() Limits {
-	limits := t.table("limits")
-	defer limits.finish()
-	return Limits{
-		RequestsPerMinute: limits.integer("requests_per_minute", 0, 1, maxLimit),
-		TokensPerMinute:   limits.integer("tokens_per_minute", 0, 1, maxLimit),
-		Concurrent:        limits.integer("concurrent", 0, 1, maxLimit),
+func (l *loader) limits(of *table) Limits {
+	t := of.table("limits")
+	defer t.finish()
+	limits := Limits{
+		RequestsPerMinute: t.integer("requests_per_minute", 0, 1, maxLimit),
+		TokensPerMinute:   t.integer("tokens_per_minute", 0, 1, maxLimit),
+		Concurrent:        t.integer("concurrent", 0, 1, maxLimit),
 	}
+	local, down := l.sharing(&t, DownLocal)
+	if limits == (Limits{}) {
+		for _, name := range []string{"shared", "when_down"} {
+			if t.has(name) {
+				t.fail(t.look(name), name, "can never apply: no limit is set")
+			}
+		}
+		return limits
+	}
+	limits.Local, limits.WhenDown = local, down
+	return limits
 }
 
 // budgets reads an array of budgets.
-func (t *table) budgets() []Budget {
+func (l *loader) budgets(of *table) []Budget {
 	var out []Budget
-	for _, t := range t.tables("budgets") {
+	for _, t := range of.tables("budgets") {
 		b := Budget{Limit: t.dollars("usd")}
 		if name, n := t.required("per"); n != nil {
 			var ok bool
@@ -147,6 +136,7 @@ func (t *table) budgets() []Budget {
 		}
 		b.Warn = t.share("warn", 0)
 		b.Strict = t.bool("strict", true)
+		b.Local, b.WhenDown = l.sharing(&t, DownShare)
 		t.finish()
 		for _, o := range out {
 			// A budget that another one keeps from ever being reached is a mistake in one of the two.
@@ -186,6 +176,7 @@ func (t *table) dollars(name string) cost.Nano {
 
 // checkScopes checks that each limit and each budget can apply.
 func (l *loader) checkScopes() {
+	l.checkShared()
 	for i := range l.scopes {
 		s := &l.scopes[i]
 		member := "limits"
@@ -210,6 +201,9 @@ func (l *loader) checkScopes() {
 		for j, b := range s.budgets {
 			if !b.Strict {
 				s.table.warn(s.table.look("budgets"), "budgets", "budgets[%d] is not strict: requests in flight can spend more than it", j)
+			}
+			if b.WhenDown == DownLocal {
+				s.table.warn(s.table.look("budgets"), "budgets", "budgets[%d]: while the store is down, each gateway can spend all of it", j)
 			}
 		}
 	}

@@ -53,10 +53,10 @@ func TestBudgets(t *testing.T) {
 		got  []config.Budget
 		want []config.Budget
 	}{
-		{"team", c.Teams[0].Budgets, []config.Budget{{1000 * cost.Dollar, config.PerMonth, 0.8, true}, {100*cost.Dollar + cost.Dollar/2, config.PerDay, 0, true}}},
-		{"key", c.Keys[0].Budgets, []config.Budget{{1, config.PerMinute, 0, false}, {9_000_000 * cost.Dollar, config.PerTotal, 0, true}}},
-		{"provider", c.Providers[0].Budgets, []config.Budget{{5 * cost.Dollar, config.PerWeek, 0, true}}},
-		{"model", c.Models[0].Budgets, []config.Budget{{cost.Dollar, config.PerHour, 0, true}}},
+		{"team", c.Teams[0].Budgets, []config.Budget{{Limit: 1000 * cost.Dollar, Per: config.PerMonth, Warn: 0.8, Strict: true}, {Limit: 100*cost.Dollar + cost.Dollar/2, Per: config.PerDay, Strict: true}}},
+		{"key", c.Keys[0].Budgets, []config.Budget{{Limit: 1, Per: config.PerMinute}, {Limit: 9_000_000 * cost.Dollar, Per: config.PerTotal, Strict: true}}},
+		{"provider", c.Providers[0].Budgets, []config.Budget{{Limit: 5 * cost.Dollar, Per: config.PerWeek, Strict: true}}},
+		{"model", c.Models[0].Budgets, []config.Budget{{Limit: cost.Dollar, Per: config.PerHour, Strict: true}}},
 	} {
 		if d := cmp.Diff(of.want, of.got); d != "" {
 			t.Errorf("%s:\n%s", of.name, d)

@@ -162,4 +162,5 @@ func (c *Config) NeedsRestart(running *Config) []string {
 var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",
+	"store.url", "store.ca", "store.prefix", "store.timeout", "store.share", "store.lease",
 }

@@ -119,6 +119,7 @@ func TestSince(t *testing.T) {
 		{"members of the server", "max_body = \"1MiB\"", "max_body = \"2MiB\"\nlisten = \"127.0.0.1:9\"\nlog_level = \"warn\"", config.Changes{
 			Members: []string{"server.listen", "server.max_body", "server.log_level"},
 		}},
+		{"a store", "[[keys]]", "[store]\nurl = \"redis://:sk-secret@h\"\n[[keys]]", config.Changes{Members: []string{"store.url"}}},
 		{"an address of the operator's", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"\"\n", config.Changes{Members: []string{"admin.listen"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,6 +142,12 @@ func TestSince(t *testing.T) {
 }
 
 func TestNeedsRestart(t *testing.T) {
+	for member, value := range map[string]string{"url": `"redis://h"`, "ca": `"ca.pem"`, "prefix": `"p"`, "timeout": `"1s"`, "share": "0.5", "lease": `"1m"`} {
+		got := parsed(t, "[store]\n"+member+" = "+value+"\n"+before).NeedsRestart(parsed(t, before))
+		if strings.Join(got, " ") != "store."+member {
+			t.Errorf("store.%s: %q", member, got)
+		}
+	}
 	for member, want := range map[string]string{
 		`listen = "127.0.0.1:9"`: "server.listen", `cache_dir = "c"`: "server.cache_dir", `log_format = "json"`: "server.log_format", `max_queue = 9`: "server.max_queue",
 		`max_conns = 7`: "", `read_timeout = "1s"`: "", `drain_delay = "1s"`: "", `log_level = "warn"`: "",

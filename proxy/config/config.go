@@ -357,7 +357,9 @@ type loader struct {
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
-	scopes          []scope        // with limits or budgets
+	scopes          []scope // with limits or budgets
+	storeTable      table
+	hasStore        bool           // store.url is in the file; it may be empty
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
 }
 

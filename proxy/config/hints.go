@@ -61,8 +61,21 @@ var hints = func() map[string]map[string]string {
 		add(of+".limits", "requests_per_minute", "rpm", "requests")
 		add(of+".limits", "tokens_per_minute", "tpm", "tokens")
 		add(of+".limits", "concurrent", "concurrency", "parallel", "maxconcurrent", "inflight")
+		for _, table := range []string{of + ".limits", of + ".budgets[]"} {
+			add(table, "shared", "global", "share", "distributed", "local")
+			add(table, "when_down", "onfailure", "onerror", "ondown", "fallback", "failopen", "failclosed")
+		}
 	}
 	add("", "store", "storage", "state", "journal")
+	const storeURL = `write [store] with url = "redis://:PASSWORD@HOST:6379"`
+	add("", storeURL, "redis", "valkey", "cache", "database")
+	add("store", "url", "redis", "redisurl", "uri", "host", "hostname", "address", "addr", "server", "endpoint", "valkey")
+	add("store", strings.Replace(storeURL, "[store] with ", "", 1), "password", "username", "user", "port", "db", "database", "mode", "cluster", "sentinel", "mastername")
+	add("store", "ca", "cafile", "cacert", "tls", "certificate")
+	add("store", "prefix", "namespace", "keyprefix")
+	add("store", "lease", "ttl", "expiry")
+	const whenDown = "write when_down in limits and budgets"
+	add("store", whenDown, "whendown", "fallback", "ondown", "failopen")
 	add("store", "zone", "timezone", "tz")
 	add("store", "journal", "dir", "path", "folder", "file", "directory")
 	add("keys[]", "expires", "expiry", "expiresat", "notafter")

@@ -237,6 +237,9 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	if strings.HasPrefix(path, "teams[].") {
 		root["keys"].([]any)[0].(map[string]any)["team"] = "t"
 	}
+	if strings.HasSuffix(path, ".when_down") || strings.HasSuffix(path, ".shared") {
+		root["store"] = map[string]any{"url": "redis://localhost"}
+	}
 	at := root
 	steps := strings.Split(strings.ReplaceAll(path, "NAME", "x"), ".")
 	for _, step := range steps[:len(steps)-1] {

@@ -67,9 +67,9 @@ func TestErrorsDoNotQuoteVariables(t *testing.T) {
 		"[providers.p]\nplugin = \"openai\"\nbase_url = \"https://x.example\"\nheaders = [%s]\npaths = [%s]",
 		"[providers.p]\nplugin = \"openai\"\nbase_url = \"https://x.example\"\ntimeout = { idle = %s }",
 		"[[models]]\nid = %s", "[[models]]\nid = \"m\"\ntargets = [{ provider = %s }]", "[[models]]\nid = \"m\"\ndisplay_name = %s\ncreated = %s",
-		"[router]\nplugin = %s",
+		"[router]\nplugin = %s", "[store]\nurl = %s", "[store]\nprefix = %s", "[store]\nlease = %s",
 	}
-	for _, value := range []string{canary, canary + " \x01\n", "https://u:" + canary + "@x.example"} {
+	for _, value := range []string{canary, canary + " \x01\n", "https://u:" + canary + "@x.example", "redis://:" + canary + "@x.example:port"} {
 		for _, line := range lines {
 			text := strings.ReplaceAll(line, "%s", `"${CANARY}"`)
 			_, err := parse(text, "CANARY="+value)
@@ -89,6 +89,8 @@ func TestErrorsDoNotQuoteVariables(t *testing.T) {
 
 func TestCredentialDoesNotReachPlugin(t *testing.T) {
 	const head = `
+[store]
+url = "redis://u:pass%2Fword-1@${REDIS_HOST:-h}"
 [[keys]]
 name = "a"
 secret = "` + canary + `"
@@ -107,6 +109,8 @@ auth = { secret = "${UPSTREAM_KEY:-}" }
 	}{
 		{"another text", "options = { a = \"sk-other\" }", nil, ""},
 		{"a key's secret", "options = { a = \"" + canary + "\" }", nil, "providers.p.options.a: contains a configured credential"},
+		{"the store's password", "options = { a = \"x pass/word-1\" }", nil, "providers.p.options.a: contains a configured credential"},
+		{"the store's password as it is written", "options = { a = \"pass%2Fword-1\" }", nil, "providers.p.options.a: contains a configured credential"},
 		{"inside another text, nested", "options = { a = { b = [1, \"x " + canary + " y\"] } }", nil, "providers.p.options.a.b[1]: contains"},
 		{"as a name", "options = { a = { \"" + canary + "\" = 1 } }", nil, "providers.p.options.a: uses a configured credential as a key"},
 		{"a short one, whole", "options = { a = \"abc\" }", nil, "providers.p.options.a: contains"},

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Store is the table [store].
+type Store struct {
+	Journal   string         // folder; "": the state folder
+	Keep      time.Duration  // how long single requests are kept; their sums are kept for ever
+	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while what they hold cannot be persisted
+	Zone      *time.Location // of the windows of budgets, and of days in the journal
+
+	URL     Secret        // of the Redis in which several gateways count together; "": each one counts by itself
+	CA      string        // file with the certificates that its certificate is checked against; "": those of the system
+	Prefix  string        // of its keys
+	Timeout time.Duration // of a round trip on which a request waits
+	Share   float64       // of what is left of a limit, that a gateway is granted at once at most, 0 to 1
+	Lease   time.Duration // how long the store remembers a gateway that does not report
+}
+
+// The values of Store.OnFailure.
+const (
+	StoreServe  = "serve"
+	StoreRefuse = "refuse"
+)
+
+// WhenDown is what happens to the requests that a shared limit or budget bounds while the store cannot be reached.
+type WhenDown string
+
+// The values of WhenDown.
+const (
+	NoStore   WhenDown = ""
+	DownDeny  WhenDown = "deny"  // they are refused
+	DownShare WhenDown = "share" // they are served from what the gateway was granted, and then refused
+	DownLocal WhenDown = "local" // the gateway counts by itself, as if there were no store
+)
+
+// store reads [store].
+func (l *loader) store(t table) {
+	s := &l.cfg.Store
+	folder, n := t.text("journal")
+	s.Journal = l.relative(n, folder)
+	if n != nil && folder == "" {
+		t.fail(n, "journal", "must not be empty; leave it out for the state folder")
+	}
+	s.Keep = t.duration("keep", 30*24*time.Hour, 24*time.Hour, 10*365*24*time.Hour)
+	s.OnFailure = t.choice("on_failure", StoreServe, StoreRefuse)
+	s.Zone = t.zone("zone")
+	l.hasStore, l.storeTable = t.has("url"), t
+	l.storeURL(&t)
+	ca, n := t.text("ca")
+	s.CA = l.relative(n, ca)
+	s.Prefix = "sluice"
+	if v, n := t.text("prefix"); n != nil {
+		s.Prefix = v
+		if err := checkName(v); err != nil {
+			t.fail(n, "prefix", "%s: %v", show(n), err)
+		}
+	}
+	s.Timeout = t.duration("timeout", 50*time.Millisecond, time.Millisecond, 10*time.Second)
+	s.Share = t.share("share", 0.02)
+	s.Lease = t.duration("lease", 10*time.Second, 3*time.Second, hour)
+	t.finish()
+}
+
+// storeURL reads the URL of the store. Its password, as it is and as it is written there, must not reach a plugin.
+func (l *loader) storeURL(t *table) {
+	value, n := l.secretKey(t, "url")
+	if n == nil {
+		return
+	}
+	l.cfg.Store.URL = value.Secret
+	for _, secret := range l.cfg.Store.Secrets() {
+		l.credentials = append(l.credentials, credential{value: secret})
+	}
+	if n.text == "" || checkSecret(n.text) != nil {
+		return // such as a variable that is set in production only; or it has been reported
+	}
+	if err := checkStoreURL(n.text); err != nil {
+		t.fail(n, "url", "%v", err)
+	}
+}
+
+// Secrets returns what must not be shown of the URL, in each way in which it is written: nothing where the URL has no password.
+func (s *Store) Secrets() (secrets []string) {
+	u, err := url.Parse(s.URL.Reveal())
+	if err != nil || u.User == nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(s.URL.Reveal(), "://")
+	user, _, _ := strings.Cut(rest, "/")
+	_, written, _ := strings.Cut(user[:strings.LastIndexByte(user, '@')], ":")
+	password, _ := u.User.Password()
+	for _, form := range []string{password, written} {
+		if form != "" && !slices.Contains(secrets, form) {
+			secrets = append(secrets, form)
+		}
+	}
+	return secrets
+}
+
+// storeParameters are the parameters that a URL of the store may have. A misspelled master_set would make a sentinel a server.
+var storeParameters = []string{"addr", "db", "master_set"}
+
+// checkStoreURL checks the URL of the store. Its errors do not contain it.
+func checkStoreURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return rule(`is not a URL; write one such as "redis://:PASSWORD@HOST:6379", with other characters of the password than letters and digits as %%XX`)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return rule("has parameters that are not valid")
+	}
+	for name := range query {
+		if !slices.Contains(storeParameters, name) {
+			return rule("has an unknown parameter; there are %s", alternatives(storeParameters))
+		}
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		if u.Hostname() == "" {
+			return rule(`has no host; write one such as "redis://HOST:6379"`)
+		}
+		if u.Path != "" && u.Path != "/" && !isDatabase(u.Path[1:]) {
+			return rule(`must end with the number of a database, as in "redis://HOST:6379/0", or with the port`)
+		}
+	case "unix":
+		if u.Host != "" || len(u.Path) < 2 {
+			return rule(`must have the path of a socket, such as "unix:///run/redis.sock"`)
+		}
+		if query.Has("addr") || query.Has("master_set") {
+			return rule("has parameters that a socket cannot have")
+		}
+	default:
+		return rule(`must begin with "redis://", "rediss://" for TLS, or "unix://"`)
+	}
+	if query.Has("db") && !isDatabase(query.Get("db")) {
+		return rule("must have the number of a database as db")
+	}
+	if u.Fragment != "" {
+		return rule("must not have a part after #; in a password it is %%23")
+	}
+	return nil
+}
+
+func isDatabase(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == text
+}
+
+// sharing reads how limits or a budget are shared between gateways.
+func (l *loader) sharing(t *table, standard WhenDown) (local bool, down WhenDown) {
+	shared := t.look("shared")
+	local = !t.bool("shared", true)
+	at := t.look("when_down")
+	down = WhenDown(t.choice("when_down", string(DownDeny), string(DownShare), string(DownLocal)))
+	if at == nil {
+		down = standard
+	}
+	switch {
+	case !l.hasStore && shared != nil && !local:
+		t.fail(shared, "shared", "can never apply: store.url is not set")
+	case !l.hasStore && at != nil:
+		t.fail(at, "when_down", "can never apply: store.url is not set")
+	case local && at != nil:
+		t.fail(at, "when_down", "can never apply: shared is false")
+	}
+	if l.cfg.Store.URL == "" {
+		return false, NoStore
+	}
+	if local {
+		return true, NoStore
+	}
+	return false, down
+}
+
+// checkShared warns of a store that is not used.
+func (l *loader) checkShared() {
+	if l.cfg.Store.URL != "" && !l.cfg.Shares() {
+		l.storeTable.warn(l.storeTable.look("url"), "url", "the store is not used: no limits or budgets are shared")
+	}
+}
+
+// Shares reports whether gateways share limits or budgets.
+func (c *Config) Shares() bool {
+	shares := func(l Limits, budgets []Budget) bool {
+		return l.WhenDown != NoStore || slices.ContainsFunc(budgets, func(b Budget) bool { return b.WhenDown != NoStore })
+	}
+	return slices.ContainsFunc(c.Keys, func(k Key) bool { return shares(k.Limits, k.Budgets) }) ||
+		slices.ContainsFunc(c.Teams, func(t Team) bool { return shares(t.Limits, t.Budgets) }) ||
+		slices.ContainsFunc(c.Models, func(m Model) bool { return shares(m.Limits, m.Budgets) }) ||
+		slices.ContainsFunc(c.Providers, func(p Provider) bool { return shares(p.Limits, p.Budgets) })
+}
