@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -390,6 +393,63 @@ func (x *completion) estimateNeed() spend.Need {
 	f := x.request.Describe()
 	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
 	return spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens}
+}
+
+// unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
+const unknownMaxTokens = 32 << 10
+
+// limitTokens is the limit of each choice of a request under a budget: the client's, otherwise what the provider is to be asked for.
+func (x *completion) limitTokens(r *clientapi.Facts) int64 {
+	m := x.model
+	switch {
+	case r.MaxTokens > 0:
+		return r.MaxTokens
+	case x.api.kind&(config.KindChat|config.KindCompletions) == 0, isZero(limitMember(x.request, x.api.id)):
+		return 0 // there is no text in the response
+	case m.DefaultMaxTokens == 0:
+		return cmp.Or(m.MaxTokens, unknownMaxTokens)
+	}
+	// A default is for the response beside the thinking that the client has asked for.
+	limit := m.DefaultMaxTokens + r.Thinking.BudgetTokens
+	if m.MaxTokens > 0 {
+		limit = min(limit, m.MaxTokens)
+	}
+	return limit
+}
+
+// insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
+func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
+	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
+	chat, isChat := x.request.(*openai.Request)
+	old, own := x.body, x.body
+	if isChat {
+		own = chat.Body
+	}
+	body, err := appendWithLimit(s.buffers.get(len(own)+64), own, x.api.id, tokens)
+	if err != nil {
+		s.buffers.put(body)
+		return internalError(err)
+	}
+	x.body = body
+	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
+		s.buffers.put(old)
+		return e
+	}
+	var e *apierror.Error
+	if isChat {
+		e = chat.Replace(body, clientapi.Limits{}.Lowered())
+	} else {
+		_, e = x.parseRequest(to)
+	}
+	s.buffers.put(old)
+	if e != nil {
+		return e
+	}
+	r := x.request.Describe()
+	for _, w := range warnings {
+		r.Warn(w.Kind, w.Member)
+	}
+	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
 // holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
@@ -423,30 +424,69 @@ func describePrompt(r clientapi.Request) spend.Prompt {
 	return p
 }
 
-// limitMembers are the members that limit the tokens of a response.
-var limitMembers = map[apiID]string{
-	chatAPI: "max_tokens", responsesAPI: "max_output_tokens", legacyAPI: "max_tokens", geminiAPI: "generationConfig.maxOutputTokens",
+// limitMembers are the members that limit the tokens of a response, by the names that they have; the first is the one to add. Those of
+// Gemini are in a member of the document.
+var limitMembers = [apiCount][]string{
+	chatAPI: {"max_tokens", "max_completion_tokens"}, messagesAPI: {"max_tokens"}, responsesAPI: {"max_output_tokens"}, legacyAPI: {"max_tokens"},
+	geminiAPI: {"maxOutputTokens", "max_output_tokens"},
 }
 
-// canInsertLimit reports whether a limit of tokens can be inserted into a client's document, which has none.
-func canInsertLimit(api apiID, body []byte) bool {
+var geminiConfigs = [...]string{"generationConfig", "generation_config"}
+
+// limitMember is what a request says about the tokens of a response.
+func limitMember(r clientapi.Request, api apiID) jsondoc.Value {
+	doc, _ := r.Document()
+	in := doc.Root()
 	if api == geminiAPI {
-		return !bytes.Contains(body, []byte("generationConfig")) && !bytes.Contains(body, []byte("generation_config"))
+		in = anyMember(in, geminiConfigs[:])
 	}
-	return limitMembers[api] != ""
+	return anyMember(in, limitMembers[api])
 }
 
-// appendWithLimit appends a document with a limit of tokens as its first member.
-func appendWithLimit(dst, doc []byte, api apiID, tokens int64) []byte {
-	start := bytes.IndexByte(doc, '{') + 1
-	dst = append(dst, doc[:start]...)
-	if api == geminiAPI {
-		dst = append(strconv.AppendInt(append(dst, `"generationConfig":{"maxOutputTokens":`...), tokens, 10), "},"...)
-	} else {
-		dst = append(append(append(dst, '"'), limitMembers[api]...), `":`...)
-		dst = append(strconv.AppendInt(dst, tokens, 10), ',')
+// anyMember is the first member of an object that has one of these names.
+func anyMember(object jsondoc.Value, names []string) (v jsondoc.Value) {
+	for i := 0; i < len(names) && !v.Exists(); i++ {
+		v = object.Get(names[i])
 	}
-	return append(dst, doc[start:]...)
+	return v
+}
+
+func isZero(v jsondoc.Value) bool {
+	n, ok := v.Int()
+	return ok && n == 0
+}
+
+// appendWithLimit appends a document with a limit of tokens, in the place of values that mean none.
+func appendWithLimit(dst, doc []byte, api apiID, tokens int64) ([]byte, error) {
+	var d jsondoc.Doc
+	limits := clientapi.Limits{}.Lowered()
+	if err := d.Parse(doc, limits.Document()); err != nil {
+		return dst, err
+	}
+	var edits jsondoc.Edits
+	edits.Reset(&d)
+	in, names, limit := d.Root(), limitMembers[api], strconv.FormatInt(tokens, 10)
+	if api == geminiAPI {
+		config := anyMember(in, geminiConfigs[:])
+		switch {
+		case !config.Exists():
+			edits.AddMember(in, geminiConfigs[0], `{"`, names[0], `":`, limit, `}`)
+			return edits.Apply(dst)
+		case config.Kind() != jsondoc.Object: // null
+			edits.SetValue(config, `{"`, names[0], `":`, limit, `}`)
+			return edits.Apply(dst)
+		}
+		in = config
+	}
+	for _, name := range names {
+		if v := in.Get(name); v.Exists() {
+			edits.SetValue(v, limit)
+		}
+	}
+	if edits.Len() == 0 {
+		edits.AddMember(in, names[0], limit)
+	}
+	return edits.Apply(dst)
 }
 
 // The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most

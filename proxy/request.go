@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -26,7 +24,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // completion is one completion in flight: a request in one of the client APIs, the attempts at its targets, and the response.
@@ -357,9 +354,6 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	return restored
 }
 
-// unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
-const unknownMaxTokens = 32 << 10
-
 // admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
 // limit of tokens, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint) *apierror.Error {
@@ -369,62 +363,28 @@ func (x *completion) admitTokens(to endpoint) *apierror.Error {
 	if !strict && !scopes.Budgeted() {
 		return x.reserve(scopes)
 	}
-	n.MaxTokens = cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, x.model.MaxTokens, unknownMaxTokens)
-	if x.api.kind&(config.KindChat|config.KindCompletions) == 0 {
-		n.MaxTokens = 0 // there is no text in the response
-	}
+	n.MaxTokens = x.limitTokens(r)
 	prompt := describePrompt(x.request)
 	for i := range x.policy.Targets {
 		n.AddTarget(x.policy.Targets[i].Prices, &prompt, int64(r.N))
 	}
 	x.maxTokens = n.MaxTokens
-	if r.MaxTokens == 0 && !canInsertLimit(x.api.id, x.body) {
-		n.Fixed, n.MaxTokens = n.Ceiling(), 0
-	}
 	if e := x.reserve(scopes); e != nil {
 		return e
 	}
-	lowered := x.hold.Lowered()
-	switch known := x.model.DefaultMaxTokens == 0 && x.model.MaxTokens > 0; {
-	case lowered > 0:
-		x.maxTokens = lowered
-	case !strict || r.MaxTokens > 0 || n.MaxTokens == 0 || known:
+	if !strict || n.MaxTokens == 0 {
 		return nil
 	}
-	if r.MaxTokens > 0 {
+	if r.MaxTokens == 0 {
+		if e := x.insertLimit(to, n.MaxTokens); e != nil {
+			return e
+		}
+	}
+	if lowered := x.hold.Lowered(); lowered > 0 {
+		x.maxTokens = lowered
 		return x.request.FitModel(lowered, x.model.Thinking, false)
 	}
-	if e := x.insertLimit(to, x.maxTokens); e != nil {
-		return e
-	}
-	if lowered > 0 {
-		x.request.Describe().Warn(abi.WarnClamped, limitMembers[x.api.id])
-	}
 	return nil
-}
-
-// insertLimit inserts a limit of tokens into the client's document, which is then read again.
-func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
-	s := x.server
-	chat, isChat := x.request.(*openai.Request)
-	old, own := x.body, x.body
-	if isChat {
-		own = chat.Body
-	}
-	body := appendWithLimit(s.buffers.get(len(own)+64), own, x.api.id, tokens)
-	x.body = body
-	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
-		s.buffers.put(old)
-		return e
-	}
-	var e *apierror.Error
-	if isChat {
-		e = chat.Replace(body, clientapi.Limits{}.Lowered())
-	} else {
-		_, e = x.parseRequest(to)
-	}
-	s.buffers.put(old)
-	return e
 }
 
 // readBody reads the client's body into x.body. Room for it is reserved before a byte of it is read, or where it comes in

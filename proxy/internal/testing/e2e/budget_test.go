@@ -178,6 +178,143 @@ func TestBudgetLowersMaxTokens(t *testing.T) {
 	}
 }
 
+// limitKeeper is a provider of all APIs that takes no request, and keeps the limits of tokens that it is sent.
+func limitKeeper(t *testing.T) (url string, limits func() []int64) {
+	var mu sync.Mutex
+	var sent []int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Chat      int64 `json:"max_tokens"`
+			Newer     int64 `json:"max_completion_tokens"`
+			Responses int64 `json:"max_output_tokens"`
+			Gemini    struct {
+				Limit int64 `json:"maxOutputTokens"`
+				Snake int64 `json:"max_output_tokens"`
+			} `json:"generationConfig"`
+			Snake struct {
+				Limit int64 `json:"maxOutputTokens"`
+				Snake int64 `json:"max_output_tokens"`
+			} `json:"generation_config"`
+		}
+		data, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(data, &body); err != nil {
+			t.Errorf("%v: %s", err, data)
+		}
+		mu.Lock()
+		sent = append(sent, max(body.Chat, body.Newer, body.Responses, body.Gemini.Limit, body.Gemini.Snake, body.Snake.Limit, body.Snake.Snake))
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest) // which costs nothing
+		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() []int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		all := sent
+		sent = nil
+		return all
+	}
+}
+
+// Under a strict budget every request has a limit of tokens, and the provider is sent the one that was held: the client's, otherwise the
+// default, otherwise the model's, otherwise a fixed one; or what is left of the budget.
+func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
+	const text = `"How long is a piece of string?"`
+	chat := func(limit string) string {
+		return `{"model":"m",` + limit + `"messages":[{"role":"user","content":` + text + `}]}`
+	}
+	responses := func(limit string) string { return `{"model":"m",` + limit + `"input":` + text + `}` }
+	gemini := func(config string) string { return `{` + config + `"contents":[{"parts":[{"text":` + text + `}]}]}` }
+	legacy := func(limit string) string { return `{"model":"m",` + limit + `"prompt":` + text + `}` }
+	const geminiPath = "/v1beta/models/m:generateContent"
+	type request struct{ name, path, body string }
+	unlimited := []request{
+		{"chat", "/v1/chat/completions", chat("")},
+		{"chat, null", "/v1/chat/completions", chat(`"max_tokens":null,`)},
+		{"chat, -1", "/v1/chat/completions", chat(`"max_tokens":-1,`)},
+		{"chat, both names", "/v1/chat/completions", chat(`"max_completion_tokens":null,"max_tokens":-1,`)},
+		{"responses", "/v1/responses", responses("")},
+		{"responses, null", "/v1/responses", responses(`"max_output_tokens":null,`)},
+		{"gemini", geminiPath, gemini("")},
+		{"gemini, null", geminiPath, gemini(`"generationConfig":null,`)},
+		{"gemini, empty", geminiPath, gemini(`"generationConfig":{},`)},
+		{"gemini, without a limit", geminiPath, gemini(`"generationConfig":{"temperature":1,"thinkingConfig":{"thinkingBudget":0}},`)},
+		{"gemini, null in it", geminiPath, gemini(`"generationConfig":{"maxOutputTokens":null},`)},
+		{"gemini, other spelling", geminiPath, gemini(`"generation_config":{"temperature":1,"max_output_tokens":null},`)},
+		{"gemini, word in the text", geminiPath, gemini(`"systemInstruction":{"parts":[{"text":"generationConfig"}]},`)},
+		{"completions", "/v1/completions", legacy("")},
+		{"completions, null", "/v1/completions", legacy(`"max_tokens":null,`)},
+	}
+	limited := []request{
+		{"chat", "/v1/chat/completions", chat(`"max_tokens":1500,`)},
+		{"messages", "/v1/messages", chat(`"max_tokens":1500,`)},
+		{"responses", "/v1/responses", responses(`"max_output_tokens":1500,`)},
+		{"gemini", geminiPath, gemini(`"generationConfig":{"maxOutputTokens":1500},`)},
+		{"completions", "/v1/completions", legacy(`"max_tokens":1500,`)},
+	}
+	for plugin, options := range map[string]string{"openai": `options = { forms = ["completions"] }`, "openai, Responses": `options = { api = "responses" }`, "anthropic": "", "gemini": ""} {
+		for _, c := range []struct {
+			name, model, usd string
+			want             int64 // of requests without a limit
+			client           int64 // of those with one
+		}{
+			{"default", "max_tokens = 4096\ndefault_max_tokens = 2048", "1", 2048, 1500},
+			{"model", "max_tokens = 4096", "1", 4096, 1500},
+			{"neither", "", "1", 32768, 1500},
+			{"left", "max_tokens = 4096", "0.0141", 0, 0}, // fewer than the limits
+			{"left of the default", "default_max_tokens = 2048", "0.0141", 0, 0},
+		} {
+			t.Run(plugin+"/"+c.name, func(t *testing.T) {
+				if testing.Short() && plugin != "gemini" {
+					t.Skip("a gateway for each provider takes half a second in all")
+				}
+				url, limits := limitKeeper(t)
+				toml := budgeted(url, `budgets = [{ usd = `+c.usd+`, per = "total" }]`, "", "kinds = [\"chat\", \"completions\"]", options)
+				name, _, _ := strings.Cut(plugin, ",")
+				toml = strings.Replace(strings.Replace(toml, "max_tokens = 4096\n", c.model+"\n", 1), `plugin   = "openai"`, fmt.Sprintf("plugin   = %q", name), 1)
+				g := proxytest.Start(t, toml)
+				for _, of := range [][]request{unlimited, limited} {
+					for _, r := range of {
+						if strings.HasPrefix(r.name, "completions") && plugin != "openai" {
+							continue
+						}
+						reply := g.Do(t, "POST", r.path, r.body, "Content-Type: application/json")
+						sent := limits()
+						want := c.client
+						if &of[0] == &unlimited[0] {
+							want = c.want
+						}
+						low, high := want, want
+						if c.usd != "1" {
+							low, high = 1300, 1410
+						}
+						if len(sent) != 1 || sent[0] < low || sent[0] > high || reply.Status != 400 {
+							t.Errorf("%s: the provider was sent %v, want %d to %d: %d %s", r.name, sent, low, high, reply.Status, reply.Body)
+						}
+						if warning := reply.Header.Get("X-Gateway-Warning"); strings.Contains(warning, "clamped") != (c.usd != "1") {
+							t.Errorf("%s: warning %q", r.name, warning)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// The default is for the response: thinking that the client asks for comes beside it, as without a budget.
+func TestStrictBudgetLeavesRoomForThinking(t *testing.T) {
+	url, limits := limitKeeper(t)
+	toml := strings.Replace(budgeted(url, `budgets = [{ usd = 1, per = "total" }]`, "", "", ""), `plugin   = "openai"`, `plugin   = "anthropic"`, 1)
+	g := proxytest.Start(t, strings.Replace(toml, "max_tokens = 4096", "max_tokens = 8192\ndefault_max_tokens = 2048\nthinking = true", 1))
+	for budget, want := range map[int]int64{3000: 5048, 7000: 8192} {
+		r := g.Chat(t, fmt.Sprintf(`{"model":"m","thinking":{"type":"enabled","budget_tokens":%d},"messages":[{"role":"user","content":"Hi"}]}`, budget))
+		if sent := limits(); len(sent) != 1 || sent[0] != want {
+			t.Errorf("with %d tokens of thinking the provider was sent %v, want %d: %s", budget, sent, want, r.Body)
+		}
+	}
+}
+
 // Every way in which a request ends without a response gives back what it held.
 func TestBudgetIsGivenBack(t *testing.T) {
 	if testing.Short() {
