@@ -384,7 +384,14 @@ func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 // countLimit counts a request that a limit refuses.
 func (x *completion) countLimit(e *apierror.Error) {
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
-		x.server.metrics.RejectKey(x.key.Name(), limitRejections[limit.Limit])
+		m, reason := x.server.metrics, limitRejections[limit.Limit]
+		m.RejectKey(x.key.Name(), reason)
+		switch limit.Scope.Kind {
+		case spend.Team:
+			m.RejectTeam(limit.Scope.Name, reason)
+		case spend.Model:
+			m.RejectModel(limit.Scope.Name, reason)
+		}
 	}
 }
 

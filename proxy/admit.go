@@ -92,7 +92,7 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 	case e != nil:
 		return nil, e
 	case r.record != nil:
-		r.record.Key = key.Name()
+		r.record.Key, r.record.Team = key.Name(), key.Team()
 	}
 	return key, nil
 }
@@ -160,14 +160,14 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 }
 
 // keyRejections are the refusals of a key whose name is known, as they are counted for that key.
-var keyRejections = map[telemetry.Refusal]telemetry.KeyRejection{
-	telemetry.RefusedDisabled: telemetry.KeyDisabled, telemetry.RefusedExpired: telemetry.KeyExpired, telemetry.RefusedNotYetValid: telemetry.KeyNotYetValid,
+var keyRejections = map[telemetry.Refusal]telemetry.Rejection{
+	telemetry.RefusedDisabled: telemetry.RejectedDisabled, telemetry.RefusedExpired: telemetry.RejectedExpired, telemetry.RefusedNotYetValid: telemetry.RejectedNotYetValid,
 }
 
 // limitRejections are the limits of a scope, as their excesses are counted.
-var limitRejections = [...]telemetry.KeyRejection{
-	spend.LimitRequests: telemetry.KeyRequests, spend.LimitTokens: telemetry.KeyTokens, spend.LimitConcurrent: telemetry.KeyConcurrent,
-	spend.LimitBudget: telemetry.KeyBudget,
+var limitRejections = [...]telemetry.Rejection{
+	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
+	spend.LimitBudget: telemetry.RejectedBudget,
 }
 
 // refusalReason is why a key was refused, as metrics have it.

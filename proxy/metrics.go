@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -45,6 +48,7 @@ func (c scrape) all() {
 	}
 	c.config()
 	c.targets()
+	c.budgets()
 	for _, canary := range s.canaries.Status() {
 		m.Add(telemetry.CanaryShare, canary.Share, canary.Model)
 		m.Add(telemetry.CanaryStep, float64(canary.Step), canary.Model)
@@ -80,8 +84,8 @@ func (c scrape) config() {
 func (c scrape) targets() {
 	s, m := c.s, c.m
 	for _, b := range s.registry.Budgets() {
-		m.Add(telemetry.BudgetLeft, b.Left, b.Provider)
-		m.Add(telemetry.BudgetDenied, float64(b.Denied), b.Provider)
+		m.Add(telemetry.RetryLeft, b.Left, b.Provider)
+		m.Add(telemetry.RetryDenied, float64(b.Denied), b.Provider)
 	}
 	s.registry.EachHedges(func(model string, h routing.HedgeCounts) {
 		m.Add(telemetry.HedgesSent, float64(h.Sent), model)
@@ -146,6 +150,45 @@ func (c scrape) targets() {
 	}
 }
 
+// maxBudgets is how many budgets have series of their own: those of teams, models and providers come before those of keys.
+const maxBudgets = 1000
+
+func (c scrape) budgets() {
+	g := c.s.acquire()
+	if g == nil {
+		return
+	}
+	defer g.release()
+	all := g.accounts.Status(c.s.now())
+	type states struct {
+		scope spend.Kind
+		state string
+	}
+	counts := make(map[states]int)
+	for i := range all {
+		counts[states{all[i].Scope.Kind, all[i].State()}]++
+	}
+	for n, count := range counts {
+		c.m.Add(telemetry.Budgets, float64(count), n.scope.String(), n.state)
+	}
+	// Keys are the first kind.
+	slices.SortStableFunc(all, func(a, b spend.Status) int { return cmp.Compare(b.Scope.Kind, a.Scope.Kind) })
+	for i := range all[:min(len(all), maxBudgets)] {
+		b := &all[i]
+		add := func(f *telemetry.Family, v float64) {
+			c.m.Add(f, v, b.Scope.Kind.String(), b.Scope.Name, b.Per.String())
+		}
+		add(telemetry.BudgetLimit, b.Limit.Dollars())
+		add(telemetry.BudgetSpent, b.Spent.Dollars())
+		add(telemetry.BudgetHeld, b.Held.Dollars())
+		add(telemetry.BudgetLeft, b.Left().Dollars())
+		add(telemetry.BudgetRefused, float64(b.Refused))
+		if !b.End.IsZero() {
+			add(telemetry.BudgetEnd, seconds(b.End))
+		}
+	}
+}
+
 func addAttempts(m *telemetry.Sample, e targetName, f *routing.Snapshot) {
 	for o, n := range f.Outcomes {
 		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
@@ -188,19 +231,21 @@ func boolValue(b bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// setMetricNames sets which names of models, providers and client keys have series of their own: the configured ones, as providers may
+// setMetricNames sets which names of models, providers, teams and client keys have series of their own: the configured ones, as providers may
 // list thousands of models.
 func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
-	var models, providers []string
-	keys := make([]string, len(cfg.Keys))
+	var n telemetry.Names
 	for i := range cfg.Keys {
-		keys[i] = cfg.Keys[i].Name
+		n.Keys = append(n.Keys, cfg.Keys[i].Name)
+	}
+	for i := range cfg.Teams {
+		n.Teams = append(n.Teams, cfg.Teams[i].Name)
 	}
 	for i := range cfg.Models {
-		models = append(models, cfg.Models[i].ID)
+		n.Models = append(n.Models, cfg.Models[i].ID)
 	}
 	for i := range cfg.Providers {
-		providers = append(providers, cfg.Providers[i].Name)
+		n.Providers = append(n.Providers, cfg.Providers[i].Name)
 	}
-	m.SetNames(models, providers, keys)
+	m.SetNames(n)
 }

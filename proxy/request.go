@@ -194,7 +194,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 	if !ok || !key.Allows(facts.Model) {
 		if ok {
 			s.metrics.Refuse(telemetry.RefusedModel)
-			s.metrics.RejectKey(key.Name(), telemetry.KeyModel)
+			s.metrics.RejectKey(key.Name(), telemetry.RejectedModel)
 		}
 		e := x.generation.missingModel(key, facts.Model)
 		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, facts.Model, ok)

@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
@@ -73,6 +74,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 		if page.Size > 0 {
 			s.describeModels(&status, g, stats)
 			s.describeKeys(&status, g)
+			s.describeTeams(&status, g)
 			describeBudgets(&status, g)
 		}
 	}
@@ -173,7 +175,7 @@ func (s *Server) describeModels(status *admin.Status, g *generation, stats targe
 			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
 			model.Canary = canaries[m.ID]
 			c := counts[m.ID]
-			model.Requests, model.Failed, model.Cost = c.Requests, c.Failed, c.Cost
+			model.Counts, model.Failed = describeCounts(&c.Counts), c.Failed
 			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
 		} else {
 			m := listed[i-len(configured)]
@@ -215,7 +217,7 @@ func (s *Server) describeKeys(status *admin.Status, g *generation) {
 	for i := from; i < to; i++ {
 		k := &g.config.Keys[i]
 		c := s.metrics.Key(k.Name)
-		key := admin.Key{Name: k.Name, Requests: c.Requests, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens, Cost: c.Cost, Rejected: c.Rejected}
+		key := admin.Key{Name: k.Name, Team: k.Team, Counts: describeCounts(&c)}
 		switch {
 		case k.Disabled:
 			key.State = "disabled"
@@ -228,11 +230,39 @@ func (s *Server) describeKeys(status *admin.Status, g *generation) {
 	}
 }
 
+// describeTeams adds the teams of a generation, as far as they are on the page of the status.
+func (s *Server) describeTeams(status *admin.Status, g *generation) {
+	keys := make(map[string]int)
+	for i := range g.config.Keys {
+		keys[g.config.Keys[i].Team]++
+	}
+	status.TeamsTotal = len(g.config.Teams)
+	from, to := status.Page.Cut(status.TeamsTotal)
+	for i := from; i < to; i++ {
+		name := g.config.Teams[i].Name
+		c := s.metrics.Team(name)
+		status.Teams = append(status.Teams, admin.Team{Name: name, Keys: keys[name], Counts: describeCounts(&c)})
+	}
+}
+
+func describeCounts(c *telemetry.Counts) admin.Counts {
+	t := &c.Tokens
+	return admin.Counts{
+		Requests: c.Requests, Errors: c.Errors, PromptTokens: t.Prompt, CompletionTokens: t.Completion, CachedTokens: t.Cached,
+		CacheWriteTokens: t.CacheWrite, ReasoningTokens: t.Reasoning, Cost: c.Cost, Rejected: c.Rejected,
+	}
+}
+
 // describeBudgets adds the budgets of a generation, as far as they are on the page of the status.
 func describeBudgets(status *admin.Status, g *generation) {
 	all := g.accounts.Status(status.Now)
-	used := func(s *spend.Status) float64 { return float64(s.Spent) / float64(max(s.Limit, 1)) }
-	slices.SortStableFunc(all, func(a, b spend.Status) int { return cmp.Compare(used(&b), used(&a)) })
+	slices.SortStableFunc(all, func(a, b spend.Status) int {
+		refuses := func(s *spend.Status) bool { return s.State() == spend.StateRefusing }
+		if refuses(&a) != refuses(&b) {
+			return map[bool]int{true: -1, false: 1}[refuses(&a)]
+		}
+		return cmp.Compare(b.Used(), a.Used())
+	})
 	status.BudgetsTotal = len(all)
 	from, to := status.Page.Cut(len(all))
 	for i := range all[from:to] {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // markup is a page under construction. Package html/template would make the binary 6 MB larger: it keeps every method of every
@@ -65,6 +67,27 @@ func digits(v float64) string {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
+}
+
+// dollars formats an amount of money: to the cent, and below a dollar to a hundredth of one.
+func dollars(n cost.Nano) string {
+	const cent = cost.Dollar / 100
+	switch {
+	case n < 0:
+		return "-" + dollars(max(-n, 0))
+	case n == 0:
+		return "0"
+	case n < cent/100:
+		return "< 0.0001"
+	case n < cost.Dollar:
+		s := strconv.FormatFloat(n.Dollars(), 'f', 4, 64)
+		return s[:4] + strings.TrimRight(s[4:], "0")
+	}
+	cents := int64(n / cent)
+	if n%cent >= cent/2 {
+		cents++
+	}
+	return fmt.Sprintf("%s.%02d", number(cents/100), cents%100)
 }
 
 // size formats a number of bytes.

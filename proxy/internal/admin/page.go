@@ -68,6 +68,8 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m.tiles(s, f)
 	m.providers(s)
 	m.models(s)
+	m.budgets(s)
+	m.teams(s)
 	m.keys(s)
 	m.pages(s, refresh)
 	m.plugins(s)
@@ -124,7 +126,7 @@ func (m *markup) header(s *Status, refresh bool) {
 	}
 }
 
-// pages links to the other pages of models and targets, if there are any.
+// pages links to the other pages of the lists, if there are any.
 func (m *markup) pages(s *Status, refresh bool) {
 	current, last := s.Page.Number, s.Page.last(s)
 	if last == 1 && current == 1 {
@@ -137,7 +139,7 @@ func (m *markup) pages(s *Status, refresh bool) {
 	link := func(page int, text string) {
 		m.put(` <a href="/?$page=$">$</a>`, query, page, text)
 	}
-	m.put(`<p class="soft">Models, keys and targets: page $ of $, of $ models and $ keys.`, current, last, number(int64(s.ModelsTotal)), number(int64(s.KeysTotal)))
+	m.put(`<p class="soft">Each list: page $ of $, of $ models, $ keys and $ budgets.`, current, last, number(int64(s.ModelsTotal)), number(int64(s.KeysTotal)), number(int64(s.BudgetsTotal)))
 	if current > 1 {
 		link(min(current-1, last), "previous")
 	}

@@ -144,25 +144,33 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 // TestPageContent checks what an operator looks for.
 func TestPageContent(t *testing.T) {
 	spent := cost.Nano(12_345_678)
+	began := time.Unix(1_700_000_000, 0).Add(-time.Hour)
+	ends := began.Add(27 * time.Hour)
 	s := Status{
 		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
 		Config:   Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown key"},
 		Requests: Requests{Total: 1234567, ServerErrors: 12, Shed: map[string]int64{"plugins": 4}, Statuses: map[string]int64{"200": 1000, "429": 7}, FirstEvent: Percentiles{0.2, 1.5, 3}},
-		Keys:     []Key{{Name: "team-a", Requests: 12, PromptTokens: 3400, CompletionTokens: 560, Cost: &spent, Rejected: map[string]int64{"concurrent": 3, "model": 1}}, {Name: "old", State: "expired"}}, KeysTotal: 2,
+		Keys:     []Key{{Name: "team-a", Team: "research", Counts: Counts{Requests: 12, Errors: 2, PromptTokens: 3400, CachedTokens: 850, CompletionTokens: 560, ReasoningTokens: 56, Cost: &spent, Rejected: map[string]int64{"concurrent": 3, "model": 1}}}, {Name: "old", State: "expired"}}, KeysTotal: 2,
 		ModelsTotal: 2, ModelsListed: 1,
-		Models: []Model{{ID: "listed-model", Listed: true}, {ID: "fast", Requests: 77, FirstEvent: Percentiles{0.25, 1, 2}, Targets: []Target{{Provider: "openai", Model: "gpt", State: StateOpen}}, Canary: &Canary{
+		Models: []Model{{ID: "listed-model", Listed: true}, {ID: "fast", Counts: Counts{Requests: 77, Errors: 9}, Failed: 4, FirstEvent: Percentiles{0.25, 1, 2}, Targets: []Target{{Provider: "openai", Model: "gpt", State: StateOpen}}, Canary: &Canary{
 			Provider: "new", Model: "gpt", Step: 2, Steps: 3, Share: 0.1, Began: time.Unix(1_700_000_000, 0), Attempts: 61, Errors: 2,
 		}}, {ID: "slow", Canary: &Canary{Provider: "new", Model: "slow", RolledBack: new(time.Time), Reason: "plugin traps: 1, rolled back at 1"}}},
 		Providers: []Provider{{Name: "openai", Plugin: "openai", Max: 10, Used: 3, Targets: []Target{{Model: "gpt", State: StateOpen, ErrorRate: 0.5, Failed: 41, Failures: 6, LastError: &TargetError{At: time.Unix(1_700_000_000, 0), Code: "upstream_unreachable", Text: "connection refused"}}}}, {Name: "gemini", Off: "GEMINI_API_KEY is not set"}},
-		Plugins:   []Plugin{{Name: "router", Calls: 10, Fuel: 30000, Failures: 2, Kinds: map[string]int64{"trap": 2}, Open: true, Breaker: "open", Generations: 1}},
-		Process:   Process{Memory: 100 << 20, Limit: 512 << 20},
+		Teams:     []Team{{Name: "lab", Keys: 31, Counts: Counts{Requests: 5, Rejected: map[string]int64{"budget": 8}}}}, TeamsTotal: 1,
+		Budgets: []Budget{
+			{Scope: "team", Name: "lab", Per: "month", Start: &began, End: &ends, Limit: 300 * cost.Dollar, Spent: 270*cost.Dollar + 4_999_999, Held: 5 * cost.Dollar, Left: 25 * cost.Dollar, Used: 0.9, State: "warned", Warn: 0.75},
+			{Scope: "key", Name: "team-a", Per: "total", Limit: 12_345 * cost.Dollar, Spent: 12_345 * cost.Dollar, Used: 1, State: "refusing", Refused: 42, Strict: true},
+		}, BudgetsTotal: 2,
+		Plugins: []Plugin{{Name: "router", Calls: 10, Fuel: 30000, Failures: 2, Kinds: map[string]int64{"trap": 2}, Open: true, Breaker: "open", Generations: 1}},
+		Process: Process{Memory: 100 << 20, Limit: 512 << 20},
 	}
 	page := string(appendPage(nil, &s, figures{requests: []float64{2}, failed: []float64{1}}, true))
 	all, text := elements(t, page)
 	for _, want := range []string{
 		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
-		"1\u202f234\u202f567", "0.012345678", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
-		"200 × 1\u202f000", "429 × 7", "p50 200 ms · p95 1.5 s · p99 3 s", "team-a", "3 concurrent, 1 model", "old expired", "1 configured, 1 listed by providers", "listed-model", "p50 250 ms",
+		"1\u202f234\u202f567", "0.0123", "12 failed", "400 25 % cached", "560 10 % reasoning", "9 4 failed", "lab keys: 31", "8 budget",
+		"lab team, per month", "90 %", "270.00 of 300.00", "25.00", "in 1 d 2 h", "team-a key, in total", "100 %", "42 refused", "12\u202f345.00 of 12\u202f345.00", "never", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
+		"200 × 1\u202f000", "429 × 7", "p50 200 ms · p95 1.5 s · p99 3 s", "team-a research", "3 concurrent, 1 model", "old expired", "1 configured, 1 listed by providers", "listed-model", "p50 250 ms",
 		"canary new / gpt step 2 of 3, 10 % of the requests since 2023-11-14 22:13:20 UTC; 2 of 61 attempts failed", "canary new / slow ✕ rolled back 0001-01-01 00:00:00 UTC: plugin traps: 1",
 		"last error 2023-11-14 22:13:20 UTC: upstream_unreachable: connection refused",
 	} {
@@ -281,6 +289,7 @@ func TestNumberFormatting(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{number(0), "0"}, {number(999), "999"}, {number(1000), "1\u202f000"}, {number(-1234567), "-1\u202f234\u202f567"}, {number(-100), "-100"},
 		{scaled(0), "0"}, {scaled(999), "999"}, {scaled(1234), "1.23 k"}, {scaled(5e6), "5 M"}, {scaled(7.5e12), "7.5 T"},
+		{dollars(0), "0"}, {dollars(1), "< 0.0001"}, {dollars(12_345_678), "0.0123"}, {dollars(cost.Dollar / 2), "0.50"}, {dollars(1_994_999_999), "1.99"}, {dollars(1_995_000_000), "2.00"}, {dollars(-1_234_560 * cost.Dollar), "-1\u202f234\u202f560.00"},
 		{digits(0.5), "0.5"}, {digits(12.34), "12.3"}, {digits(100.4), "100"}, {digits(3), "3"}, {digits(10), "10"},
 		{size(0), "0 B"}, {size(1023), "1023 B"}, {size(1 << 20), "1 MiB"}, {size(1536 << 20), "1.5 GiB"}, {size(1 << 50), "1024 TiB"},
 		{period(0), "0"}, {period(0.0123), "12.3 ms"}, {period(1.5), "1.5 s"}, {period(119), "119 s"}, {period(125), "2 min"}, {period(3700), "1 h 1 min"}, {period(200000), "2 d 7 h"},

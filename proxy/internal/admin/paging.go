@@ -29,7 +29,7 @@ func (p Page) Cut(n int) (from, to int) {
 
 // last returns the number of the last page of the longest list.
 func (p Page) last(s *Status) int {
-	longest := max(s.ModelsTotal, s.KeysTotal, s.BudgetsTotal)
+	longest := max(s.ModelsTotal, s.KeysTotal, s.TeamsTotal, s.BudgetsTotal)
 	for i := range s.Providers {
 		longest = max(longest, s.Providers[i].TargetsTotal)
 	}

@@ -46,7 +46,7 @@ func TestStatusOf20000ModelsHasPages(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(body) > 200<<10 || len(s.Models) != pageSize || s.ModelsTotal != 20_000 || s.Page.Number != 1 {
+	if len(body) > 250<<10 || len(s.Models) != pageSize || s.ModelsTotal != 20_000 || s.Page.Number != 1 {
 		t.Errorf("%d bytes with %d of %d models, page %+v", len(body), len(s.Models), s.ModelsTotal, s.Page)
 	}
 	_, body = get(t, address, "/status?page=20&size=1000")

@@ -16,7 +16,7 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
-	Page Page `json:"page"` // of models, of keys, and of the targets of each provider
+	Page Page `json:"page"` // of models, keys, teams and budgets, and of the targets of each provider
 
 	Config      Config   `json:"config"`
 	Requests    Requests `json:"requests"`
@@ -29,7 +29,10 @@ type Status struct {
 	Keys      []Key `json:"keys"`
 	KeysTotal int   `json:"keys_total"`
 
-	Budgets      []Budget `json:"budgets"` // of keys, teams, models and providers, the most spent first
+	Teams      []Team `json:"teams"`
+	TeamsTotal int    `json:"teams_total"`
+
+	Budgets      []Budget `json:"budgets"` // of keys, teams, models and providers, those that refuse requests and then the most spent first
 	BudgetsTotal int      `json:"budgets_total"`
 
 	Providers []Provider `json:"providers"`
@@ -104,11 +107,23 @@ type Model struct {
 	Targets []Target `json:"targets"`
 	Canary  *Canary  `json:"canary,omitempty"`
 
-	Requests   int64       `json:"requests"`
-	Failed     int64       `json:"failed"` // error responses, and streams that failed
+	Counts
+	Failed     int64       `json:"failed"` // of the errors, those that were not the client's fault
 	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
 	Duration   Percentiles `json:"duration_percentiles_seconds"`
-	Cost       *cost.Nano  `json:"cost_usd,omitempty"` // nil: no request had a price
+}
+
+// Counts are those of a model, a key or a team since the start.
+type Counts struct {
+	Requests         int64            `json:"requests"`
+	Errors           int64            `json:"errors"` // error responses, and streams that failed
+	PromptTokens     int64            `json:"prompt_tokens"`
+	CompletionTokens int64            `json:"completion_tokens"`
+	CachedTokens     int64            `json:"cached_tokens"`      // part of the prompt
+	CacheWriteTokens int64            `json:"cache_write_tokens"` // part of the prompt
+	ReasoningTokens  int64            `json:"reasoning_tokens"`   // part of the completion
+	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil: no request had a price
+	Rejected         map[string]int64 `json:"rejected"`           // requests that a limit or a budget refused, of a key also for other reasons
 }
 
 // Canary is a target that a growing share of a model's requests tries first.
@@ -128,13 +143,17 @@ type Canary struct {
 
 // Key is a client key.
 type Key struct {
-	Name             string           `json:"name"`
-	State            string           `json:"state,omitempty"` // why it is not valid
-	Requests         int64            `json:"requests"`
-	PromptTokens     int64            `json:"prompt_tokens"`
-	CompletionTokens int64            `json:"completion_tokens"`
-	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil: no request had a price
-	Rejected         map[string]int64 `json:"rejected"`           // requests, by reason
+	Name  string `json:"name"`
+	Team  string `json:"team,omitempty"`
+	State string `json:"state,omitempty"` // why it is not valid
+	Counts
+}
+
+// Team is a team with the sums of its keys.
+type Team struct {
+	Name string `json:"name"`
+	Keys int    `json:"keys"`
+	Counts
 }
 
 // Budget is a budget in its current window.
@@ -148,6 +167,8 @@ type Budget struct {
 	Spent   cost.Nano  `json:"spent_usd"`
 	Held    cost.Nano  `json:"held_usd"` // by requests in flight: the most that they can cost; an estimate of a budget that is not strict
 	Left    cost.Nano  `json:"left_usd"` // for further requests
+	Used    float64    `json:"used"`     // share of the limit that is spent
+	State   string     `json:"state"`    // ok, warned, or refusing
 	Warn    float64    `json:"warn,omitempty"`
 	Strict  bool       `json:"strict"`
 	Refused int64      `json:"refused"` // requests in the window that it had too little left for
@@ -156,21 +177,13 @@ type Budget struct {
 // DescribeBudget returns a budget as operators see it.
 func DescribeBudget(s *spend.Status) Budget {
 	b := Budget{
-		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Spent: s.Spent, Held: s.Held, Left: s.Left(),
-		Warn: s.Warn, Strict: s.Strict, Refused: s.Refused,
+		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Spent: s.Spent, Held: s.Held, Left: s.Left(), Used: s.Used(),
+		State: s.State(), Warn: s.Warn, Strict: s.Strict, Refused: s.Refused,
 	}
 	if !s.End.IsZero() {
 		b.Start, b.End = &s.Start, &s.End
 	}
 	return b
-}
-
-// Used returns the share of the limit that is spent: 1 for all of it, more for a budget that was exceeded.
-func (b *Budget) Used() float64 {
-	if b.Limit <= 0 {
-		return 1
-	}
-	return float64(b.Spent) / float64(b.Limit)
 }
 
 // Target is an endpoint of a provider.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,13 +21,39 @@ func (m *markup) count(label string, n int64, class string) {
 	m.put(`<td class="n $" data-label="$">$</td>`, class, label, number(n))
 }
 
-// amount writes a cost; nothing for one that is not known.
+// amount writes a cost, rounded, with the exact one as its title; nothing for one that is not known.
 func (m *markup) amount(n *cost.Nano) {
-	text := ""
-	if n != nil {
-		text = n.String()
+	if n == nil {
+		m.put(`<td class="n" data-label="USD"></td>`)
+		return
 	}
-	m.put(`<td class="n" data-label="USD">$</td>`, text)
+	m.put(`<td class="n" data-label="USD" title="$">$</td>`, n.String(), dollars(*n))
+}
+
+// tokens writes two cells: the tokens of prompts and of completions, with the kinds of them that have a price of their own.
+func (m *markup) tokens(c *Counts) {
+	m.put(`<td class="n" data-label="Tokens in"><span>$`, number(c.PromptTokens))
+	m.part(c.CachedTokens, c.PromptTokens, "cached")
+	m.part(c.CacheWriteTokens, c.PromptTokens, "written")
+	m.put(`</span></td><td class="n" data-label="Tokens out"><span>$`, number(c.CompletionTokens))
+	m.part(c.ReasoningTokens, c.CompletionTokens, "reasoning")
+	m.put(`</span></td>`)
+}
+
+// part says which share of the tokens is of one kind.
+func (m *markup) part(n, of int64, kind string) {
+	if n > 0 && of > 0 {
+		m.put(` <span class="soft part" title="$ $">$ % $</span>`, number(n), kind, strconv.FormatFloat(100*float64(n)/float64(of), 'f', 0, 64), kind)
+	}
+}
+
+// reasons lists counts by reason.
+func reasons(counts map[string]int64) string {
+	var all []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, number(counts[reason])+" "+reason)
+	}
+	return strings.Join(all, ", ")
 }
 
 // percentiles formats percentiles for people.
@@ -130,7 +157,7 @@ func (m *markup) models(s *Status) {
 	if s.ModelsListed > 0 {
 		m.put(` <small>$ configured, $ listed by providers</small>`, number(int64(s.ModelsTotal-s.ModelsListed)), number(int64(s.ModelsListed)))
 	}
-	m.put(`</h2><div class="card table" id="models"><table><thead><tr><th>Model</th><th class="n">Requests</th><th class="n">Failed</th><th class="n">USD</th><th>Time to first event</th><th>Targets</th></tr></thead><tbody>`)
+	m.put(`</h2><div class="card table" id="models"><table><thead><tr><th>Model</th><th class="n">Requests</th><th class="n">Errors</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th></tr></thead><tbody>`)
 	var listed []*Model
 	for i := range s.Models {
 		model := &s.Models[i]
@@ -144,11 +171,18 @@ func (m *markup) models(s *Status) {
 		}
 		m.put(`<tr><th>$</th>`, model.ID)
 		m.count("Requests", model.Requests, "")
-		m.count("Failed", model.Failed, "bad")
+		m.errors(model.Errors, model.Failed)
+		m.tokens(&model.Counts)
 		m.amount(model.Cost)
-		m.put(`<td data-label="First event">$</td><td class="wide" data-label="Targets">`, percentiles(model.FirstEvent))
+		m.put(`</tr><tr class="more"><td colspan="6" class="wide">`)
 		for j := range model.Targets {
 			m.targetChip(&model.Targets[j])
+		}
+		if model.FirstEvent.P99 > 0 {
+			m.put(`<span class="soft">first event $</span> `, percentiles(model.FirstEvent))
+		}
+		if len(model.Rejected) > 0 {
+			m.put(`<span class="warn">rejected: $</span>`, reasons(model.Rejected))
 		}
 		if model.Canary != nil {
 			m.canary(model.Canary)
@@ -196,27 +230,55 @@ func (m *markup) canary(c *Canary) {
 		map[bool]string{true: "warn", false: "soft"}[c.Errors > 0], number(c.Errors), number(c.Attempts))
 }
 
+// errors writes a cell with the errors, and how many of them were failures of the gateway or a provider.
+func (m *markup) errors(n, failed int64) {
+	m.put(`<td class="n" data-label="Errors"><span>$`, number(n))
+	if failed > 0 {
+		m.put(` <span class="bad part">$ failed</span>`, number(failed))
+	}
+	m.put(`</span></td>`)
+}
+
+const consumerHead = `<th class="n">Requests</th><th class="n">Errors</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th><th>Rejected</th></tr></thead><tbody>`
+
+// consumer writes the cells of a key or a team, and ends its row.
+func (m *markup) consumer(c *Counts) {
+	m.count("Requests", c.Requests, "")
+	m.count("Errors", c.Errors, "")
+	m.tokens(c)
+	m.amount(c.Cost)
+	m.put(`<td class="wide warn" data-label="Rejected">$</td></tr>`, reasons(c.Rejected))
+}
+
+func (m *markup) teams(s *Status) {
+	if s.TeamsTotal == 0 {
+		return
+	}
+	m.put(`<h2>Teams</h2><div class="card table" id="teams"><table><thead><tr><th>Team</th>` + consumerHead)
+	for i := range s.Teams {
+		t := &s.Teams[i]
+		m.put(`<tr><th>$ <span class="soft">keys: $</span></th>`, t.Name, number(int64(t.Keys)))
+		m.consumer(&t.Counts)
+	}
+	m.put(`</tbody></table></div>`)
+}
+
 func (m *markup) keys(s *Status) {
 	if s.KeysTotal == 0 {
 		return
 	}
-	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th><th class="n">Requests</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th><th>Rejected</th></tr></thead><tbody>`)
+	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th>` + consumerHead)
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		m.put(`<tr><th>$`, k.Name)
+		if k.Team != "" {
+			m.put(` <span class="soft">$</span>`, k.Team)
+		}
 		if k.State != "" {
 			m.put(` <span class="warn">$</span>`, k.State)
 		}
 		m.put(`</th>`)
-		m.count("Requests", k.Requests, "")
-		m.count("Tokens in", k.PromptTokens, "")
-		m.count("Tokens out", k.CompletionTokens, "")
-		m.amount(k.Cost)
-		var reasons []string
-		for _, reason := range slices.Sorted(maps.Keys(k.Rejected)) {
-			reasons = append(reasons, number(k.Rejected[reason])+" "+reason)
-		}
-		m.put(`<td class="wide warn" data-label="Rejected">$</td></tr>`, strings.Join(reasons, ", "))
+		m.consumer(&k.Counts)
 	}
 	m.put(`</tbody></table></div>`)
 }

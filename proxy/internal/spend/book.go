@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -217,6 +218,30 @@ type Status struct {
 
 // Left returns what is left for further holds.
 func (s *Status) Left() cost.Nano { return max(s.Limit-s.Spent-s.Held, 0) }
+
+// Used returns the share of the limit that is spent: 1 for all of it, more for a budget that was exceeded.
+func (s *Status) Used() float64 { return float64(s.Spent) / float64(max(s.Limit, 1)) }
+
+// The states of a budget.
+const (
+	StateOK       = "ok"
+	StateWarned   = "warned"   // the share for a warning is spent
+	StateRefusing = "refusing" // spent, or too little was left for a request of the window
+)
+
+// defaultWarn is the share of a budget without one of its own at which its state is a warning.
+const defaultWarn = 0.8
+
+// State returns the budget's state.
+func (s *Status) State() string {
+	switch {
+	case s.Spent >= s.Limit || s.Refused > 0:
+		return StateRefusing
+	case s.Used() >= cmp.Or(s.Warn, defaultWarn):
+		return StateWarned
+	}
+	return StateOK
+}
 
 // Status returns the budgets of all accounts, by kind and name, those of a scope in the order of the configuration.
 func (a *Accounts) Status(now time.Time) []Status {

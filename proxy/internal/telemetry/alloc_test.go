@@ -15,7 +15,7 @@ import (
 // TestCountingDoesNotAllocate counts requests of a kind that has been counted before.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	good, refused := completion(), completion()
 	refused.Status, refused.Code, refused.Model = 429, "rate_limit_exceeded", "a model that somebody invented"
@@ -70,7 +70,7 @@ func BenchmarkLine(b *testing.B) {
 
 func BenchmarkRequest(b *testing.B) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	r := completion()
 	b.ReportAllocs()
@@ -82,7 +82,7 @@ func BenchmarkRequest(b *testing.B) {
 
 func BenchmarkScrape(b *testing.B) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	r := completion()
 	log.Request(&r)

@@ -1,6 +1,9 @@
 package telemetry
 
-import "github.com/sluice-gateway/sluice/proxy/internal/apierror"
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+)
 
 // Code returns the value of the label code for an error code. A code that a provider or a plugin made up is "other": it
 // reaches the client, but as a label it would let others create series at will. The type of an error stands in for a code
@@ -11,6 +14,9 @@ func Code(code string) string {
 	}
 	return Other
 }
+
+// codeDisconnected is the code of a request whose client disconnected before its response was complete.
+const codeDisconnected = "client_closed_request"
 
 // classes are the values of the label status.
 var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
@@ -82,8 +88,12 @@ func LabelValues(f *Family, label string) []string {
 		return routerChoiceNames[:]
 	case f == shedTotal && label == "reason":
 		return shedNames[:]
-	case f == keyRejected && label == "reason":
-		return keyRejectionNames[:]
+	case f == keyFamilies.rejected && label == "reason":
+		return rejectionNames[:]
+	case (f == teamFamilies.rejected || f == modelRejected) && label == "reason":
+		return rejectionNames[:RejectedBudget+1]
+	case f == Budgets && label == "state":
+		return []string{spend.StateOK, spend.StateWarned, spend.StateRefusing}
 	case f == requestsTotal && label == "status":
 		return classes[:]
 	}

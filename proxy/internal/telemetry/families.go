@@ -56,14 +56,25 @@ var (
 	estimatedTotal   = family("usage_estimated_total", Counter, "Responses whose token counts were estimated because the provider sent none.", "model", "provider")
 	droppedEvents    = family("events_dropped_total", Counter, "Provider events that were dropped because they violated the chat completions format.", "model", "provider")
 	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key.", "reason")
-	keyRequests      = family("key_requests_total", Counter, "Finished requests of a client key.", "key")
-	keyTokens        = family("key_tokens_total", Counter, "Tokens of the requests of a client key; kind is prompt or completion.", "key", "kind")
-	keyCost          = family("key_cost_usd_total", Counter, "Cost of the requests of a client key in US dollars, of models with prices.", "key")
-	keyRejected      = family("key_rejected_total", Counter, "Requests of a client key that were rejected because of one of its limits, of a model that it may not use, or because it is not valid.", "key", "reason")
-	shedTotal        = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
-	routerTotal      = family("router_choices_total", Counter, "Requests for which a router plugin was asked, by what came of it: ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
-	heartbeatsTotal  = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
-	panicsTotal      = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
+	keyFamilies      = groupFamilies{
+		requests: family("key_requests_total", Counter, "Finished requests of a client key.", "key"),
+		errors:   family("key_errors_total", Counter, "Requests of a client key that ended with an error of any kind. Client disconnects are none.", "key"),
+		tokens:   family("key_tokens_total", Counter, "Tokens of the requests of a client key. kind is prompt, completion, cached or cache_write (parts of prompt), or reasoning (part of completion).", "key", "kind"),
+		cost:     family("key_cost_usd_total", Counter, "Cost of the requests of a client key in US dollars, of models with prices.", "key"),
+		rejected: family("key_rejected_total", Counter, "Requests of a client key that were rejected because of a limit or budget of it, its team or the model, of a model that it may not use, or because it is not valid.", "key", "reason"),
+	}
+	teamFamilies = groupFamilies{
+		requests: family("team_requests_total", Counter, "Finished requests of a team's keys.", "team"),
+		errors:   family("team_errors_total", Counter, "Requests of a team's keys that ended with an error of any kind. Client disconnects are none.", "team"),
+		tokens:   family("team_tokens_total", Counter, "Tokens of the requests of a team's keys, by kind as those of a key.", "team", "kind"),
+		cost:     family("team_cost_usd_total", Counter, "Cost of the requests of a team's keys in US dollars, of models with prices.", "team"),
+		rejected: family("team_rejected_total", Counter, "Requests that were rejected because of a limit or budget of the team.", "team", "reason"),
+	}
+	modelRejected   = family("model_rejected_total", Counter, "Requests that were rejected because of a limit or budget of the model.", "model", "reason")
+	shedTotal       = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
+	routerTotal     = family("router_choices_total", Counter, "Requests for which a router plugin was asked, by what came of it: ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
+	heartbeatsTotal = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
+	panicsTotal     = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
 )
 
 // Metrics that are collected on each scrape.
@@ -98,8 +109,8 @@ var (
 	TargetPrompt   = family("target_prompt_tokens_total", Counter, "Prompt tokens of complete responses in which the provider counted those that it had cached, by configured model and target. kind is all or cached: their ratio shows what affinity gains.", "model", "provider", "target", "kind")
 	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of the failure ratio, 0 to 1, as seen by routers.", "provider", "target")
 
-	BudgetLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")
-	BudgetDenied = family("retry_budget_denied_total", Counter, "Retries rejected because the retry budget was exhausted.", "provider")
+	RetryLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")
+	RetryDenied = family("retry_budget_denied_total", Counter, "Retries rejected because the retry budget was exhausted.", "provider")
 
 	CanaryShare = family("canary_share", Gauge, "Share of the model's requests that try the canary's target first, 0 to 1; 0 once the canary is rolled back.", "model")
 	CanaryStep  = family("canary_step", Gauge, "The canary's step, from 1; of one that is rolled back, the step in which that happened.", "model")
@@ -129,6 +140,14 @@ var (
 	PluginBreaker    = family("plugin_breaker", Gauge, "State of the plugin's circuit breaker: 0 closed, 1 open for some client keys, 2 open for all.", "plugin")
 	PluginOpened     = family("plugin_breaker_opened_total", Counter, "Times that the plugin's circuit opened, for one client key or for all.", "plugin")
 	PluginWholeCalls = family("plugin_whole_calls", Gauge, "Running plugin calls with non-streaming bodies, over all plugins.")
+
+	Budgets       = family("budgets", Gauge, "Configured budgets by state: ok; warned, once the share of warn is spent, 0.8 if unset; and refusing, which are spent or had too little left for a request of their window.", "scope", "state")
+	BudgetLimit   = family("budget_limit_usd", Gauge, "Limit of a budget in its current window, in US dollars.", "scope", "name", "per")
+	BudgetSpent   = family("budget_spent_usd", Gauge, "What is spent of the budget in its current window.", "scope", "name", "per")
+	BudgetHeld    = family("budget_held_usd", Gauge, "What requests in flight hold of the budget.", "scope", "name", "per")
+	BudgetLeft    = family("budget_left_usd", Gauge, "What is left of the budget for further requests.", "scope", "name", "per")
+	BudgetRefused = family("budget_refused", Gauge, "Requests in the current window that the budget had too little left for.", "scope", "name", "per")
+	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "When the budget's current window ends; no series for budgets in total.", "scope", "name", "per")
 
 	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, for example because the disk is full.")
 	JournalRecords = family("journal_records_total", Counter, "Records appended to the journal: requests, holds, settlements and changes of budgets.")

@@ -8,143 +8,217 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// maxKeys is how many client keys have series of their own: the first of the configuration. The others share one.
-const maxKeys = 1000
+// MaxNames is how many client keys have series of their own, and how many teams, and models with rejections: the first of the
+// configuration. The others of a kind share one.
+const MaxNames = 1000
 
-// KeyRejection is the reason a request with a known key was rejected.
-type KeyRejection uint8
+// Rejection is the reason a request with a known key was rejected.
+type Rejection uint8
 
-// The rejections. The first are the limits of a key, and of its team and the model.
+// The rejections. The first are the limits of a key, a team or a model; the others are only of keys.
 const (
-	KeyRequests KeyRejection = iota // requests per minute
-	KeyTokens                       // tokens per minute
-	KeyConcurrent
-	KeyBudget // a budget is spent, or held by requests in flight
-	KeyModel  // the key may not use the model
-	KeyDisabled
-	KeyExpired
-	KeyNotYetValid
-	keyRejections = iota
+	RejectedRequests Rejection = iota // requests per minute
+	RejectedTokens                    // tokens per minute
+	RejectedConcurrent
+	RejectedBudget // a budget is spent, or held by requests in flight
+	RejectedModel  // the key may not use the model
+	RejectedDisabled
+	RejectedExpired
+	RejectedNotYetValid
+	rejections = iota
 )
 
-var keyRejectionNames = [keyRejections]string{
-	KeyRequests: "requests_per_minute", KeyTokens: "tokens_per_minute", KeyConcurrent: "concurrent", KeyBudget: "budget",
-	KeyModel: "model", KeyDisabled: "disabled", KeyExpired: "expired", KeyNotYetValid: "not_yet_valid",
+var rejectionNames = [rejections]string{
+	RejectedRequests: "requests_per_minute", RejectedTokens: "tokens_per_minute", RejectedConcurrent: "concurrent", RejectedBudget: "budget",
+	RejectedModel: "model", RejectedDisabled: "disabled", RejectedExpired: "expired", RejectedNotYetValid: "not_yet_valid",
 }
 
-// KeyCounts are the counts of one client key since the start.
-type KeyCounts struct {
-	Requests, PromptTokens, CompletionTokens int64
-	Cost                                     *cost.Nano       // nil: no request had a price
-	Rejected                                 map[string]int64 // by reason, without zeros
+// Counts are those of one client key, team or model since the start.
+type Counts struct {
+	Requests, Errors int64 // Errors: with a 4xx or 5xx, or as a stream that broke off; not those whose client disconnected
+	Tokens           cost.Tokens
+	Cost             *cost.Nano       // nil: no request had a price
+	Rejected         map[string]int64 // by reason, without zeros
 }
 
-// keys counts by client key. Only keys that have been used take memory.
-type keys struct {
+// The kinds of tokens that are counted. The first two are all of them, the others parts.
+const (
+	promptTokens = iota
+	completionTokens
+	cachedTokens
+	writtenTokens
+	reasoningTokens
+	tokenKinds
+)
+
+var tokenKindNames = [tokenKinds]string{
+	promptTokens: "prompt", completionTokens: "completion", cachedTokens: "cached", writtenTokens: "cache_write", reasoningTokens: "reasoning",
+}
+
+// tokenCounts are tokens by kind.
+type tokenCounts [tokenKinds]atomic.Int64
+
+func (c *tokenCounts) add(t *cost.Tokens) {
+	for kind, n := range [tokenKinds]int64{t.Prompt, t.Completion, t.Cached, t.CacheWrite, t.Reasoning} {
+		if n > 0 {
+			c[kind].Add(n)
+		}
+	}
+}
+
+func (c *tokenCounts) addTo(sum *tokenCounts) {
+	for kind := range c {
+		sum[kind].Add(c[kind].Load())
+	}
+}
+
+func (c *tokenCounts) load() cost.Tokens {
+	return cost.Tokens{
+		Prompt: c[promptTokens].Load(), Completion: c[completionTokens].Load(), Cached: c[cachedTokens].Load(),
+		CacheWrite: c[writtenTokens].Load(), Reasoning: c[reasoningTokens].Load(),
+	}
+}
+
+// groupFamilies are the metrics of a group. A group without requests has none but rejected.
+type groupFamilies struct{ requests, errors, tokens, cost, rejected *Family }
+
+// group counts by client key, by team or by model. Only those that have been used take memory.
+type group struct {
+	families groupFamilies
+
 	mu    sync.RWMutex
 	shown []string // names with series of their own
 	more  bool     // there are others
-	used  map[string]*keyCounts
+	used  map[string]*groupCounts
 }
 
-type keyCounts struct {
-	requests, prompt, completion atomic.Int64
-	cost                         amount
-	rejected                     [keyRejections]atomic.Int64
+type groupCounts struct {
+	requests, errors atomic.Int64
+	tokens           tokenCounts
+	cost             amount
+	rejected         [rejections]atomic.Int64
 }
 
 // set replaces the names of the configuration, and forgets all others.
-func (k *keys) set(names []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.shown, k.more = names[:min(len(names), maxKeys)], len(names) > maxKeys
-	used := make(map[string]*keyCounts)
+func (g *group) set(names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shown, g.more = names[:min(len(names), MaxNames)], len(names) > MaxNames
+	used := make(map[string]*groupCounts)
 	for _, name := range names {
-		if c := k.used[name]; c != nil {
+		if c := g.used[name]; c != nil {
 			used[name] = c
 		}
 	}
-	k.used = used
+	g.used = used
 }
 
-// of returns the counters of a key, made on first use.
-func (k *keys) of(name string) *keyCounts {
-	k.mu.RLock()
-	c := k.used[name]
-	k.mu.RUnlock()
+// of returns the counters of a name, made on first use.
+func (g *group) of(name string) *groupCounts {
+	g.mu.RLock()
+	c := g.used[name]
+	g.mu.RUnlock()
 	if c != nil {
 		return c
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if c = k.used[name]; c == nil {
-		if k.used == nil {
-			k.used = make(map[string]*keyCounts)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c = g.used[name]; c == nil {
+		if g.used == nil {
+			g.used = make(map[string]*groupCounts)
 		}
-		c = new(keyCounts)
-		k.used[name] = c
+		c = new(groupCounts)
+		g.used[name] = c
 	}
 	return c
 }
 
-// RejectKey counts a request that was rejected with a key whose name is known.
-func (m *Metrics) RejectKey(name string, r KeyRejection) { m.keys.of(name).rejected[r].Add(1) }
-
-// Key returns the counts of a client key.
-func (m *Metrics) Key(name string) KeyCounts {
-	m.keys.mu.RLock()
-	c := m.keys.used[name]
-	m.keys.mu.RUnlock()
-	if c == nil {
-		return KeyCounts{}
+// count counts a finished request.
+func (c *groupCounts) count(r *Record) {
+	c.requests.Add(1)
+	if r.Code != "" && r.Code != codeDisconnected {
+		c.errors.Add(1)
 	}
-	return KeyCounts{
-		Requests: c.requests.Load(), PromptTokens: c.prompt.Load(), CompletionTokens: c.completion.Load(), Cost: c.cost.load(),
-		Rejected: nonZero(keyRejectionNames[:], c.rejected[:]),
+	c.tokens.add(&r.Tokens)
+	c.cost.add(r)
+}
+
+func (g *group) counts(name string) Counts {
+	g.mu.RLock()
+	c := g.used[name]
+	g.mu.RUnlock()
+	if c == nil {
+		return Counts{}
+	}
+	return Counts{
+		Requests: c.requests.Load(), Errors: c.errors.Load(), Tokens: c.tokens.load(), Cost: c.cost.load(),
+		Rejected: nonZero(rejectionNames[:], c.rejected[:]),
 	}
 }
 
-// sample adds the series of the keys.
-func (k *keys) sample(s *Sample) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	add := func(name string, c *keyCounts) {
-		s.Add(keyRequests, float64(c.requests.Load()), name)
-		s.Add(keyTokens, float64(c.prompt.Load()), name, "prompt")
-		s.Add(keyTokens, float64(c.completion.Load()), name, "completion")
-		c.cost.sample(s, keyCost, name)
-		for r := range c.rejected {
-			if n := c.rejected[r].Load(); n > 0 {
-				s.Add(keyRejected, float64(n), name, keyRejectionNames[r])
-			}
-		}
-	}
-	shown := make(map[string]bool, len(k.shown))
-	for _, name := range k.shown {
+// RejectKey counts a request that was rejected with a key whose name is known.
+func (m *Metrics) RejectKey(name string, r Rejection) { m.keys.of(name).rejected[r].Add(1) }
+
+// RejectTeam counts a request that was rejected because of a limit of a team.
+func (m *Metrics) RejectTeam(name string, r Rejection) { m.teams.of(name).rejected[r].Add(1) }
+
+// RejectModel counts a request that was rejected because of a limit of a model.
+func (m *Metrics) RejectModel(name string, r Rejection) { m.models.of(name).rejected[r].Add(1) }
+
+// Key returns the counts of a client key.
+func (m *Metrics) Key(name string) Counts { return m.keys.counts(name) }
+
+// Team returns the counts of a team: the sums of its keys, since they are in it.
+func (m *Metrics) Team(name string) Counts { return m.teams.counts(name) }
+
+// sample adds the series of the group.
+func (g *group) sample(s *Sample) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	shown := make(map[string]bool, len(g.shown))
+	for _, name := range g.shown {
 		shown[name] = true
-		c := k.used[name]
+		c := g.used[name]
 		if c == nil {
-			c = new(keyCounts)
+			c = new(groupCounts)
 		}
-		add(name, c)
+		g.families.sample(s, name, c)
 	}
-	if !k.more {
+	if !g.more {
 		return
 	}
 	// Summed up and not subtracted from a total: counts rise meanwhile, and a counter must not fall.
-	var rest keyCounts
-	for name, c := range k.used {
+	var rest groupCounts
+	for name, c := range g.used {
 		if !shown[name] {
 			c.addTo(&rest)
 		}
 	}
-	add(Other, &rest)
+	g.families.sample(s, Other, &rest)
 }
 
-func (c *keyCounts) addTo(sum *keyCounts) {
+func (f *groupFamilies) sample(s *Sample, name string, c *groupCounts) {
+	if f.requests != nil {
+		s.Add(f.requests, float64(c.requests.Load()), name)
+		s.Add(f.errors, float64(c.errors.Load()), name)
+		for kind := range c.tokens {
+			if n := c.tokens[kind].Load(); n > 0 || kind <= completionTokens {
+				s.Add(f.tokens, float64(n), name, tokenKindNames[kind])
+			}
+		}
+		c.cost.sample(s, f.cost, name)
+	}
+	for r := range c.rejected {
+		if n := c.rejected[r].Load(); n > 0 {
+			s.Add(f.rejected, float64(n), name, rejectionNames[r])
+		}
+	}
+}
+
+func (c *groupCounts) addTo(sum *groupCounts) {
 	sum.requests.Add(c.requests.Load())
-	sum.prompt.Add(c.prompt.Load())
-	sum.completion.Add(c.completion.Load())
+	sum.errors.Add(c.errors.Load())
+	c.tokens.addTo(&sum.tokens)
 	c.cost.addTo(&sum.cost)
 	for r := range c.rejected {
 		sum.rejected[r].Add(c.rejected[r].Load())
@@ -181,15 +255,16 @@ func (t *tally) quantile(q float64) float64 {
 
 // ModelStats are the statistics of one configured model since the start, over all its targets.
 type ModelStats struct {
-	Requests, Failed     int64 // Failed: with a 5xx, or as a stream that broke off
+	Counts
+	Failed               int64 // with a 5xx, or as a stream that broke off
 	FirstEvent, Duration Percentiles
-	Cost                 *cost.Nano // nil: no request had a price
 }
 
 // Models returns the statistics of the models that have been requested; those that are not configured share Other.
 func (m *Metrics) Models() map[string]ModelStats {
 	type sums struct {
 		first, duration tally
+		tokens          tokenCounts
 		cost            amount
 		seen            map[*series]bool
 	}
@@ -204,6 +279,9 @@ func (m *Metrics) Models() map[string]ModelStats {
 		if k.failed() {
 			s.Failed += n
 		}
+		if k.code != "" && k.code != codeDisconnected {
+			s.Errors += n
+		}
 		all[k.model] = s
 		t := tallies[k.model]
 		if t == nil {
@@ -214,12 +292,14 @@ func (m *Metrics) Models() map[string]ModelStats {
 			t.seen[o.series] = true
 			o.series.first.addTo(&t.first)
 			o.series.duration.addTo(&t.duration)
+			o.series.tokens.addTo(&t.tokens)
 			o.series.cost.addTo(&t.cost)
 		}
 	}
 	for model, t := range tallies {
 		s := all[model]
-		s.FirstEvent, s.Duration, s.Cost = t.first.percentiles(), t.duration.percentiles(), t.cost.load()
+		s.FirstEvent, s.Duration = t.first.percentiles(), t.duration.percentiles()
+		s.Tokens, s.Cost, s.Rejected = t.tokens.load(), t.cost.load(), m.models.counts(model).Rejected
 		all[model] = s
 	}
 	return all
@@ -228,7 +308,7 @@ func (m *Metrics) Models() map[string]ModelStats {
 // failed reports whether requests with the key's labels failed by no fault of the client. A stream that failed had sent its
 // status already.
 func (k *outcomeKey) failed() bool {
-	return k.code != "client_closed_request" && (classes[k.status] == "5xx" || k.code != "" && classes[k.status] == "2xx")
+	return k.code != codeDisconnected && (classes[k.status] == "5xx" || k.code != "" && classes[k.status] == "2xx")
 }
 
 // statuses counts requests by HTTP status.

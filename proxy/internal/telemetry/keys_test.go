@@ -19,11 +19,17 @@ func TestKeySeries(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("key-%04d", i)
 	}
-	m.SetNames(nil, nil, names)
+	m.SetNames(telemetry.Names{Keys: names, Teams: []string{"team"}, Models: []string{"m"}})
 	log := account(m)
 	use := func(key string, prompt, completion int64) {
 		r := completionOf(key)
-		r.Tokens = cost.Tokens{Prompt: prompt, Completion: completion}
+		r.Team, r.Tokens = "team", cost.Tokens{Prompt: prompt, Completion: completion, Cached: prompt / 2}
+		switch key {
+		case "key-0999":
+			r.Status, r.Code = 429, "rate_limit_exceeded"
+		case "key-1000":
+			r.Status, r.Code = 499, "client_closed_request"
+		}
 		r.Cost, r.Priced = cost.Nano(prompt)*cost.Dollar, true
 		log.Request(&r)
 	}
@@ -31,13 +37,18 @@ func TestKeySeries(t *testing.T) {
 	use("key-0999", 20, 2)
 	use("key-1000", 30, 3)
 	use("key-1499", 40, 4)
-	m.RejectKey("key-0000", telemetry.KeyTokens)
-	m.RejectKey("key-1499", telemetry.KeyExpired)
+	m.RejectKey("key-0000", telemetry.RejectedTokens)
+	m.RejectTeam("team", telemetry.RejectedBudget)
+	m.RejectModel("m", telemetry.RejectedConcurrent)
+	m.RejectKey("key-1499", telemetry.RejectedExpired)
 	got := series(t, m)
 	for labels, want := range map[string]float64{
 		`sluice_key_requests_total{key="key-0000"}`: 1, `sluice_key_requests_total{key="key-0001"}`: 0, `sluice_key_requests_total{key="other"}`: 2,
 		`sluice_key_tokens_total{key="key-0999",kind="prompt"}`: 20, `sluice_key_tokens_total{key="other",kind="prompt"}`: 70, `sluice_key_tokens_total{key="other",kind="completion"}`: 7,
 		`sluice_key_cost_usd_total{key="key-0999"}`: 20, `sluice_key_cost_usd_total{key="other"}`: 70,
+		`sluice_key_tokens_total{key="key-0999",kind="cached"}`: 10, `sluice_key_errors_total{key="key-0999"}`: 1, `sluice_key_errors_total{key="other"}`: 0,
+		`sluice_team_requests_total{team="team"}`: 4, `sluice_team_errors_total{team="team"}`: 1, `sluice_team_tokens_total{kind="prompt",team="team"}`: 100,
+		`sluice_team_cost_usd_total{team="team"}`: 100, `sluice_team_rejected_total{reason="budget",team="team"}`: 1, `sluice_model_rejected_total{model="m",reason="concurrent"}`: 1,
 		`sluice_key_rejected_total{key="key-0000",reason="tokens_per_minute"}`: 1, `sluice_key_rejected_total{key="other",reason="expired"}`: 1,
 	} {
 		if v, ok := got[labels]; !ok || v != want {
@@ -47,12 +58,12 @@ func TestKeySeries(t *testing.T) {
 	if _, ok := got[`sluice_key_requests_total{key="key-1000"}`]; ok {
 		t.Error("more than 1,000 keys have series")
 	}
-	if c := m.Key("key-1499"); c.Requests != 1 || c.PromptTokens != 40 || c.CompletionTokens != 4 || c.Rejected["expired"] != 1 || len(c.Rejected) != 1 {
+	if c := m.Key("key-1499"); c.Requests != 1 || c.Tokens != (cost.Tokens{Prompt: 40, Completion: 4, Cached: 20}) || c.Rejected["expired"] != 1 || len(c.Rejected) != 1 {
 		t.Errorf("%+v", c)
 	}
 
 	// A reload that drops a key drops its counts, and moves others up.
-	m.SetNames(nil, nil, names[1:])
+	m.SetNames(telemetry.Names{Keys: names[1:]})
 	got = series(t, m)
 	if v := got[`sluice_key_requests_total{key="key-1000"}`]; v != 1 {
 		t.Errorf("the key that moved up has %v requests", v)
@@ -67,7 +78,7 @@ func TestKeySeries(t *testing.T) {
 
 func TestPercentilesAndStatuses(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	if got := m.Totals().FirstEvent; got != (telemetry.Percentiles{}) {
 		t.Errorf("without requests %+v", got)

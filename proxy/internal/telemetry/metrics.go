@@ -36,8 +36,8 @@ type Metrics struct {
 	outcomes atomic.Pointer[map[outcomeKey]*outcome] // replaced, never changed
 	names    atomic.Pointer[names]
 
-	keys     keys
-	statuses statuses
+	keys, teams, models group
+	statuses            statuses
 
 	mu        sync.Mutex // held to replace outcomes
 	gathering sync.Mutex
@@ -67,10 +67,10 @@ type outcome struct {
 }
 
 type series struct {
-	duration, first                     histogram
-	prompt, completion, cached, written atomic.Int64
-	reasoning, estimated, dropped       atomic.Int64
-	cost                                amount
+	duration, first    histogram
+	tokens             tokenCounts
+	estimated, dropped atomic.Int64
+	cost               amount
 }
 
 // amount is a sum of costs. Nothing is known of it before the first request with a price.
@@ -111,6 +111,7 @@ func (a *amount) sample(s *Sample, f *Family, labels ...string) {
 // NewMetrics returns a Metrics with its own registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.keys.families, m.teams.families, m.models.families = keyFamilies, teamFamilies, groupFamilies{rejected: modelRejected}
 	m.outcomes.Store(&map[outcomeKey]*outcome{})
 	m.names.Store(&names{})
 	m.registry.MustRegister(collector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -128,11 +129,16 @@ func setOf(names []string) map[string]bool {
 	return s
 }
 
-// SetNames sets the models, providers and client keys that may be label values, of the keys the first 1,000. The series of others are dropped, so that a gateway that is
-// reconfigured every day does not accumulate the names of its past.
-func (m *Metrics) SetNames(models, providers, keys []string) {
-	m.keys.set(keys)
-	n := &names{models: setOf(models), providers: setOf(providers)}
+// Names are those of a configuration.
+type Names struct{ Models, Providers, Keys, Teams []string }
+
+// SetNames sets which names may be label values: all models and providers, the first MaxNames keys and teams. The series of others are
+// dropped, so that a gateway that is reconfigured every day does not accumulate the names of its past.
+func (m *Metrics) SetNames(all Names) {
+	m.keys.set(all.Keys)
+	m.teams.set(all.Teams)
+	m.models.set(all.Models)
+	n := &names{models: setOf(all.Models), providers: setOf(all.Providers)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names.Store(n)
@@ -200,11 +206,10 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	o.n.Add(1)
 	m.statuses.count(r.Status)
 	if r.Key != "" {
-		k := m.keys.of(r.Key)
-		k.requests.Add(1)
-		k.prompt.Add(r.Tokens.Prompt)
-		k.completion.Add(r.Tokens.Completion)
-		k.cost.add(r)
+		m.keys.of(r.Key).count(r)
+	}
+	if r.Team != "" {
+		m.teams.of(r.Team).count(r)
 	}
 	if r.Provider == "" {
 		return
@@ -214,18 +219,11 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	if r.FirstEvent > 0 {
 		s.first.observe(r.FirstEvent)
 	}
-	add := func(c *atomic.Int64, n int64) {
-		if n > 0 {
-			c.Add(n)
-		}
-	}
-	add(&s.prompt, r.Tokens.Prompt)
-	add(&s.completion, r.Tokens.Completion)
-	add(&s.cached, r.Tokens.Cached)
-	add(&s.written, r.Tokens.CacheWrite)
-	add(&s.reasoning, r.Tokens.Reasoning)
+	s.tokens.add(&r.Tokens)
 	s.cost.add(r)
-	add(&s.dropped, int64(r.Dropped))
+	if r.Dropped > 0 {
+		s.dropped.Add(int64(r.Dropped))
+	}
 	if r.UsageEstimated {
 		s.estimated.Add(1)
 	}
@@ -285,7 +283,7 @@ func (m *Metrics) Totals() Totals {
 		n := o.n.Load()
 		t.Requests += n
 		switch {
-		case k.code == "client_closed_request":
+		case k.code == codeDisconnected:
 			t.Disconnects += n
 		case k.failed():
 			t.ServerErrors += n
@@ -296,8 +294,8 @@ func (m *Metrics) Totals() Totals {
 			continue
 		}
 		seen[o.series] = true
-		t.PromptTokens += o.series.prompt.Load()
-		t.CompletionTokens += o.series.completion.Load()
+		t.PromptTokens += o.series.tokens[promptTokens].Load()
+		t.CompletionTokens += o.series.tokens[completionTokens].Load()
 		o.series.cost.addTo(&spent)
 		o.series.first.addTo(&first)
 		o.series.duration.addTo(&duration)
@@ -377,6 +375,8 @@ func (m *Metrics) sample(s *Sample) {
 		count(routerTotal, &m.routed[i], routerChoiceNames[i])
 	}
 	m.keys.sample(s)
+	m.teams.sample(s)
+	m.models.sample(s)
 	all := make(map[seriesKey]*series)
 	for k, o := range *m.outcomes.Load() {
 		count(requestsTotal, &o.n, k.path, k.model, k.provider, strconv.FormatBool(k.stream), classes[k.status], k.code)
@@ -387,9 +387,10 @@ func (m *Metrics) sample(s *Sample) {
 	// All but the duration add up streams and non-streaming responses.
 	type target struct{ model, provider string }
 	type sums struct {
-		first                                                              tally
-		prompt, completion, cached, written, reasoning, estimated, dropped int64
-		cost                                                               amount
+		first              tally
+		tokens             tokenCounts
+		estimated, dropped int64
+		cost               amount
 	}
 	merged := make(map[target]*sums)
 	for k, one := range all {
@@ -402,22 +403,16 @@ func (m *Metrics) sample(s *Sample) {
 			merged[target{k.model, k.provider}] = sum
 		}
 		one.first.addTo(&sum.first)
-		sum.prompt += one.prompt.Load()
-		sum.completion += one.completion.Load()
-		sum.cached += one.cached.Load()
-		sum.written += one.written.Load()
-		sum.reasoning += one.reasoning.Load()
+		one.tokens.addTo(&sum.tokens)
 		sum.estimated += one.estimated.Load()
 		sum.dropped += one.dropped.Load()
 		one.cost.addTo(&sum.cost)
 	}
 	for t, sum := range merged {
 		s.histogram(firstEvent, &sum.first, t.model, t.provider)
-		s.Add(tokensTotal, float64(sum.prompt), t.model, t.provider, "prompt")
-		s.Add(tokensTotal, float64(sum.completion), t.model, t.provider, "completion")
-		s.Add(tokensTotal, float64(sum.cached), t.model, t.provider, "cached")
-		s.Add(tokensTotal, float64(sum.written), t.model, t.provider, "cache_write")
-		s.Add(tokensTotal, float64(sum.reasoning), t.model, t.provider, "reasoning")
+		for kind := range sum.tokens {
+			s.Add(tokensTotal, float64(sum.tokens[kind].Load()), t.model, t.provider, tokenKindNames[kind])
+		}
 		sum.cost.sample(s, costTotal, t.model, t.provider)
 		s.Add(estimatedTotal, float64(sum.estimated), t.model, t.provider)
 		s.Add(droppedEvents, float64(sum.dropped), t.model, t.provider)

@@ -40,7 +40,7 @@ func completion() telemetry.Record {
 
 func TestRequestsAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	good := completion()
 	m.StartRequest(&good)
@@ -107,7 +107,7 @@ func TestRequestsAreCounted(t *testing.T) {
 // TestUnknownNamesMakeNoSeries uses a thousand models that are not configured, and error codes that a provider invents.
 func TestUnknownNamesMakeNoSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	var before int
 	for i := range 1000 {
@@ -134,7 +134,7 @@ func TestRemovedNamesDropSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	log := account(m)
 	for i := range 100 {
-		m.SetNames([]string{"m", fmt.Sprint("model-", i)}, []string{"p"}, nil)
+		m.SetNames(telemetry.Names{Models: []string{"m", fmt.Sprint("model-", i)}, Providers: []string{"p"}})
 		r := completion()
 		r.Model = fmt.Sprint("model-", i)
 		log.Request(&r)
@@ -195,7 +195,7 @@ func TestReasonsAreExposedFromStart(t *testing.T) {
 // TestMetricsPassPrometheusLint runs Prometheus' own linter over names, units and help texts.
 func TestMetricsPassPrometheusLint(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	m.Pull(func(s *telemetry.Sample) {
 		for _, f := range telemetry.Families() {
 			if strings.HasPrefix(f.Name, "sluice_request") || f.Kind == telemetry.Histogram {
@@ -283,7 +283,7 @@ func TestScrapePanicIsAnError(t *testing.T) {
 // TestInFlightReturnsToZero counts from many goroutines while others scrape and the names change.
 func TestInFlightReturnsToZero(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	const goroutines, each = 8, 500
 	var wg sync.WaitGroup
@@ -306,7 +306,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 	for range 20 {
 		scrape(t, m)
 		m.Totals()
-		m.SetNames([]string{"m"}, []string{"p"}, nil)
+		m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	}
 	wg.Wait()
 	got, _ := scrape(t, m)

@@ -26,6 +26,7 @@ type Record struct {
 	Remote    string
 	Trace     string // the client's traceparent (W3C Trace Context), "" for none
 	Key       string // name of the client key
+	Team      string // of the key; "" for none
 	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
 	Code      string // error code, "" for success
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -444,7 +445,49 @@ func TestStatusHasBudgets(t *testing.T) {
 	if day.Scope != "team" || day.Name != "research" || day.Per != "day" || day.End == nil || !day.End.After(s.Now) || day.Limit != 40_000_000 || day.Spent != spent || day.Warn != 0.5 || day.Refused != 0 {
 		t.Errorf("a day: %+v", day)
 	}
+	if month.State != "refusing" || day.State != "warned" || total.State != "ok" {
+		t.Errorf("states %s, %s and %s", month.State, day.State, total.State)
+	}
+	if len(s.Teams) != 1 || s.Teams[0].Keys != 1 || s.Teams[0].Requests != 2 || s.Teams[0].Errors != 1 || *s.Teams[0].Cost != spent || len(s.Teams[0].Rejected) != 0 {
+		t.Errorf("teams %+v", s.Teams)
+	}
+	if k := s.Keys[0]; k.Team != "research" || k.Requests != 2 || k.Errors != 1 || k.CompletionTokens != 2000 || k.Rejected["budget"] != 1 {
+		t.Errorf("key %+v", k)
+	}
+	m := proxytest.Scrape(t, g.Admin(t))
+	for series, want := range map[string]float64{
+		"sluice_budget_spent_usd scope=key name=tests per=month": spent.Dollars(), "sluice_budget_limit_usd scope=team name=research per=day": 0.04,
+		"sluice_budget_left_usd scope=team name=research per=day": 0.04 - spent.Dollars(), "sluice_budget_held_usd scope=key name=tests per=total": 0,
+		"sluice_budget_refused scope=key name=tests per=month": 1, "sluice_budgets scope=key state=refusing": 1, "sluice_budgets scope=key state=ok": 1,
+		"sluice_budgets scope=team state=warned": 1, "sluice_team_requests_total team=research": 2, "sluice_key_errors_total key=tests": 1,
+		"sluice_team_cost_usd_total team=research": spent.Dollars(),
+	} {
+		labels := strings.Fields(strings.ReplaceAll(series, "=", " "))
+		if got := m.Sum(labels[0], labels[1:]...); m.Series(labels[0], labels[1:]...) != 1 || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+	if n := m.Series("sluice_budget_window_end_timestamp_seconds"); n != 2 {
+		t.Errorf("%d windows have an end", n)
+	}
 	if total.Per != "total" || total.End != nil || total.Spent != spent || total.Held != 0 || total.Strict {
 		t.Errorf("in total: %+v", total)
+	}
+}
+
+// TestSeriesOfBudgetsAreBounded has more keys with budgets than there are series for.
+func TestSeriesOfBudgetsAreBounded(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\npricing = { input = 1, output = 1 }\nmax_tokens = 100\ntargets = [{ provider = \"demo\" }]\nbudgets = [{ usd = 9, per = \"day\" }]\n")
+	const keys = 1050
+	for i := range keys {
+		fmt.Fprintf(&text, "[[keys]]\nname = \"k%d\"\nsecret = \"sk-budgets-%09d\"\nbudgets = [{ usd = 1, per = \"day\" }]\n", i, i)
+	}
+	m := proxytest.Scrape(t, proxytest.Start(t, text.String()).Admin(t))
+	if n, ofKeys := m.Series("sluice_budget_left_usd"), m.Series("sluice_budget_left_usd", "scope", "key"); n != 1000 || ofKeys != 999 {
+		t.Errorf("%d budgets have series, %d of them of keys", n, ofKeys)
+	}
+	if n := m.Sum("sluice_budgets"); n != keys+1 {
+		t.Errorf("%v budgets are counted", n)
 	}
 }
