@@ -20,16 +20,28 @@ type Book struct {
 	events  func(Event)   // nil: nobody listens
 	process uint64        // of the IDs of holds
 	number  atomic.Uint64 // of the last hold
+	sync    *syncer       // nil: there is no store
 
-	mu     sync.Mutex // never held together with that of a usage
-	usages map[Scope]*usage
+	mu      sync.Mutex // never held together with that of a usage
+	usages  map[Scope]*usage
+	sharing map[Scope]*usage // those of usages that have something shared
 }
 
 // Options are what a Book is made with. The zero value counts in memory, in UTC.
 type Options struct {
 	Zone    *time.Location // of calendar windows; nil: UTC
 	Journal Journal        // nil: what is counted is lost at a restart
-	Events  func(Event)    // called for what operators should know, by requests, without locks; nil: it is not
+	Events  func(Event)    // called for what operators should know, by requests and others, without locks; nil: it is not
+
+	// Store counts what limits and budgets share with other gateways: those that say what happens while it is down. nil: nothing is shared,
+	// and the options below have no meaning.
+	Store    Store
+	Instance string           // the identity of this gateway, which no other has, and which survives restarts as the Journal does; "": a random one
+	Share    float64          // of what is left of a limit, that is granted at once; 0: 0.02
+	Lease    time.Duration    // for how long the store keeps what is granted for a gateway that it does not hear of; 0: 10 s
+	Timeout  time.Duration    // of a round trip; 0: 50 ms
+	Now      func() time.Time // the clock that requests read; nil: time.Now
+	Manual   bool             // nothing is reported in the background, but by calls of Sync
 }
 
 // Event is something about a budget that operators should know.
@@ -38,6 +50,7 @@ type Event struct {
 	Scope  Scope
 	Per    config.Period
 	Amount cost.Nano // of EventWarned the budget's limit, of EventExceededHold by how much a cost exceeded its hold
+	Err    error     // of EventStoreDown
 }
 
 // EventKind is the kind of an Event.
@@ -47,15 +60,48 @@ type EventKind uint8
 const (
 	EventWarned       EventKind = iota // a budget's share for a warning has been spent, once in a window
 	EventExceededHold                  // a request cost more than the most that was thought possible
+	EventStoreDown                     // the store cannot be reached: shared limits are in the mode that is configured for that
+	EventStoreLost                     // the store has lost data: so they are, until all gateways have reported what they have
+	EventStoreUp                       // the store counts again
+	EventIdentity                      // another process has this gateway's identity; it goes on under a new one
 )
 
 // NewBook returns a book of nothing.
 func NewBook(o Options) *Book {
-	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), usages: make(map[Scope]*usage)}
+	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage)}
 	if b.zone == nil {
 		b.zone = time.UTC
 	}
+	if o.Store != nil {
+		b.sync = newSyncer(b, &o)
+	}
 	return b
+}
+
+// Close gives back what this gateway has of the store, but for what requests in flight hold, and reports nothing more. It is to be called
+// when there are none.
+func (b *Book) Close() error {
+	if b.sync == nil {
+		return nil
+	}
+	return b.sync.close()
+}
+
+// Sync does what is done in the background otherwise: it tells the store what is new, renews what is granted, asks for more ahead of need,
+// and gives back what nobody uses.
+func (b *Book) Sync() error {
+	if b.sync == nil {
+		return nil
+	}
+	return b.sync.round()
+}
+
+// windowTime returns the time by which windows are: that of the store, if there is one.
+func (b *Book) windowTime(now time.Time) time.Time {
+	if b.sync == nil {
+		return now
+	}
+	return b.sync.storeTime(now)
 }
 
 // Limit is what is configured of a scope.
@@ -97,6 +143,10 @@ func (a *Accounts) Strict(k Kind) bool { return a.strict[k] }
 // at now.
 func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 	a := &Accounts{book: b}
+	if b.sync != nil {
+		b.sync.learnTime()
+	}
+	at := b.windowTime(now)
 	added := make(map[Scope]*usage)
 	for i := range limits {
 		l := &limits[i]
@@ -113,18 +163,22 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		for i := range l.Budgets {
 			a.strict[l.Scope.Kind] = a.strict[l.Scope.Kind] || l.Budgets[i].Strict
 		}
-		a.of[l.Scope.Kind][l.Scope.Name] = &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
+		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
+		a.of[l.Scope.Kind][l.Scope.Name] = account
+		if b.sync != nil {
+			account.share()
+		}
 	}
 	if b.journal == nil || len(added) == 0 {
 		return a, nil
 	}
 	err := b.journal.Replay(func(s Scope) bool { return added[s] != nil }, func(e Entry) {
 		if u := added[e.Scope]; u != nil {
-			u.restore(&e, b.zone, now)
+			u.restore(&e, b.zone, at, now)
 		}
 	}, func(c Adjustment) {
 		if u := added[c.Scope]; u != nil {
-			u.adjust(&c, b.zone, now)
+			u.adjust(&c, b.zone, at)
 		}
 	})
 	if err != nil {
@@ -143,10 +197,11 @@ func (b *Book) usage(s Scope) (u *usage, isNew bool) {
 		u, isNew = new(usage), true
 		b.usages[s] = u
 	}
+	u.gone = false
 	return u, isNew
 }
 
-// Prune forgets the usage of scopes that have no account among a.
+// Prune forgets the usage of scopes that have no account among a. What is granted of them is given back first.
 func (b *Book) Prune(a *Accounts) {
 	b.forget(func(s Scope) bool { return a.Account(s.Kind, s.Name) != nil })
 }
@@ -154,8 +209,12 @@ func (b *Book) Prune(a *Accounts) {
 func (b *Book) forget(keep func(Scope) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for s := range b.usages {
-		if !keep(s) {
+	for s, u := range b.usages {
+		switch {
+		case keep(s):
+		case b.sharing[s] != nil:
+			u.gone = true
+		default:
 			delete(b.usages, s)
 		}
 	}
@@ -172,7 +231,10 @@ func (b *Book) Adjust(c Adjustment) error {
 	u := b.usages[c.Scope]
 	b.mu.Unlock()
 	if u != nil {
-		u.adjust(&c, b.zone, c.At)
+		u.adjust(&c, b.zone, b.windowTime(c.At))
+		if b.sync != nil {
+			b.sync.credit(u) // what the store cannot be told of is told later
+		}
 	}
 	return nil
 }
@@ -199,6 +261,9 @@ func (a *Account) Remaining(now time.Time) Remaining {
 	if l := a.limits.TokensPerMinute; l > 0 {
 		r.Tokens, r.TokensReset = u.remainingTokens(l), u.tokens.Reset(l)
 	}
+	if a.sharesRates() && a.book.reachable(u.shared) {
+		u.shared.remaining(u, &r, now)
+	}
 	return r
 }
 
@@ -209,10 +274,10 @@ type Status struct {
 	Start, End time.Time // zero for a window without start and end
 	Limit      cost.Nano // with what it was raised by
 	Raised     cost.Nano
-	Spent      cost.Nano
-	Held       cost.Nano
-	Refused    int64   // requests in the window that it had too little left for
-	Warn       float64 // share of the limit at which a warning is logged; 0: none
+	Spent      cost.Nano // by all gateways, where the budget is shared
+	Held       cost.Nano // by requests in flight, and granted to other gateways
+	Refused    int64     // requests in the window that it had too little left for
+	Warn       float64   // share of the limit at which a warning is logged; 0: none
 	Strict     bool
 }
 
@@ -261,14 +326,11 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	u := a.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.roll(now, a.book.zone)
+	u.roll(a.book.windowTime(now), a.book.zone)
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent, w.held, w.refused, b.Warn, b.Strict}
-		if !b.Strict {
-			s.Held = w.estimated
-		}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, w.heldOf(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
 		all = append(all, s)
 	}
 	return all

@@ -31,7 +31,14 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	if scopes == (Scopes{}) {
 		return nil
 	}
-	book, e := h.reserve(scopes, n, now)
+	var asked asking
+	book, lacks, e := h.reserve(&scopes, n, now, &asked)
+	for round := 1; lacks != 0; round++ {
+		book.sync.ask(&scopes, lacks)
+		asked.answered |= lacks
+		asked.last = round == maxRounds
+		book, lacks, e = h.reserve(&scopes, n, now, &asked)
+	}
 	if e != nil {
 		*h = Hold{}
 		return e
@@ -49,14 +56,22 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	return nil
 }
 
-func (h *Hold) reserve(scopes Scopes, n *Need, now time.Time) (book *Book, e *apierror.Error) {
+// maxRounds is how often a request asks the store while other requests of this gateway take what it was granted.
+const maxRounds = 8
+
+// reserve reserves what a request may need, or returns the scopes of which the gateway was granted too little; the store is then to be asked.
+func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (book *Book, lacks uint8, e *apierror.Error) {
 	*h = Hold{}
+	at := now
+	defer scopes.unlock()
 	for _, a := range scopes {
 		if a != nil {
-			book = a.book
+			if book == nil {
+				book = a.book
+				at = book.windowTime(now)
+			}
 			a.usage.mu.Lock()
-			defer a.usage.mu.Unlock()
-			now = a.usage.roll(now, book.zone)
+			at = a.usage.roll(at, book.zone)
 		}
 	}
 	// All windows roll to the same time, which is then that of the hold.
@@ -64,14 +79,26 @@ func (h *Hold) reserve(scopes Scopes, n *Need, now time.Time) (book *Book, e *ap
 		if a == nil {
 			continue
 		}
-		a.usage.roll(now, book.zone)
+		a.usage.roll(at, book.zone)
 		a.usage.drain(&a.limits, now)
 		if h.tokens[i], e = a.checkRates(n); e != nil {
-			return book, e
+			return book, 0, e
+		}
+		short, e := a.checkSharedRates(i, n, h.tokens[i], now, asked)
+		if e != nil {
+			return book, 0, e
+		}
+		if short {
+			lacks |= 1 << i
 		}
 	}
-	if e := h.fit(scopes, n); e != nil {
-		return book, e
+	short, e := h.fit(scopes, n, asked)
+	if e != nil {
+		return book, 0, e
+	}
+	if lacks |= short; lacks != 0 {
+		h.ask(scopes, n, now, lacks, asked)
+		return book, lacks, nil
 	}
 	for i, a := range scopes {
 		if a == nil {
@@ -84,15 +111,26 @@ func (h *Hold) reserve(scopes Scopes, n *Need, now time.Time) (book *Book, e *ap
 				u.requests.Add(1)
 			}
 		}
+		if u.shared != nil {
+			u.shared.use(n, now)
+		}
 		u.reserved += h.tokens[i]
 		for p := range u.windows {
 			u.windows[p].held += h.held
 			u.windows[p].estimated += h.estimate
 		}
 	}
-	h.accounts, h.at, h.counted = scopes, now, !n.Again
+	h.accounts, h.at, h.counted = *scopes, at, !n.Again
 	h.id, h.request = ID{book.process, book.number.Add(1)}, n.Request
-	return book, nil
+	return book, 0, nil
+}
+
+func (s *Scopes) unlock() {
+	for _, a := range s {
+		if a != nil {
+			a.usage.mu.Unlock()
+		}
+	}
 }
 
 // checkRates checks the rates of an account, and returns how many tokens the request reserves of it.
@@ -125,35 +163,80 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 	return reserved, nil
 }
 
-// fit decides what the request holds of the budgets, or which of them it does not fit.
-func (h *Hold) fit(scopes Scopes, n *Need) *apierror.Error {
+// fit decides what the request holds of the budgets, or which of them it does not fit. It returns the scopes with budgets of which the
+// store may grant what lacks.
+func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apierror.Error) {
 	h.held, h.estimate = n.Ceiling(), n.Estimate
-	for _, a := range scopes {
+	shared := false
+	for i, a := range scopes {
 		if a == nil {
 			continue
 		}
-		for i := range a.budgets {
-			b := &a.budgets[i]
+		for j := range a.budgets {
+			b := &a.budgets[j]
 			w := &a.usage.windows[b.Per]
-			left := w.left(b)
+			left, unreachable := w.left(b), false
+			if a.sharesBudget(b) {
+				shared = true
+				need, free := h.need(b, n), w.free(b)
+				switch a.stateOf(i, &w.grant, int64(need), int64(free), b.WhenDown, asked) {
+				case nothing:
+					left = min(left, free)
+				case down:
+					if b.WhenDown == config.DownDeny {
+						return 0, a.storeDown()
+					}
+					left, unreachable = min(left, free), true
+				}
+			}
 			switch {
 			case !b.Strict:
-				if n.Estimate > max(left, 0) {
-					return a.spent(b, w, n.Estimate)
+				if n.Estimate <= max(left, 0) {
+					continue
 				}
+				if unreachable {
+					return 0, a.storeDown()
+				}
+				return 0, a.spent(b, w, n.Estimate)
 			case h.held > max(left, 0):
 				tokens := int64(0)
 				if left > n.Fixed {
 					tokens = tokensFor(n.PerMillion, left-n.Fixed)
 				}
 				if least := min(MinTokens, n.MaxTokens); tokens < least || tokens == 0 {
-					return a.spent(b, w, n.Fixed.Plus(costOf(n.PerMillion, least)))
+					if unreachable {
+						return 0, a.storeDown()
+					}
+					return 0, a.spent(b, w, n.Fixed.Plus(costOf(n.PerMillion, least)))
 				}
 				h.lowered, h.held = tokens, n.Fixed+costOf(n.PerMillion, tokens)
 			}
 		}
 	}
-	return nil
+	if !shared {
+		return 0, nil
+	}
+	for i, a := range scopes {
+		if a == nil {
+			continue
+		}
+		for j := range a.budgets {
+			b := &a.budgets[j]
+			w := &a.usage.windows[b.Per]
+			if a.sharesBudget(b) && a.stateOf(i, &w.grant, int64(h.need(b, n)), int64(w.free(b)), b.WhenDown, asked) == ask {
+				lacks |= 1 << i
+			}
+		}
+	}
+	return lacks, nil
+}
+
+// need returns what a request needs of a budget.
+func (h *Hold) need(b *config.Budget, n *Need) cost.Nano {
+	if b.Strict {
+		return h.held
+	}
+	return n.Estimate
 }
 
 // Lowered returns to how many tokens each choice of the response must be limited for it to fit the budgets; 0 if it fits as it is.
@@ -192,7 +275,7 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	u := a.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now = u.roll(now, a.book.zone)
+	u.roll(a.book.windowTime(now), a.book.zone)
 	if h.counted {
 		u.inflight--
 	}
@@ -200,6 +283,10 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	if a.limits.TokensPerMinute > 0 {
 		u.drain(&a.limits, now)
 		u.tokens.Add(used.Tokens)
+	}
+	if u.shared != nil {
+		u.shared.tokens.used = saturate(u.shared.tokens.used, used.Tokens)
+		u.shared.dirty = true
 	}
 	for p := range u.windows {
 		if w := &u.windows[p]; !h.at.Before(w.start) {
@@ -210,7 +297,7 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	}
 	for j := range a.budgets {
 		b := &a.budgets[j]
-		if w := &u.windows[b.Per]; b.Warn > 0 && !w.warned && float64(w.spent) >= b.Warn*float64(b.Limit+w.credit) {
+		if w := &u.windows[b.Per]; b.Warn > 0 && !w.warned && float64(w.spent+w.others) >= b.Warn*float64(b.Limit+w.credit) {
 			w.warned, warned = true, b
 		}
 	}

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,7 +35,7 @@ type LimitError struct {
 	Value int64         // nano-dollars of a budget
 	Per   config.Period // of a budget
 	Until time.Time     // the end of a budget's window; zero: none, or the budget is held by requests in flight
-	Held  bool          // a budget would do, were it not for requests in flight
+	Held  bool          // a budget would do, were it not for requests in flight, and for other gateways if it is shared
 }
 
 func (e *LimitError) Error() string {
@@ -90,13 +91,16 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 func (a *Account) spent(b *config.Budget, w *window, need cost.Nano) *apierror.Error {
 	w.refused++
 	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: int64(b.Limit), Per: b.Per, Until: w.end}
-	cause.Held = need <= b.Limit+w.credit-w.spent
+	cause.Held = need <= b.Limit+w.credit-w.spent-w.others
 	e := apierror.Invalid("insufficient_quota", "", "")
 	e.Status, e.Cause = 429, cause
 	switch {
 	case cause.Held:
 		e.Code, e.Kind, e.RetryAfter = "rate_limit_exceeded", apierror.KindRateLimit, time.Second
 		e.Message = fmt.Sprintf("What is left of the budget of the %s is held by requests in flight.", a.scope.name())
+		if a.sharesBudget(b) {
+			e.Message = fmt.Sprintf("What is left of the budget of the %s is held by requests in flight, or by other gateways.", a.scope.name())
+		}
 	case b.Per == config.PerTotal:
 		e.Kind, e.NoRetry = apierror.KindInsufficientQuota, true
 		e.Message = fmt.Sprintf("The budget of the %s is spent.", a.scope.name())
@@ -112,5 +116,17 @@ func unavailable(err error) *apierror.Error {
 	return &apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second, Cause: err,
 		Message: "The gateway cannot record what the request may cost.",
+	}
+}
+
+// ErrStoreDown is the cause of a refusal of a request of which limits are shared while the store does not count.
+var ErrStoreDown = errors.New("the store of shared limits is down")
+
+// storeDown is the error of a request that is not admitted without the store.
+func (a *Account) storeDown() *apierror.Error {
+	return &apierror.Error{
+		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second,
+		Cause:   fmt.Errorf("%s: %w", a.scope, ErrStoreDown),
+		Message: fmt.Sprintf("The limits of the %s cannot be checked.", a.scope.name()),
 	}
 }

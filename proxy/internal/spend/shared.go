@@ -97,12 +97,15 @@ type Reply struct {
 	Stale  bool
 	Number int64
 
-	// Lost says that the store has lost data, and that nothing is granted until all gateways had the time to report what they have:
-	// those that have used anything report something each second, and everything once they read this.
+	// Lost says that the store has lost data, and that nothing is granted for as long as Recovery, in which all gateways report what they
+	// have: they report something each second, and everything once they read this.
 	Lost bool
 
 	Counters []Granted // in the order of the report's; none if the report was ignored
 }
+
+// Recovery is how long a store that has lost data grants nothing.
+const Recovery = 3 * time.Second
 
 // Granted is what the store has of a counter after a report. That of an ignored counter is the zero value.
 type Granted struct {

@@ -1,6 +1,9 @@
 package spend
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,6 +22,17 @@ type usage struct {
 	inflight int64
 	latest   time.Time // the latest that windows were rolled to: they never go back
 	windows  [config.Periods]window
+	credits  []credit // in current windows, for the store
+	shared   *shared  // nil: nothing of the scope has been shared with other gateways
+	gone     bool     // it has no account any more. The mutex of the Book guards it.
+}
+
+// credit is a change of a budget's limit.
+type credit struct {
+	window Window
+	amount cost.Nano
+	id     string
+	known  bool // to the store
 }
 
 // window is what a scope has spent in the current window of a period.
@@ -33,6 +47,11 @@ type window struct {
 	credit     cost.Nano // by which the limit was raised in this window
 	refused    int64     // requests that a budget had too little left for
 	warned     bool
+
+	// Of a budget that is shared, by the last reply of the store.
+	grant     grant
+	others    cost.Nano // what other gateways have used
+	elsewhere cost.Nano // what was granted to them besides
 }
 
 // left returns what is left of a budget for another hold.
@@ -74,17 +93,17 @@ func (u *usage) remainingTokens(limit int64) int64 {
 	return max(0, u.tokens.Remaining(limit)-u.reserved)
 }
 
-// restore counts what the journal knows.
-func (u *usage) restore(e *Entry, zone *time.Location, now time.Time) {
+// restore counts what the journal knows. at is the time of windows.
+func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.roll(now, zone)
+	u.roll(at, zone)
 	for p := range u.windows {
 		if w := &u.windows[p]; !e.At.Before(w.start) {
 			w.spent = w.spent.Plus(e.Cost)
 		}
 	}
-	if now.Sub(e.At) < time.Minute {
+	if at.Sub(e.At) < time.Minute {
 		u.requests.Restore(e.Requests, now)
 		u.tokens.Restore(e.Tokens, now)
 	}
@@ -95,8 +114,25 @@ func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.roll(now, zone)
-	if w := &u.windows[c.Per]; !c.At.Before(w.start) {
-		w.credit += c.Credit
-		w.warned = false
+	w := &u.windows[c.Per]
+	if c.At.Before(w.start) {
+		return
 	}
+	w.credit += c.Credit
+	w.warned = false
+	u.credits = slices.DeleteFunc(u.credits, func(c credit) bool { return !c.window.Contains(now) })
+	if u.shared != nil {
+		u.shared.dirty = true
+	}
+	u.credits = append(u.credits, credit{window: Window{c.Per, w.start, w.end}, amount: c.Credit, id: cmp.Or(c.ID, strconv.FormatInt(c.At.UnixNano(), 10))})
+}
+
+// pending returns by how much credits that the store does not know raise a budget in a window.
+func (u *usage) pending(w *Window) (sum cost.Nano) {
+	for i := range u.credits {
+		if c := &u.credits[i]; !c.known && c.window.Per == w.Per && c.window.Start.Equal(w.Start) {
+			sum += c.amount
+		}
+	}
+	return sum
 }

@@ -54,6 +54,9 @@ func (b *Bucket) Restore(uses int64, now time.Time) {
 // Empty reports whether nothing is used.
 func (b *Bucket) Empty() bool { return b.level == 0 }
 
+// Level returns how many uses have not drained, rounded up.
+func (b *Bucket) Level() int64 { return (b.level + unitsPerUse - 1) / unitsPerUse }
+
 // Remaining returns how many uses are left.
 func (b *Bucket) Remaining(limit int64) int64 {
 	return max(0, (limit*unitsPerUse-b.level)/unitsPerUse)

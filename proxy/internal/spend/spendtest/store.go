@@ -1,0 +1,351 @@
+// Package spendtest has a store of shared limits in memory: the model of what a spend.Store does, for tests of what uses one and of other
+// implementations. It has faults to inject, and loses its data when it is told to.
+//
+// Concurrency: a Store is safe for concurrent use.
+package spendtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
+)
+
+// Fault is what goes wrong with a round trip.
+type Fault uint8
+
+// The faults.
+const (
+	None     Fault = iota
+	Lose           // what is sent never arrives
+	LoseBack       // what is sent arrives, the reply does not
+	Delay          // what is sent arrives at the next Deliver, and the reply does not
+	Repeat         // it goes well, and what was sent arrives a second time at the next Deliver
+)
+
+// ErrLost is the error of a round trip whose reply does not arrive.
+var ErrLost = errors.New("the reply was lost")
+
+// Store is a store in memory.
+type Store struct {
+	now func() time.Time
+
+	mu        sync.Mutex
+	scopes    map[spend.Scope]*scope
+	recovered time.Time // until when nothing is granted; zero: no data was lost
+	fault     func() Fault
+	delayed   []func()
+	syncs     int
+	reports   int
+}
+
+// NewStore returns an empty store with a clock of its own.
+func NewStore(now func() time.Time) *Store {
+	return &Store{now: now, scopes: make(map[spend.Scope]*scope)}
+}
+
+// scope is what the store has of a scope.
+type scope struct {
+	gateways  map[string]gateway // by instance
+	counters  map[counterID]*counter
+	recovered time.Time // as Store.recovered
+}
+
+type gateway struct{ number, first int64 }
+
+type counterID struct {
+	of     spend.CounterKind
+	per    int
+	start  int64 // of the window, nanoseconds
+	ending int64 // of its end; 0: none
+}
+
+type counter struct {
+	level   tokenbucket.Bucket // of a rate: what is used
+	records map[string]record  // by instance
+	credits map[string]int64   // by ID
+}
+
+// record is what a gateway has of a counter.
+type record struct {
+	granted, used int64
+	expires       time.Time
+}
+
+// Inject makes faults of what a function returns, which is called once for each round trip; nil: none.
+func (s *Store) Inject(fault func() Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+// Syncs returns how many calls of Sync arrived or were lost, and how many reports with counters they had.
+func (s *Store) Syncs() (calls, reports int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.syncs, s.reports
+}
+
+// Deliver has everything arrive that was delayed.
+func (s *Store) Deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, deliver := range s.delayed {
+		deliver()
+	}
+	s.delayed = nil
+}
+
+// Wipe loses all data.
+func (s *Store) Wipe() { s.Restore(nil) }
+
+// Snapshot returns a copy of the data.
+func (s *Store) Snapshot() any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return clone(s.scopes)
+}
+
+// Restore replaces the data by that of a Snapshot; nil: by nothing.
+func (s *Store) Restore(snapshot any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, _ := snapshot.(map[spend.Scope]*scope)
+	s.scopes = clone(old)
+	s.recovered = s.now().Add(spend.Recovery)
+}
+
+func clone(all map[spend.Scope]*scope) map[spend.Scope]*scope {
+	out := make(map[spend.Scope]*scope, len(all))
+	for name, of := range all {
+		c := &scope{gateways: maps.Clone(of.gateways), counters: make(map[counterID]*counter, len(of.counters)), recovered: of.recovered}
+		for id, n := range of.counters {
+			c.counters[id] = &counter{level: n.level, records: maps.Clone(n.records), credits: maps.Clone(n.credits)}
+		}
+		out[name] = c
+	}
+	return out
+}
+
+// Total is what all gateways have of a counter in its latest window.
+type Total struct{ Taken, Used, Outstanding int64 }
+
+// Total returns what all gateways have of a counter: in the current window of the period, of money.
+func (s *Store) Total(name spend.Scope, of spend.CounterKind, w spend.Window, limit int64) Total {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	c := s.scope(name).counter(&spend.Counter{Of: of, Window: w}, now)
+	c.expire(of, limit, now)
+	t := c.total(of, now)
+	return Total{Taken: t.taken, Used: t.used, Outstanding: t.outstanding}
+}
+
+func (s *Store) trip(do func()) error {
+	fault := None
+	if s.fault != nil {
+		fault = s.fault()
+	}
+	switch fault {
+	case Lose:
+		return ErrLost
+	case Delay:
+		s.delayed = append(s.delayed, do)
+		return ErrLost
+	case LoseBack:
+		do()
+		return ErrLost
+	case Repeat:
+		s.delayed = append(s.delayed, do)
+	}
+	do()
+	return nil
+}
+
+// Sync implements spend.Store.
+func (s *Store) Sync(ctx context.Context, reports []spend.Report, replies []spend.Reply) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.syncs++
+	sent := slices.Clone(reports)
+	for i := range sent {
+		sent[i].Counters = slices.Clone(sent[i].Counters)
+		if len(sent[i].Counters) > 0 {
+			s.reports++
+		}
+	}
+	var out []spend.Reply
+	err := s.trip(func() {
+		out = make([]spend.Reply, len(sent)) // what arrives later has replies of its own
+		for i := range sent {
+			s.sync(&sent[i], &out[i])
+		}
+	})
+	if err == nil {
+		copy(replies, out)
+	}
+	return err
+}
+
+// Credit implements spend.Store.
+func (s *Store) Credit(ctx context.Context, name spend.Scope, w spend.Window, amount cost.Nano, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trip(func() {
+		if now := s.now(); w.Contains(now) {
+			s.scope(name).counter(&spend.Counter{Of: spend.Money, Window: w}, now).credits[id] = int64(amount)
+		}
+	})
+}
+
+func (s *Store) scope(name spend.Scope) *scope {
+	of := s.scopes[name]
+	if of == nil {
+		of = &scope{gateways: make(map[string]gateway), counters: make(map[counterID]*counter)}
+		s.scopes[name] = of
+	}
+	return of
+}
+
+// counter returns a counter, made on first use. Windows that have ended are forgotten.
+func (s *scope) counter(c *spend.Counter, now time.Time) *counter {
+	maps.DeleteFunc(s.counters, func(id counterID, _ *counter) bool { return id.ending != 0 && now.UnixNano() >= id.ending })
+	id := counterID{of: c.Of}
+	if c.Of == spend.Money {
+		id.per = int(c.Window.Per)
+		if !c.Window.End.IsZero() {
+			id.start, id.ending = c.Window.Start.UnixNano(), c.Window.End.UnixNano()
+		}
+	}
+	n := s.counters[id]
+	if n == nil {
+		n = &counter{records: make(map[string]record), credits: make(map[string]int64)}
+		s.counters[id] = n
+	}
+	return n
+}
+
+func (s *Store) sync(r *spend.Report, reply *spend.Reply) {
+	now := s.now()
+	reply.Time = now
+	if len(r.Counters) == 0 {
+		reply.Lost = now.Before(s.recovered)
+		return
+	}
+	of := s.scope(r.Scope)
+	last, known := of.gateways[r.Instance]
+	if known && r.Number <= last.number {
+		reply.Stale, reply.Number = true, last.number
+		return
+	}
+	behind := r.Acknowledged > last.number
+	if behind {
+		of.recovered = now.Add(spend.Recovery)
+	}
+	of.gateways[r.Instance] = gateway{r.Number, r.First}
+	reply.Number, reply.Lost = r.Number, now.Before(s.recovered) || now.Before(of.recovered)
+	for i := range r.Counters {
+		c := &r.Counters[i]
+		if c.Of == spend.Money && !c.Window.Contains(now) {
+			reply.Counters = append(reply.Counters, spend.Granted{})
+			continue
+		}
+		n := of.counter(c, now)
+		n.expire(c.Of, c.Limit, now)
+		n.report(r, c, known && last.first == r.First, behind, now)
+		reply.Counters = append(reply.Counters, n.grant(r, c, reply.Lost, now))
+	}
+}
+
+// expire books what gateways were granted of a rate that have not reported for as long as their lease.
+func (n *counter) expire(of spend.CounterKind, limit int64, now time.Time) {
+	if of != spend.Requests && of != spend.Tokens {
+		return
+	}
+	n.level.Drain(limit, now)
+	for instance, has := range n.records {
+		if !now.Before(has.expires) && has.used < has.granted {
+			n.level.Add(has.granted - has.used)
+			has.used = has.granted
+			n.records[instance] = has
+		}
+	}
+}
+
+// report takes over what a gateway has. same says that its counts of rates go on from those of the report before, and behind that the
+// store has forgotten reports of it.
+func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, now time.Time) {
+	had, known := n.records[r.Instance]
+	if c.Of == spend.Requests || c.Of == spend.Tokens {
+		added := c.Used - had.used
+		switch {
+		case !known:
+			added = c.Level
+		case !same:
+			n.level.Add(had.granted - had.used)
+			added = min(c.Used, c.Level)
+		case behind, !now.Before(had.expires):
+			added = min(added, c.Level)
+		}
+		n.level.Add(max(added, 0))
+	}
+	n.records[r.Instance] = record{c.Granted, c.Used, now.Add(r.Lease)}
+}
+
+type total struct{ taken, used, outstanding, credit int64 }
+
+func (n *counter) total(of spend.CounterKind, now time.Time) (t total) {
+	for _, has := range n.records {
+		expired := !now.Before(has.expires)
+		switch {
+		case of == spend.Concurrent && expired:
+		case of == spend.Money && expired:
+			t.taken += has.granted
+			t.used += has.granted
+		default:
+			t.taken += has.granted
+			t.used += has.used
+			t.outstanding += has.granted - has.used
+		}
+	}
+	for _, amount := range n.credits {
+		t.credit += amount
+	}
+	if of == spend.Requests || of == spend.Tokens {
+		t.taken = n.level.Level() + t.outstanding
+	}
+	return t
+}
+
+// grant grants what is wanted, if there is enough, and replies.
+func (n *counter) grant(r *spend.Report, c *spend.Counter, lost bool, now time.Time) spend.Granted {
+	t := n.total(c.Of, now)
+	left := c.Limit + t.credit - t.taken
+	granted := int64(0)
+	if c.Want > 0 && left >= max(c.Least, 1) && !lost {
+		granted = min(left, max(min(c.Want, left), int64(c.Share*float64(left))))
+		has := n.records[r.Instance]
+		has.granted += granted
+		n.records[r.Instance] = has
+	}
+	g := spend.Granted{Granted: c.Granted + granted, Taken: t.taken + granted, Credit: t.credit}
+	switch {
+	case c.Of == spend.Money:
+		g.Used = t.used
+	case c.Of != spend.Concurrent && c.Want > 0 && granted == 0 && t.outstanding+c.Least <= c.Limit:
+		g.Retry = n.level.Wait(t.outstanding+c.Least, c.Limit)
+	}
+	return g
+}
