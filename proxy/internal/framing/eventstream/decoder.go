@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
-	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -34,6 +33,20 @@ const (
 
 	// payloadSlack is what the SDK needs free after a payload; with less it allocates a buffer of its own.
 	payloadSlack = bytes.MinRead
+)
+
+// The headers that say what a message is, and the values of the first. The SDK has these names too, in a package that brings an HTTP
+// client along.
+const (
+	messageType   = ":message-type"
+	eventType     = ":event-type"
+	exceptionType = ":exception-type"
+	errorCode     = ":error-code"
+	errorMessage  = ":error-message"
+
+	typeEvent     = "event"
+	typeException = "exception"
+	typeError     = "error"
 )
 
 // Decoder implements framing.Decoder. The name of an event is the event's, exception's or error's type, its data the payload;
@@ -180,9 +193,9 @@ func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 	}
 	var ev framing.Event
 	var named string
-	switch kind := text(m.Headers, eventstreamapi.MessageTypeHeader); kind {
-	case eventstreamapi.EventMessageType:
-		named = text(m.Headers, eventstreamapi.EventTypeHeader)
+	switch kind := text(m.Headers, messageType); kind {
+	case typeEvent:
+		named = text(m.Headers, eventType)
 		ev = framing.Event{Kind: abi.EventPlain, Data: m.Payload}
 		if d.Invoke && named == "chunk" {
 			named = ""
@@ -190,12 +203,12 @@ func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 				return framing.Event{}, err
 			}
 		}
-	case eventstreamapi.ExceptionMessageType:
-		named = text(m.Headers, eventstreamapi.ExceptionTypeHeader)
+	case typeException:
+		named = text(m.Headers, exceptionType)
 		ev = framing.Event{Kind: abi.EventException, Data: m.Payload}
-	case eventstreamapi.ErrorMessageType:
-		named = text(m.Headers, eventstreamapi.ErrorCodeHeader)
-		ev = framing.Event{Kind: abi.EventError, Data: append(d.payload[:0], text(m.Headers, eventstreamapi.ErrorMessageHeader)...)}
+	case typeError:
+		named = text(m.Headers, errorCode)
+		ev = framing.Event{Kind: abi.EventError, Data: append(d.payload[:0], text(m.Headers, errorMessage)...)}
 	default:
 		return framing.Event{}, fmt.Errorf("%w: its message type is absent or unknown", ErrMalformed)
 	}
