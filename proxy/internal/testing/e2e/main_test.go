@@ -10,6 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	selectShort()
 	// fasthttp's cleaner of idle workers notices that its server has stopped when it wakes up, up to 10 s later.
 	// Its clock, which the process shares, never stops.
 	goleak.VerifyTestMain(m,

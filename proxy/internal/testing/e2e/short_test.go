@@ -1,0 +1,73 @@
+package e2e_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// short is the slice of this package that go test -short runs: for each thing that only a whole gateway shows, a test that costs
+// little. Tests that are asked for by name, with -run, run whether they are here or not.
+var short = strings.Fields(`
+	TestShortTestsExist
+
+	TestAbsoluteRequestTarget TestInvalidHeaderLines TestPipelinedRequests TestRejectsAmbiguousFraming TestTLSListener
+	TestUnknownMembersArePassedOn TestErrorsBeforeUpstream TestRequestsAboveLimit TestPanicEndsOneRequest
+	TestInvalidKeys TestKeyHeaders TestClientHeadersAreNotForwarded TestTokensPerMinuteOfAKey
+
+	TestOfficialClientNonStreaming TestOfficialClientStream TestOfficialClientErrors TestOfficialClientCalls
+	TestMessagesPassToAnthropic TestMessagesThatNoTargetTakes TestInvokeModelOfBedrock
+	TestPreviousResponse TestResponsesPass TestResponsesUpstream TestResponsesReasoning TestThinkingTokenStaysWithGateway
+	TestGeminiPassesToGemini TestGeminiReasoningReturns TestIngressKeys
+
+	TestModels TestDirectNamesAndKeys TestPresetsOnTheWire TestSessionHeadersOfAgents TestRulesRestrictTargets
+	TestPolicyTierByTag TestPolicySmallRequests TestFailingRouterKeepsConfiguredOrder TestExplainErrors TestCanaryFolderInUse
+	TestFailedAttemptLeavesNothing TestRetriesConnecting TestRetryAfterIsObeyed TestHedgeWins TestClientDisconnectEndsBackoff
+	TestGatewayAsItsOwnProvider TestWarningsFitIntoHeader
+
+	TestProviderErrorStatuses TestAmbiguousArguments TestEventTimeoutIsPerEvent TestToolCallCutBeforeEnd
+	TestFinishWithoutDoneIsComplete TestHeartbeatWhileProviderIsSilent TestRequestAfterStream TestPaceOfDemo TestPaceEndsWithTheClient
+
+	TestRejectedHeadersAreNotSent TestReloadOfInvalidPlugin TestFiltersOfTheBundle TestFilterTagsRequest
+	TestReloadAppliesToNewRequests TestFailedReloadKeepsConfiguration TestShutdownWaitsForStreams TestNotReadyDuringShutdown
+	TestProviderWithoutCredentialIsDisabled TestJournalThatCannotBeOpened
+
+	TestBudgetLowersMaxTokens TestReloadKeepsWhatWasSpent TestCheapestUsesTargetPrices TestCostOfACutStream
+	TestLogNamesExceededLimit TestTraceContextIsLoggedAndSentOn TestTargetAndPluginMetrics
+`)
+
+// selectShort restricts a run with -short to these tests, unless it names others.
+func selectShort() {
+	flag.Parse()
+	if run := flag.Lookup("test.run"); testing.Short() && run.Value.String() == "" {
+		if err := run.Value.Set("^(" + strings.Join(short, "|") + ")$"); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// A test that is renamed would leave the slice unseen.
+func TestShortTestsExist(t *testing.T) {
+	paths, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+			exists[string(m[1])] = true
+		}
+	}
+	for _, name := range short {
+		if !exists[name] {
+			t.Errorf("there is no test %s", name)
+		}
+	}
+}
