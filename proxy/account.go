@@ -211,8 +211,8 @@ func (x *completion) finish() {
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
 	x.recordLedger(r)
-	x.hold.Settle(used, x.finishedAt)
 	x.held.Settle(used, x.finishedAt)
+	x.hold.Settle(x.settleFailed(used), x.finishedAt)
 	if x.again != nil {
 		x.again.Settle(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost}, x.finishedAt)
 	}
@@ -254,6 +254,60 @@ func (x *completion) reserveAgain(now time.Time) bool {
 	return true
 }
 
+// failedCost is what attempts have cost whose response is not used.
+type failedCost struct {
+	open  spend.Used // of attempts for which nothing else is held than what the next attempt needs
+	holds []*spend.Hold
+	used  []spend.Used // for each of holds
+}
+
+// countFailed counts what an attempt has cost whose response is not used: the tokens that its provider has counted, or what came of it.
+func (x *completion) countFailed(a *attempt) spend.Used {
+	if !a.writer.Used() {
+		return spend.Used{}
+	}
+	u := a.writer.Accounted()
+	used := spend.Used{Tokens: u.Total, Cost: u.Cost}
+	x.record.FailedTokens += used.Tokens
+	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
+	if x.failed == nil {
+		x.failed = new(failedCost)
+	}
+	x.failed.open.Tokens += used.Tokens
+	x.failed.open.Cost = x.failed.open.Cost.Plus(used.Cost)
+	return used
+}
+
+// holdFailed holds, until finish, what failed attempts have cost, so that the request's own hold is left to the next attempt. It reports
+// whether the budgets permit that.
+func (x *completion) holdFailed(now time.Time) bool {
+	f := x.failed
+	if f == nil || f.open == (spend.Used{}) {
+		return true
+	}
+	h := new(spend.Hold)
+	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.open.Cost, Estimate: f.open.Cost}
+	if h.Reserve(x.scopes(), &n, now) != nil {
+		return false
+	}
+	f.holds, f.used = append(f.holds, h), append(f.used, f.open)
+	f.open = spend.Used{}
+	return true
+}
+
+// settleFailed settles what failed attempts hold. It returns what the request's own hold is to be settled with: what its response has
+// used, and the failed attempts for which nothing else is held.
+func (x *completion) settleFailed(used spend.Used) spend.Used {
+	f := x.failed
+	if f == nil {
+		return used
+	}
+	for i, h := range f.holds {
+		h.Settle(f.used[i], x.finishedAt)
+	}
+	return spend.Used{Tokens: used.Tokens + f.open.Tokens, Cost: used.Cost.Plus(f.open.Cost)}
+}
+
 // noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
 func (x *completion) noteAttempt(a *attempt) {
 	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
@@ -284,7 +338,7 @@ func (x *completion) recordLedger(r *telemetry.Record) {
 	j.Request(&journal.Request{
 		ID: x.journalID(), At: x.finishedAt,
 		Labels: journal.Labels{Key: r.Key, Team: x.key.Team(), Model: r.Model, Provider: r.Provider, Tags: tags},
-		Tokens: r.Tokens, Cost: r.Cost.Plus(r.CancelledCost), Estimated: r.UsageEstimated,
+		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
 		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
 	})
 }

@@ -158,6 +158,9 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 // budget permit one. Else it returns why they do not, as the decision has it.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (refused string) {
 	t := &x.policy.Targets[index]
+	if !x.holdFailed(now) {
+		return routing.BudgetSpent
+	}
 	hold, e := x.holdProvider(t, now)
 	if e != nil {
 		x.spent = e
@@ -221,7 +224,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
 	if !x.disconnected {
-		x.held.Settle(spend.Used{}, x.server.now())
+		x.held.Settle(x.countFailed(x.attempt), x.server.now())
 	}
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0
@@ -473,6 +476,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	var e *apierror.Error
 	if a.speaks != nil {
 		e = a.speaks.Failure(status, body)
+		a.readErrorUsage(body)
 	} else {
 		err := a.provider.binding.Response(ctx, &a.translation, status, body)
 		if failed := a.writer.Failed(); err == nil && failed != nil {
@@ -493,6 +497,18 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 		d.Cause = cause
 	}
 	return &d
+}
+
+// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
+func (a *attempt) readErrorUsage(body []byte) {
+	if !bytes.Contains(body, []byte(`"usage`)) {
+		return
+	}
+	a.reader.Reset(false)
+	a.batch.Reset()
+	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
+		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
+	}
 }
 
 // closeUpstream ends the provider's response, if there is one.

@@ -286,7 +286,7 @@ func (c *racer) fail() {
 	c.err = e
 	c.recordError(e)
 	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
-	c.held.Settle(spend.Used{}, x.server.now())
+	c.held.Settle(x.countFailed(c.attempt), x.server.now())
 	x.noteAttempt(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
 	x.record.Fuel += c.translation.Fuel

@@ -74,6 +74,7 @@ type completion struct {
 	need       spend.Need      // of the request, until its response is there
 	hold       spend.Hold      // of the key, the team and the model
 	again      *spend.Hold     // of the same, for a hedge; nil: there was none
+	failed     *failedCost     // of attempts whose response is not used; nil: there is none
 	maxTokens  int64           // limit of each choice, where a budget bounds what the response costs
 	spent      *apierror.Error // of the provider that was left out last, for its limits or budgets; nil: none was
 	ledgerID   uint64          // of journalID; 0: it has none yet

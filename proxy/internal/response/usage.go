@@ -74,6 +74,9 @@ func (w *Writer) Accounted() Usage {
 	return u
 }
 
+// Used reports whether the provider has counted tokens of the response, or sent texts of it: of one that is not used, what is charged.
+func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
+
 func (w *Writer) price(u *Usage) {
 	if p := w.o.Prices; p != nil {
 		u.Cost, u.Priced = p.Cost(w.billed(u.Tokens)), true

@@ -140,6 +140,7 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	}
 	switch string(word) {
 	case "response.failed", "response.cancelled":
+		r.usage(b, ev.response.Get("usage"))
 		b.Fail(r.fail(0, ev.response.Raw()))
 		return nil
 	case "error":
@@ -321,6 +322,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	}
 	failed := root.Get("error")
 	if s := root.Get("status"); s.Is(statusFailed) || s.Is("cancelled") || failed.Kind() > jsondoc.Null || root.Get("object").Is("error") {
+		r.usage(b, root.Get("usage"))
 		b.Fail(r.fail(0, body))
 		return nil
 	}

@@ -87,6 +87,7 @@ type Attempt struct {
 const (
 	NotPermitted = "not_permitted"  // the target's circuit is open, or the provider's retry budget exhausted
 	Spent        = "provider_spent" // a limit or a budget of the provider is reached
+	BudgetSpent  = "budget_spent"   // what earlier attempts have cost leaves too little of a budget of the key, the team or the model
 )
 
 func (d *Decision) reset(p *Policy) {

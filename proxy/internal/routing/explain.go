@@ -143,7 +143,7 @@ func (d *Decision) appendAttempts(dst []byte) []byte {
 		if a.Code != "" {
 			dst = appendPrintable(append(dst, ' '), a.Code)
 		}
-		if a.Code != NotPermitted && a.Code != Spent {
+		if a.Code != NotPermitted && a.Code != Spent && a.Code != BudgetSpent {
 			dst = append(strconv.AppendInt(append(dst, ' '), a.Took.Milliseconds(), 10), "ms"...)
 		}
 	}

@@ -80,8 +80,8 @@ type amount struct {
 }
 
 func (a *amount) add(r *Record) {
-	if r.Priced {
-		a.nano.Add(int64(r.Cost))
+	if unused := r.UnusedCost(); r.Priced || unused > 0 {
+		a.nano.Add(int64(r.Cost.Plus(unused)))
 		a.known.Store(true)
 	}
 }

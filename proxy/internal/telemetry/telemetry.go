@@ -50,6 +50,8 @@ type Record struct {
 	// the prompt. They are not among Tokens.
 	CancelledTokens int64
 	CancelledCost   cost.Nano // of these
+	FailedTokens    int64     // that failed attempts have used whose response another one made good, not among Tokens
+	FailedCost      cost.Nano // of these
 	Dropped         int       // events that violated the chat completions format
 	Fuel            int64     // used by plugins
 	Tags            string    // that filters have set, with commas
@@ -60,6 +62,9 @@ type Record struct {
 
 	counted bool // as in flight
 }
+
+// UnusedCost is what attempts have cost whose response was not used.
+func (r *Record) UnusedCost() cost.Nano { return r.CancelledCost.Plus(r.FailedCost) }
 
 // Log logs and counts finished requests.
 type Log struct {
@@ -164,6 +169,10 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 		to.amount("cost", r.Cost)
 	}
 	number("cancelled_tokens", r.CancelledTokens)
+	number("failed_tokens", r.FailedTokens)
+	if unused := r.UnusedCost(); unused > 0 {
+		to.amount("unused_cost", unused)
+	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
 	text("tags", r.Tags)

@@ -1,0 +1,178 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// failedConfig is a gateway with a model of the targets a, in some API, and b. A prompt token costs 1000 nano-dollars, and one of a
+// response 10000.
+func failedConfig(plugin, options, a, b, key, provider string) string {
+	return fmt.Sprintf(`
+[[keys]]
+name   = "k"
+secret = %q
+models = ["*"]
+%s
+[providers.a]
+plugin   = %q
+base_url = %q
+auth     = { secret = "sk-upstream-canary" }
+breaker  = { enabled = false }
+%s
+%s
+[providers.b]
+plugin   = "openai"
+base_url = %q
+auth     = { secret = "sk-upstream-canary" }
+[[models]]
+id      = "m"
+pricing = { input = 1, output = 10 }
+max_tokens = 4096
+retry   = { attempts = 1 }
+targets = [{ provider = "a", model = "m" }, { provider = "b", model = "m", priority = 1 }]
+`, proxytest.Key, key, plugin, a, options, provider, b)
+}
+
+// spentOf returns what of the budgets of a gateway is spent and held, in nano-dollars, by scope.
+func spentOf(t *testing.T, admin string) (spent, held map[string]int64) {
+	t.Helper()
+	var status struct {
+		Budgets []struct {
+			Scope, Name string
+			Spent       float64 `json:"spent_usd"`
+			Held        float64 `json:"held_usd"`
+		}
+	}
+	_, body := proxytest.Get(t, admin+"/status")
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	spent, held = map[string]int64{}, map[string]int64{}
+	for _, b := range status.Budgets {
+		spent[b.Scope+" "+b.Name] += int64(b.Spent*1e9 + 0.5)
+		held[b.Scope+" "+b.Name] += int64(b.Held*1e9 + 0.5)
+	}
+	return spent, held
+}
+
+// A provider charges for what it has done, also where another one then responds: what it has counted before its response failed, or what
+// has come of it, is charged to the client's and the provider's budgets, and is in the log, the metrics and the ledger.
+func TestFailedAttemptsAreCharged(t *testing.T) {
+	const (
+		second = 5*1000 + 2*10_000 // what b counts
+		chunk  = `data: {"id":"r","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":%q},"finish_reason":null}]}` + "\n\n"
+		counts = `"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`
+		own    = 7*1000 + 3*10_000
+	)
+	claude := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"c\",\"content\":[],\"usage\":{\"input_tokens\":7,\"output_tokens\":3}}}\n\n"
+	busyClaude := "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"
+	responses := `options = { api = "responses" }`
+	for _, c := range []struct {
+		name, plugin, options string
+		stream                bool
+		first                 []up.Step
+		cost                  int64 // 0: nothing; -1: an estimate
+	}{
+		{"stream that breaks after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude), up.Close()}, own},
+		{"error in a stream after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude + busyClaude), up.LastChunk()}, own},
+		{"error with usage in a stream", "openai", "", true, []up.Step{up.EventStream(), up.Chunk(`data: {"error":{"message":"busy","code":503},` + counts + "}\n\n"), up.LastChunk()}, own},
+		{"failed response of the Responses API", "openai", responses, true, []up.Step{up.EventStream(), up.Chunk("event: response.failed\ndata: " +
+			`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"no"},"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}` + "\n\n"), up.LastChunk()}, own},
+		{"failed response of the Responses API, whole", "openai", responses, false, []up.Step{up.Answer(200, "application/json",
+			`{"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[],"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}`)}, own},
+		{"error document with usage", "openai", "", false, []up.Step{up.Answer(200, "application/json", `{"error":{"message":"busy","code":503},`+counts+`}`)}, own},
+		{"error status with usage", "openai", "", false, []up.Step{up.Answer(503, "application/json", `{"error":{"message":"busy"},`+counts+`}`)}, own},
+		{"text that a non-streaming client does not get", "openai", "", false, []up.Step{up.EventStream(), up.Chunk(fmt.Sprintf(chunk, "four score and seven years ago")), up.Close()}, -1},
+		{"error status", "openai", "", false, []up.Step{up.Answer(503, "application/json", busyError)}, 0},
+		{"no response", "openai", "", false, []up.Step{up.Reset()}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.plugin != "anthropic" {
+				t.Skip("a gateway for each way to fail takes half a second in all")
+			}
+			a := up.New(t, append(up.Script{up.ReadRequest()}, c.first...))
+			body, answer := askM, respond("second")
+			if c.stream {
+				body, answer = askMStream, respondStream("second")
+			}
+			b := up.New(t, up.Script{up.ReadRequest(), answer})
+			const budget = `budgets = [{ usd = 1, per = "total" }]`
+			dir := t.TempDir()
+			g := proxytest.StartWith(t, failedConfig(c.plugin, c.options, a.URL(), b.URL(), budget, budget), func(o *proxy.Options) { o.StateDir = dir })
+			admin := g.Admin(t)
+			r := g.Chat(t, body)
+			if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "b" || r.Header.Get("X-Gateway-Attempts") != "2" {
+				t.Fatalf("%d %s, headers %v", r.Status, r.Body, r.Header)
+			}
+			line := g.Log.Request(t, r.RequestID())
+			spent, held := spentOf(t, admin)
+			failed := spent["provider a"]
+			switch {
+			case c.cost >= 0 && failed != c.cost, c.cost < 0 && failed < 10_000:
+				t.Errorf("provider a has spent %d nano-dollars, want %d", failed, c.cost)
+			}
+			if (line["failed_tokens"] != "") != (c.cost != 0) || (line["unused_cost"] != "") != (c.cost != 0) || c.cost > 0 && line["failed_tokens"] != "10" {
+				t.Errorf("log %v", line)
+			}
+			total := spent["key k"]
+			if !c.stream && total != second+failed {
+				t.Errorf("the key has spent %d, provider a %d, and b %d", total, failed, second)
+			}
+			if total < second*9/10+failed || held["key k"] != 0 || held["provider a"] != 0 {
+				t.Errorf("the key has spent %d, provider a %d, and holds %v", total, failed, held)
+			}
+			if n := int64(proxytest.Scrape(t, admin).Sum("sluice_cost_usd_total")*1e9 + 0.5); n != total {
+				t.Errorf("the metrics have %d nano-dollars, the budget %d", n, total)
+			}
+			var usage struct {
+				Total struct {
+					Cost float64 `json:"cost_usd"`
+				} `json:"total"`
+			}
+			if _, text := proxytest.Get(t, admin+"/usage"); json.Unmarshal([]byte(text), &usage) != nil || int64(usage.Total.Cost*1e9+0.5) != total {
+				t.Errorf("the ledger has %s, the budget %d", text, total)
+			}
+		})
+	}
+}
+
+// What a failed attempt has cost is spent before the next attempt is made: both are never more than the budget.
+func TestFailedAttemptsKeepToTheBudget(t *testing.T) {
+	const counted = `{"error":{"message":"busy"},"usage":{"prompt_tokens":1000,"completion_tokens":%d,"total_tokens":0}}`
+	for _, c := range []struct {
+		name     string
+		usd      string
+		tokens   int // that the first attempt counts, beside 1000 of the prompt
+		attempts string
+		status   int
+	}{
+		{"room for both", "0.05", 1000, "2", 200},
+		{"no room for the second", "0.016", 1000, "1", 503},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := up.New(t, up.Script{up.ReadRequest(), up.Answer(503, "application/json", fmt.Sprintf(counted, c.tokens))})
+			b := up.New(t, up.Script{up.ReadRequest(), respond("second")})
+			g := proxytest.Start(t, failedConfig("openai", "", a.URL(), b.URL(), `budgets = [{ usd = `+c.usd+`, per = "total" }]`, ""))
+			body := strings.Replace(askM, "{", `{"max_tokens":1024,`, 1)
+			r := g.Chat(t, body)
+			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != c.attempts {
+				t.Fatalf("%d after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
+			}
+			g.Log.Request(t, r.RequestID())
+			want := int64(1000*1000 + c.tokens*10_000)
+			if c.status == 200 {
+				want += 5*1000 + 2*10_000
+			}
+			if spent, held := spentOf(t, g.Admin(t)); spent["key k"] != want || held["key k"] != 0 {
+				t.Errorf("the key has spent %d of its budget, want %d, and holds %d", spent["key k"], want, held["key k"])
+			}
+		})
+	}
+}
