@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -130,28 +131,48 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	return nil
 }
 
-// openJournal opens the journal in the state folder, if the configuration names a folder for it, or has limits or budgets. Without limits
+// durable is what outlives the process.
+type durable struct {
+	state   statedir.Lazy
+	journal *journal.Journal // nil: there is none
+	inbox   *budgets.Inbox   // changes of budgets; nil: without a journal there are none
+}
+
+// open opens the journal in the state folder, if the configuration names a folder for it, or has limits or budgets. Without limits
 // and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
-func openJournal(o *Options, state *statedir.Lazy) (*journal.Journal, error) {
+func (d *durable) open(o *Options) (err error) {
 	cfg := o.Config
 	required := cfg.Store.Journal != "" || cfg.Budgeted()
 	limited := slices.ContainsFunc(configuredLimits(cfg), func(l spend.Limit) bool { return l.Limits != (config.Limits{}) })
-	if state.Path == "" || !limited && !required {
-		return nil, nil
+	if d.state.Path == "" || !limited && !required {
+		return nil
 	}
-	dir, err := state.Sub(journalDir)
-	var j *journal.Journal
+	dir, err := d.state.Sub(journalDir)
 	if err == nil {
-		j, err = journal.Open(dir, journal.Options{Zone: cfg.Store.Zone, Keep: cfg.Store.Keep, Refuse: cfg.Store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now})
+		d.journal, err = journal.Open(dir, journal.Options{Zone: cfg.Store.Zone, Keep: cfg.Store.Keep, Refuse: cfg.Store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now})
 	}
 	if err != nil {
-		state.Close()
+		d.journal = nil
+		d.state.Close()
 	}
 	if err != nil && !required {
 		o.Log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
-		return nil, nil
+		return nil
 	}
-	return j, err
+	return err
+}
+
+// openInbox begins to make the changes of budgets that commands write into the state folder.
+func (d *durable) openInbox(apply budgets.Apply, log *slog.Logger) {
+	if d.journal == nil {
+		return
+	}
+	dir, err := d.state.Sub(budgets.Folder)
+	if err != nil {
+		log.Warn("budgets cannot be changed by command", "error", err)
+		return
+	}
+	d.inbox = budgets.Open(dir, apply, log)
 }
 
 // journalDir is the journal's folder in the state folder.
@@ -169,14 +190,14 @@ func bookOptions(cfg *config.Config, j *journal.Journal, events func(spend.Event
 // journalTimeout is how long a shutdown waits for the journal: a disk may have stopped to respond.
 const journalTimeout = 5 * time.Second
 
-// closeState closes the journal and gives the state folder back.
-func closeState(j *journal.Journal, state *statedir.Lazy, log *slog.Logger) {
-	defer state.Close()
-	if j == nil {
+// close closes the journal and gives the state folder back.
+func (d *durable) close(log *slog.Logger) {
+	defer d.state.Close()
+	if d.journal == nil {
 		return
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- j.Close() }()
+	go func() { closed <- d.journal.Close() }()
 	select {
 	case err := <-closed:
 		if err != nil {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -150,6 +152,50 @@ func renewSecrets(client *upstream.Client, a *config.Auth) (changed bool, err er
 		secrets[i] = secret.Reveal()
 	}
 	return client.RenewSecrets(secrets)
+}
+
+// changeBudget makes a change of a budget that an operator wants, and says what it did.
+func (s *Server) changeBudget(c *budgets.Change) (string, error) {
+	g := s.acquire()
+	if g == nil {
+		return "", budgets.ErrLater
+	}
+	defer g.release()
+	now, zone := s.now(), s.started.Store.Zone
+	find := func() *spend.Status {
+		for _, b := range g.accounts.Status(now) {
+			if b.Scope == c.Scope && b.Per == c.Per {
+				return &b
+			}
+		}
+		return nil
+	}
+	b := find()
+	switch {
+	case b == nil:
+		return "", fmt.Errorf("%s has no budget per %s", c.Scope, c.Per)
+	case !b.Start.Equal(c.Start):
+		return "", fmt.Errorf("the window that began at %s is not the current one of the budget per %s of %s", c.Start.In(zone).Format(time.RFC3339), c.Per, c.Scope)
+	}
+	credit, what := c.Raise, "raised by "+c.Raise.String()+" USD"
+	if c.Raise == 0 {
+		if credit, what = b.Spent-b.Raised, "reset"; credit <= 0 {
+			return fmt.Sprintf("nothing to reset: of the budget per %s of %s, %s USD are left", c.Per, c.Scope, b.Left()), nil
+		}
+	}
+	err := s.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Reason: c.Reason, ID: c.ID})
+	switch {
+	case errors.Is(err, spend.ErrRepeated): // the process ended before it could say so
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", budgets.ErrLater, err)
+	default:
+		s.log.Info("budget changed", c.Scope.Kind.String(), c.Scope.Name, "per", c.Per.String(), "credit_usd", credit.String(), "reason", c.Reason, "id", c.ID)
+	}
+	until := ""
+	if b = find(); !b.End.IsZero() {
+		until = " until " + b.End.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, what, b.Left(), b.Limit, until), nil
 }
 
 // newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients

@@ -38,7 +38,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -126,14 +125,13 @@ type Server struct {
 	registry  routing.Registry
 	routings  routings
 	canaries  *canary.Set // outlive a reload
-	state     statedir.Lazy
-	journal   *journal.Journal // nil: there is none
-	recorder  *Recorder        // nil: nothing is recorded
-	book      *spend.Book
-	account   telemetry.Log
-	metrics   *telemetry.Metrics
-	health    health
-	admin     *admin.Server
+	durable
+	recorder *Recorder // nil: nothing is recorded
+	book     *spend.Book
+	account  telemetry.Log
+	metrics  *telemetry.Metrics
+	health   health
+	admin    *admin.Server
 
 	builder builder
 	current atomic.Pointer[generation]
@@ -199,12 +197,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.clients = downstream.New(downstream.Options{
 		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
 	})
-	if s.journal, err = openJournal(&o, &s.state); err != nil {
+	if err = s.durable.open(&o); err != nil {
 		return nil, &BuildError{err}
 	}
 	s.book = spend.NewBook(bookOptions(cfg, s.journal, logBudgets(o.Log)))
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
-		closeState(s.journal, &s.state, s.log)
+		s.durable.close(s.log)
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
@@ -214,12 +212,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
 	if err != nil {
-		defer closeState(s.journal, &s.state, s.log)
+		defer s.durable.close(s.log)
 		return nil, errors.Join(err, s.plugins.Close())
 	}
 	s.health.reloads.at = g.made
 	s.current.Store(g)
 	s.canaries.Use(g.canaries)
+	s.openInbox(s.changeBudget, s.log)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
 	// An idle connection holds the memory of its last bodies. The limit is one of the process.
@@ -458,6 +457,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
+		s.inbox.Close()
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()
@@ -476,7 +476,7 @@ func (s *Server) Close() {
 			s.log.Warn("close plugin engine", "error", err)
 		}
 		s.canaries.Close()
-		closeState(s.journal, &s.state, s.log)
+		s.durable.close(s.log)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
@@ -122,6 +123,60 @@ func IsUsageQueryError(err error) bool {
 // ReadUsage reads the ledger of a gateway with a configuration in its state folder, whether the gateway is running or not.
 func ReadUsage(cfg *config.Config, stateDir string, q UsageQuery) (*Usage, error) {
 	return journal.ReadUsage(filepath.Join(stateDir, journalDir), cfg.Store.Zone, q)
+}
+
+// BudgetList is a list of budgets, or of their changes, for people and programs.
+type BudgetList = budgets.List
+
+// BudgetFilter selects the scopes of a BudgetList.
+type BudgetFilter = budgets.Filter
+
+// BudgetFormats are the formats of BudgetList.Write.
+func BudgetFormats() []string { return budgets.Formats }
+
+// CheckBudgetFormat says what is wrong with the name of a format.
+func CheckBudgetFormat(format string) error { return budgets.CheckFormat(format) }
+
+// Budgets returns the budgets in their current windows.
+func (s *Server) Budgets(f BudgetFilter) *BudgetList {
+	g := s.acquire()
+	if g == nil {
+		return budgets.Describe(nil, f)
+	}
+	defer g.release()
+	return budgets.Describe(g.accounts.Status(s.now()), f)
+}
+
+// BudgetState is what a state folder knows of budgets.
+type BudgetState = budgets.State
+
+// ReadBudgets reads the budgets of a gateway with a configuration in its state folder, whether the gateway is running or not.
+func ReadBudgets(cfg *config.Config, stateDir string, f BudgetFilter, now time.Time) (*BudgetState, error) {
+	return budgets.Read(filepath.Join(stateDir, journalDir), stateDir, configuredLimits(cfg), cfg.Store.Zone, f, now)
+}
+
+// BudgetChange is a change of a budget in its current window. NewBudgetChange returns one.
+type BudgetChange = budgets.Change
+
+// NewBudgetChange returns a change of a budget of a configuration: kind is key, team, model or provider, per the budget's period, and usd
+// what it is raised by, in US dollars; with "" all of it is left again.
+func NewBudgetChange(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *BudgetChange, end time.Time, err error) {
+	if c, err = budgets.NewChange(kind, name, per, usd, reason); err != nil {
+		return nil, end, err
+	}
+	for _, l := range configuredLimits(cfg) {
+		if l.Scope == c.Scope && slices.ContainsFunc(l.Budgets, func(b config.Budget) bool { return b.Per == c.Per }) {
+			c.Start, end = c.Per.Window(now, cfg.Store.Zone)
+			return c, end, nil
+		}
+	}
+	return nil, end, fmt.Errorf("%s has no budget per %s in %s", c.Scope, c.Per, cfg.Path)
+}
+
+// RequestBudgetChange has the gateway of a state folder make a change, and returns what it says. It waits for that until ctx ends. Without a
+// running gateway the change waits for one that starts before end; zero: at any time.
+func RequestBudgetChange(ctx context.Context, stateDir string, c *BudgetChange, end time.Time) (string, error) {
+	return budgets.Request(ctx, stateDir, c, end)
 }
 
 // targetStats are the statistics of targets by name.

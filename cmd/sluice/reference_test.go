@@ -43,7 +43,7 @@ func renderCommands(b *strings.Builder, c *cobra.Command) {
 		if !sub.IsAvailableCommand() {
 			continue
 		}
-		if sub.HasAvailableSubCommands() && sub.Name() != "completion" {
+		if !runs(sub) && sub.Name() != "completion" {
 			renderCommands(b, sub)
 			continue
 		}
@@ -63,6 +63,9 @@ func renderCommands(b *strings.Builder, c *cobra.Command) {
 			b.WriteString("\n" + flags)
 		}
 		b.WriteString("\n")
+		if sub.Name() != "completion" {
+			renderCommands(b, sub)
+		}
 	}
 }
 

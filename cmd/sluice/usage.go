@@ -29,6 +29,11 @@ func group(c *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// runs reports whether a command does more by itself than print its help, as a group does: its usage line has arguments.
+func runs(c *cobra.Command) bool {
+	return c.Runnable() && (!c.HasAvailableSubCommands() || strings.Contains(c.Use, " "))
+}
+
 // unknownCommandError suggests similar subcommands and lists all.
 func unknownCommandError(c *cobra.Command, name string) error {
 	suggestion := ""
@@ -47,8 +52,8 @@ func unknownCommandError(c *cobra.Command, name string) error {
 // flagError adds the list of flags to the error about an unknown one.
 func flagError(c *cobra.Command, err error) error {
 	// Flags are parsed before arguments: with an unknown subcommand, its flags are unknown as well.
-	if c.HasSubCommands() && c.Flags().NArg() > 0 {
-		return unknownCommandError(c, c.Flags().Arg(0))
+	if unknown := c.ValidateArgs(c.Flags().Args()); c.HasSubCommands() && unknown != nil {
+		return unknown
 	}
 	if !strings.HasPrefix(err.Error(), "unknown ") {
 		text, _, _ := strings.Cut(err.Error(), ": strconv.")
@@ -69,7 +74,7 @@ func noArguments(c *cobra.Command, args []string) error {
 func printUsage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
-	if c.Runnable() && !c.HasAvailableSubCommands() {
+	if runs(c) {
 		b.WriteString("\n  " + c.UseLine())
 	}
 	if c.HasAvailableSubCommands() {

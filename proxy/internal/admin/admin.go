@@ -22,6 +22,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
@@ -50,6 +51,8 @@ type Gateway interface {
 	Explain(context.Context, *ExplainRequest) (Explained, error)
 	// Usage returns the ledger's sums; nil if the gateway has no ledger. The error of an invalid query is a *journal.QueryError.
 	Usage(journal.Query) (*journal.Usage, error)
+	// Budgets lists the budgets that a filter selects.
+	Budgets(budgets.Filter) *budgets.List
 }
 
 // Metrics are the gateway's metrics.
@@ -177,6 +180,7 @@ var routes = map[string]route{
 	"/metrics": {write: (*Server).metrics},
 	"/status":  {write: (*Server).status},
 	"/usage":   {write: (*Server).usage},
+	"/budgets": {write: (*Server).budgets},
 	"/explain": {write: (*Server).explain, post: true},
 	"/":        {write: (*Server).page},
 }

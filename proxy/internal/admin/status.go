@@ -164,6 +164,7 @@ type Budget struct {
 	Start   *time.Time `json:"window_start,omitempty"` // nil: the window has no start and no end
 	End     *time.Time `json:"window_end,omitempty"`
 	Limit   cost.Nano  `json:"limit_usd"` // with what it was raised by in this window
+	Raised  cost.Nano  `json:"raised_usd"`
 	Spent   cost.Nano  `json:"spent_usd"`
 	Held    cost.Nano  `json:"held_usd"` // by requests in flight: the most that they can cost; an estimate of a budget that is not strict
 	Left    cost.Nano  `json:"left_usd"` // for further requests
@@ -177,7 +178,7 @@ type Budget struct {
 // DescribeBudget returns a budget as operators see it.
 func DescribeBudget(s *spend.Status) Budget {
 	b := Budget{
-		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Spent: s.Spent, Held: s.Held, Left: s.Left(), Used: s.Used(),
+		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Raised: s.Raised, Spent: s.Spent, Held: s.Held, Left: s.Left(), Used: s.Used(),
 		State: s.State(), Warn: s.Warn, Strict: s.Strict, Refused: s.Refused,
 	}
 	if !s.End.IsZero() {

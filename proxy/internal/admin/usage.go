@@ -6,11 +6,12 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 )
 
-// usageTypes are the content types of /usage by its format.
-var usageTypes = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "table": "text/plain; charset=utf-8"}
+// listTypes are the content types of /usage and /budgets by their format.
+var listTypes = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "table": "text/plain; charset=utf-8"}
 
 // usage writes the ledger's sums, by the same names as `sluice usage`: since, until, by and format.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
@@ -38,7 +39,33 @@ func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	case u == nil:
 		respondText(ctx, fasthttp.StatusNotFound, "There is no ledger: set journal in [store].")
 	default:
-		ctx.SetContentType(usageTypes[format])
+		ctx.SetContentType(listTypes[format])
 		ctx.Response.SetBodyRaw(body.Bytes())
 	}
+}
+
+// budgets writes the budgets of a scope and name in a format, all of them by default.
+func (s *Server) budgets(ctx *fasthttp.RequestCtx) {
+	args := ctx.QueryArgs()
+	f := budgets.Filter{Kind: string(args.Peek("scope")), Name: string(args.Peek("name"))}
+	format := string(args.Peek("format"))
+	if format == "" {
+		format = "json"
+	}
+	var body bytes.Buffer
+	err := f.Check()
+	if err == nil {
+		err = budgets.CheckFormat(format)
+	}
+	if err != nil {
+		respondText(ctx, fasthttp.StatusBadRequest, "Invalid query: "+err.Error()+".")
+		return
+	}
+	if err := s.o.Gateway.Budgets(f).Write(&body, format); err != nil {
+		s.o.Log.Error("encoding budgets failed", "error", err)
+		respondText(ctx, fasthttp.StatusInternalServerError, "Encoding the budgets failed.")
+		return
+	}
+	ctx.SetContentType(listTypes[format])
+	ctx.Response.SetBodyRaw(body.Bytes())
 }

@@ -1,6 +1,10 @@
 package journal
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -56,13 +60,27 @@ func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), 
 	})
 }
 
-// ReadBudgets returns what a journal's folder knows of budgets, also beside the process that writes it. It refuses changes.
-func ReadBudgets(dir string, zone *time.Location) (spend.Journal, error) {
-	r, err := readFolder(dir, zone)
-	if err != nil {
-		return nil, err
+// ReadBudgets returns what a journal's folder knows of budgets, also beside the process that writes it, and what of it could not be read.
+// It refuses changes. A folder that does not exist knows nothing.
+func ReadBudgets(dir string, zone *time.Location) (spend.Journal, []Damage, error) {
+	for try := 1; ; try++ {
+		r, err := readFolder(dir, zone)
+		if errors.Is(err, fs.ErrNotExist) {
+			return readBudgets{new(replayed)}, nil, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("journal: %w", err)
+		}
+		gone := slices.ContainsFunc(r.damage, func(d Damage) bool { return errors.Is(d.Err, fs.ErrNotExist) })
+		if gone && try < maxTries {
+			continue // the gateway has folded a segment meanwhile
+		}
+		damage := slices.DeleteFunc(r.damage, func(d Damage) bool {
+			// The last segment is being written.
+			return d.Skipped == 0 && (d.Err == nil || errors.Is(d.Err, errHeader))
+		})
+		return readBudgets{r.state.collect()}, damage, nil
 	}
-	return readBudgets{r.state.collect()}, nil
 }
 
 type readBudgets struct{ r *replayed }

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/proxy"
+)
+
+const (
+	budgetTimeout = 10 * time.Second
+	maxBudgets    = 64 << 20 // how much of a gateway's list is read, in bytes
+)
+
+func newBudgetCommand(o *options) *cobra.Command {
+	var dir, base, format string
+	c := &cobra.Command{
+		Use:   "budget [SCOPE [NAME]]",
+		Short: "Show and change budgets",
+		Long: "List the budgets of keys, teams, models and providers in their current windows: the limit with what it was raised by, what\n" +
+			"is spent, held by requests in flight, and left, in US dollars. SCOPE is key, team, model or provider.\n\n" +
+			"Without --admin the journal in the state folder is read, whether the gateway is running or not: what requests in flight\n" +
+			"hold counts as spent, and what other gateways spend of a shared budget is not in it. With --admin a running gateway is\n" +
+			"asked, which knows both.",
+		Example: "  sluice budget\n  sluice budget team research --format json\n  sluice budget --admin http://127.0.0.1:8081",
+		Args:    scopeArguments,
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := budgetFilter(c, args, format)
+			if err != nil {
+				return err
+			}
+			if base != "" {
+				return o.listBudgetsAt(c, base, f, format)
+			}
+			state, err := o.readBudgets(c, dir, f)
+			if err != nil {
+				return err
+			}
+			return state.Budgets.Write(c.OutOrStdout(), format)
+		},
+	}
+	stateFlag(c, &dir)
+	c.Flags().StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")
+	formatFlag(c, &format)
+	c.AddCommand(newBudgetRaiseCommand(o), newBudgetResetCommand(o), newBudgetHistoryCommand(o))
+	return c
+}
+
+func stateFlag(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "state", "", "state `directory`; overrides the configuration")
+}
+
+func formatFlag(c *cobra.Command, format *string) {
+	c.Flags().StringVar(format, "format", "table", "`format` of the output: "+strings.Join(proxy.BudgetFormats(), ", "))
+}
+
+// scopeArguments takes a scope and its name, both optional.
+func scopeArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		if err := (proxy.BudgetFilter{Kind: args[0]}).Check(); err != nil {
+			return newUsageError(c, "%w", err)
+		}
+	}
+	if len(args) > 2 {
+		return newUsageError(c, "want a scope and a name, not %d arguments", len(args))
+	}
+	return nil
+}
+
+func budgetFilter(c *cobra.Command, args []string, format string) (f proxy.BudgetFilter, err error) {
+	if err := proxy.CheckBudgetFormat(format); err != nil {
+		return f, newUsageError(c, "%w", err)
+	}
+	if len(args) > 0 {
+		f.Kind = args[0]
+	}
+	if len(args) > 1 {
+		f.Name = args[1]
+	}
+	return f, nil
+}
+
+// readBudgets reads the state folder, and warns of what cannot be read.
+func (o *options) readBudgets(c *cobra.Command, dir string, f proxy.BudgetFilter) (*proxy.BudgetState, error) {
+	cfg, dir, err := o.state(dir)
+	if err != nil {
+		return nil, err
+	}
+	state, err := proxy.ReadBudgets(cfg, dir, f, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for i := range state.Damage {
+		fmt.Fprintln(c.ErrOrStderr(), "warning:", state.Damage[i].String())
+	}
+	return state, nil
+}
+
+// listBudgetsAt prints the list of a running gateway.
+func (o *options) listBudgetsAt(c *cobra.Command, base string, f proxy.BudgetFilter, format string) error {
+	q := url.Values{"format": {format}}
+	if f.Kind != "" {
+		q.Set("scope", f.Kind)
+	}
+	if f.Name != "" {
+		q.Set("name", f.Name)
+	}
+	address, err := o.healthURL(c, base, "/budgets?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), budgetTimeout)
+	defer cancel()
+	status, body, err := getAdmin(ctx, address, maxBudgets, budgetTimeout)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s returned %d: %s", address, status, strings.TrimSpace(string(body)))
+	}
+	_, err = c.OutOrStdout().Write(body)
+	return err
+}
+
+func newBudgetRaiseCommand(o *options) *cobra.Command {
+	var dir, per, usd, reason string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "raise SCOPE NAME",
+		Short: "Raise a budget in its current window",
+		Long: "Raise the budget of a key, team, model or provider in its current window, or lower it by a negative amount. The next\n" +
+			"window has the configured budget again.\n\n" + budgetChangeHelp,
+		Example: "  sluice budget raise key team-a --per month --usd 50 --reason 'release week'\n  sluice budget raise team research --per day --usd=-5 --reason 'raised by mistake'",
+		Args:    budgetArguments,
+		RunE: func(c *cobra.Command, args []string) error {
+			if usd == "" {
+				return newUsageError(c, "by how much? set --usd")
+			}
+			return o.changeBudget(c, dir, timeout, args, per, usd, reason)
+		},
+	}
+	c.Flags().StringVar(&usd, "usd", "", "`amount` in US dollars")
+	stateFlag(c, &dir)
+	changeFlags(c, &per, &reason, &timeout)
+	return c
+}
+
+func newBudgetResetCommand(o *options) *cobra.Command {
+	var dir, per, reason string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "reset SCOPE NAME",
+		Short: "Have all of a budget left again in its current window",
+		Long: "Raise the budget of a key, team, model or provider in its current window by what is spent of it, so that all of it is left\n" +
+			"again but what requests in flight hold. What was spent stays in the ledger.\n\n" + budgetChangeHelp,
+		Example: "  sluice budget reset key team-a --per day --reason 'a loop in their agent is fixed'",
+		Args:    budgetArguments,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.changeBudget(c, dir, timeout, args, per, "", reason)
+		},
+	}
+	stateFlag(c, &dir)
+	changeFlags(c, &per, &reason, &timeout)
+	return c
+}
+
+// budgetChangeHelp is what changes of budgets have in common.
+const budgetChangeHelp = "The change, its time and its reason are in the journal: see `sluice budget history`. It is written to a file in the state\n" +
+	"folder, which the gateway takes within a second; whoever may write there may change budgets. If no gateway is running, the\n" +
+	"change is made when the next one starts in the same window. Run it as the gateway's user, or as root."
+
+func changeFlags(c *cobra.Command, per, reason *string, timeout *time.Duration) {
+	c.Flags().StringVar(per, "per", "", "`period` of the budget: minute, hour, day, week, month or total")
+	c.Flags().StringVar(reason, "reason", "", "`text` that says why, for the journal")
+	c.Flags().DurationVar(timeout, "timeout", budgetTimeout, "`duration` to wait for the gateway")
+}
+
+func budgetArguments(c *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return newUsageError(c, "which budget? give its scope (key, team, model or provider) and name, and --per")
+	}
+	return scopeArguments(c, args)
+}
+
+// changeBudget has a change made, and prints what it did.
+func (o *options) changeBudget(c *cobra.Command, dir string, timeout time.Duration, args []string, per, usd, reason string) error {
+	if per == "" {
+		return newUsageError(c, "which of its budgets? set --per to minute, hour, day, week, month or total")
+	}
+	if strings.TrimSpace(reason) == "" {
+		return newUsageError(c, "why? set --reason, which is kept in the journal")
+	}
+	cfg, dir, err := o.state(dir)
+	if err != nil {
+		return err
+	}
+	change, end, err := proxy.NewBudgetChange(cfg, args[0], args[1], per, usd, reason, time.Now())
+	if err != nil {
+		return newUsageError(c, "%w", err)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
+	defer cancel()
+	text, err := proxy.RequestBudgetChange(ctx, dir, change, end)
+	if err == nil {
+		fmt.Fprintln(c.OutOrStdout(), text)
+	}
+	return err
+}
+
+func newBudgetHistoryCommand(o *options) *cobra.Command {
+	var dir, format string
+	c := &cobra.Command{
+		Use:   "history [SCOPE [NAME]]",
+		Short: "List the changes of budgets",
+		Long: "List the changes of budgets from the journal in the state folder: when each was made, by how much it raised the budget in\n" +
+			"US dollars, and why. One without a time waits for the gateway.",
+		Example: "  sluice budget history\n  sluice budget history key team-a --format csv",
+		Args:    scopeArguments,
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := budgetFilter(c, args, format)
+			if err != nil {
+				return err
+			}
+			state, err := o.readBudgets(c, dir, f)
+			if err != nil {
+				return err
+			}
+			return state.Changes.Write(c.OutOrStdout(), format)
+		},
+	}
+	stateFlag(c, &dir)
+	formatFlag(c, &format)
+	return c
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// budgetRow is a line of `sluice budget --format json`.
+type budgetRow struct {
+	Limit  float64 `json:"limit_usd"`
+	Raised float64 `json:"raised_usd"`
+	Spent  float64 `json:"spent_usd"`
+	Left   float64 `json:"left_usd"`
+}
+
+// TestBudgetCommand raises and resets a budget that is spent, while the gateway serves and after it was killed.
+func TestBudgetCommand(t *testing.T) {
+	sluice := buildSluice(t, true)
+	// A request costs 0.01 dollars, and no second one fits a budget of 0.015.
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"x","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":1000,"total_tokens":1000}}`)
+	}))
+	defer upstream.Close()
+	dir := t.TempDir()
+	text := fmt.Sprintf(journalConfig, filepath.Join(dir, "state"), upstream.URL)
+	write(t, filepath.Join(dir, "gateway.toml"), []byte(strings.Replace(text, `usd = 1000, per = "month"`, `usd = 0.015, per = "total"`, 1)))
+	client := newClient(t)
+	command := func(args ...string) string {
+		t.Helper()
+		r := run(t, sluice, dir, nil, append([]string{"budget"}, args...))
+		if r.exit != 0 || r.stderr != "" {
+			t.Fatalf("sluice budget %v: %+v", args, r)
+		}
+		return r.stdout
+	}
+	request := func(base string, want int) {
+		t.Helper()
+		status, body, err := complete(t, client, base, "sk-journal-0123456789", `{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"x"}]}`)
+		if err != nil || status != want {
+			t.Errorf("%d %s %v, want %d", status, body, err, want)
+		}
+	}
+	rows := func(args ...string) budgetRow {
+		t.Helper()
+		var list struct{ Budgets []budgetRow }
+		if err := json.Unmarshal([]byte(command(append(args, "--format", "json")...)), &list); err != nil || len(list.Budgets) != 1 {
+			t.Fatal(err, list)
+		}
+		return list.Budgets[0]
+	}
+
+	p := start(t, dir, nil, "serve", "--quiet")
+	base, admin := p.addresses()
+	request(base, 200)
+	request(base, 429)
+	if got := command("raise", "key", "a", "--per", "total", "--usd", "0.01", "--reason", "release week"); got != "budget per total of key a raised by 0.01 USD: 0.015 of 0.025 USD are left\n" {
+		t.Errorf("%q", got)
+	}
+	request(base, 200)
+	request(base, 429)
+	if got := rows("--admin", admin); got != (budgetRow{0.025, 0.01, 0.02, 0.005}) {
+		t.Errorf("%+v", got)
+	}
+	p.signal(syscall.SIGKILL)
+	p.wait()
+
+	// Of a budget of 0.015 dollars that was raised by 0.01, 0.02 are spent: all of it is left once it is raised by 0.01 more.
+	if got := command("reset", "key", "a", "--per", "total", "--reason", "a new start"); !strings.HasPrefix(got, "no gateway is running: the change is made when one starts with ") {
+		t.Errorf("%q", got)
+	}
+	if got := rows("key", "a"); got != (budgetRow{0.025, 0.01, 0.02, 0.005}) {
+		t.Errorf("from the journal: %+v", got)
+	}
+	p = start(t, dir, nil, "serve", "--quiet")
+	base, admin = p.addresses()
+	eventually(t, "the budget is reset", func() bool { return rows("--admin", admin) == budgetRow{0.035, 0.02, 0.02, 0.015} })
+	request(base, 200)
+	request(base, 429)
+	lines := strings.Split(command("history", "--format", "csv"), "\n")
+	if len(lines) != 4 || !strings.Contains(lines[1], ",key,a,total,0.01,release week,") || !strings.Contains(lines[2], ",key,a,total,0.01,a new start,") {
+		t.Errorf("%q", lines)
+	}
+	p.signal(syscall.SIGTERM)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit code %d", exit)
+	}
+	logged := strings.Join(p.seen, "\n")
+	if strings.Count(logged, `msg="budget changed" key=a per=total credit_usd=0.01 reason="a new start"`) != 1 {
+		t.Errorf("the log has\n%s", logged)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "state", "budget-changes")); err != nil || len(entries) != 1 || !strings.HasSuffix(entries[0].Name(), ".receipt") {
+		t.Errorf("%v %v: want the receipt of the change that nobody waited for", entries, err)
+	}
+}
