@@ -73,6 +73,9 @@ func TestGatewaysShareABudget(t *testing.T) {
 	if e := second.Reserve(scopes(b.accounts), &spend.Need{Fixed: 300}, now); e != nil {
 		t.Fatal(e)
 	}
+	if a, b := a.Stats(), b.Stats(); a.Requests.Done != 1 || a.Denied != 0 || b.Requests.Done != 2 || b.Denied != 1 {
+		t.Errorf("round trips: %+v, %+v", a, b)
+	}
 	first.Settle(spend.Used{Cost: 700}, now)
 	second.Settle(spend.Used{Cost: 200}, now)
 	for _, g := range []*gateway{a, b} {

@@ -92,6 +92,7 @@ func (y *syncer) observeLoss() {
 	}
 	y.mu.Unlock()
 	if !was {
+		y.stats.lost.Add(1)
 		y.tellEverything()
 		y.notify(Event{Kind: EventStoreLost})
 	}

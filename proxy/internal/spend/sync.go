@@ -39,6 +39,8 @@ type syncer struct {
 	learned atomic.Bool  // offset has been
 	name    atomic.Pointer[string]
 
+	stats stats
+
 	unreachable atomic.Bool // or closed
 	mu          sync.Mutex  // of what follows
 	state       State
@@ -161,8 +163,10 @@ func (y *syncer) report(all []*usage, background, last bool) error {
 		u.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), y.timeout)
+	began := time.Now() // not the clock of windows
 	err := y.store.Sync(ctx, reports, replies)
 	cancel()
+	y.stats.count(background, began, reports, replies, err)
 	if err == nil {
 		y.learn(replies[0].Time)
 	}
