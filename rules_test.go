@@ -148,6 +148,13 @@ var importRules = []struct {
 		},
 	},
 	{
+		"only proxy/internal/spend/redisstore imports rueidis",
+		"what is shared between gateways is behind spend.Store, which a test can replace",
+		func(p *pkg, i imported) bool {
+			return within(i.path, "github.com/redis/rueidis") && p.dir != "proxy/internal/spend/redisstore"
+		},
+	},
+	{
 		"only proxy/config and, for plugin.toml, proxy/plugindev/project import TOML",
 		"a configuration is read once, into an immutable value",
 		func(p *pkg, i imported) bool {
@@ -263,6 +270,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/plugin/fuel", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/compilecost")},
 		{"proxy/internal/plugin/engine", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/fuel")},
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
+		{"proxy", other("github.com/redis/rueidis"), own("proxy/internal/spend/redisstore")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
 		{"cmd/sluice", own("."), own("proxy/plugindev/project")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},

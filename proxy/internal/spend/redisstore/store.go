@@ -20,9 +20,9 @@
 //     over, or the database was emptied. It begins a generation.
 //   - So does one that is told of a later report than it has of the gateway, in the generation that the gateway knows: its key was evicted or
 //     deleted.
-//   - For half a lease from then on, at most 5 s, nothing is granted: a reply says Lost instead.
+//   - For spend.Recovery from then on nothing is granted, and replies say Lost.
 //   - Each Sync asks for the generations of the tags that it did not ask for within the last half second. If one is new, the replies say Lost,
-//     and the gateway reports all that it has. A gateway that reports at least once a second has done so before the generation grants anything.
+//     and the gateway reports all that it has. A gateway that reports something each second has done so before the generation grants anything.
 //
 // So nothing is granted twice to gateways that are alive, also if the first to ask is one that was just started. What a gateway has used that
 // does not report any more is lost with the data.
@@ -44,10 +44,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 const (
 	dialTimeout = 2 * time.Second
+	// callTimeout is how long a call is under way at most, whether or not somebody waits for it.
+	callTimeout = 3 * time.Second
 	// silence is how long a connection may be without a response to a ping before it is closed.
 	silence = time.Second
 
@@ -56,7 +59,6 @@ const (
 	// maxCalls bounds the calls under way: rueidis waits without a deadline while the ring of a connection is full, which has 512 places.
 	maxCalls = 128
 
-	recovery = 3 * time.Second
 	// checkEvery is how often the generation of a tag is asked for.
 	checkEvery = 500 * time.Millisecond
 )
@@ -118,7 +120,7 @@ func Open(c *config.Store) (*Store, error) {
 		}
 	}
 	option.Sentinel.Dialer, option.Sentinel.TLSConfig, option.Sentinel.ClientName = option.Dialer, option.TLSConfig, option.ClientName
-	s := &Store{option: option, prefix: c.Prefix, recovery: recovery, calls: make(chan struct{}, maxCalls)}
+	s := &Store{option: option, prefix: c.Prefix, recovery: spend.Recovery, calls: make(chan struct{}, maxCalls)}
 	s.connected(context.Background(), false)
 	return s, nil
 }
@@ -206,11 +208,13 @@ func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Co
 	}
 	s.under.Add(1)
 	s.mu.Unlock()
-	// A client that has to connect again does not heed the deadline of those who wait for that.
+	// A client that has to connect again takes longer than a request can wait, and would begin anew with each of them.
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() {
 		defer s.under.Done()
 		defer func() { <-s.calls }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
 		done <- client.DoMulti(ctx, build(client.B())...)
 	}()
 	select {

@@ -74,7 +74,7 @@ local function expire(key, kind, c)
 				redis.call('HDEL', key, all[i])
 			else
 				if r[3] > 0 then
-					if kind == 0 then c.used = c.used + r[1] - r[2] else
+					if kind == 0 then c.used = c.used + (r[1] - r[2]) else
 						c.taken = c.taken - (r[1] - r[2])
 						c.level = c.level + (r[1] - r[2]) * 60000
 						r[2] = r[1]
@@ -125,7 +125,7 @@ for i = 0, counters - 1 do
 			end
 			c.used, c.taken = c.used + used, c.taken + granted
 		elseif kind == 3 then
-			c.taken = c.taken + granted - (r[1] or 0)
+			c.taken = c.taken + (granted - (r[1] or 0))
 		else
 			local more = level
 			if recorded then
@@ -139,10 +139,10 @@ for i = 0, counters - 1 do
 				end
 				more = math.max(more, 0)
 			end
-			c.level, c.taken = c.level + more * 60000, c.taken + granted - used
+			c.level, c.taken = c.level + more * 60000, c.taken + (granted - used)
 		end
 
-		local left = limit + c.credit - c.taken
+		local left = math.min(limit + c.credit, 9e15) - c.taken
 		if rate then left = math.floor((limit * 60000 - c.level) / 60000) - c.taken end
 		if want > 0 and left >= math.max(least, 1) then
 			if not lost then
