@@ -96,6 +96,14 @@ func (b *Book) Sync() error {
 	return b.sync.round()
 }
 
+// Refresh asks the store for what other gateways have used of everything that is shared, which Status is a few seconds behind in otherwise.
+func (b *Book) Refresh() error {
+	if b.sync == nil {
+		return nil
+	}
+	return b.sync.refresh()
+}
+
 // windowTime returns the time by which windows are: that of the store, if there is one.
 func (b *Book) windowTime(now time.Time) time.Time {
 	if b.sync == nil {
@@ -166,7 +174,7 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
 		a.of[l.Scope.Kind][l.Scope.Name] = account
 		if b.sync != nil {
-			account.share()
+			account.share(now)
 		}
 	}
 	if b.journal == nil || len(added) == 0 {

@@ -285,8 +285,7 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 		u.tokens.Add(used.Tokens)
 	}
 	if u.shared != nil {
-		u.shared.tokens.used = saturate(u.shared.tokens.used, used.Tokens)
-		u.shared.dirty = true
+		u.shared.settle(used.Tokens, now)
 	}
 	for p := range u.windows {
 		if w := &u.windows[p]; !h.at.Before(w.start) {

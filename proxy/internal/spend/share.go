@@ -34,6 +34,7 @@ type shared struct {
 type grant struct {
 	granted int64 // with what is used of it
 	used    int64 // of rates
+	recent  recent
 	size    int64 // how much was free after the last reply
 
 	known bool          // there was a reply
@@ -44,8 +45,41 @@ type grant struct {
 	least int64 // the least of it with which one of them can do
 }
 
-// free returns what is left of a grant.
-func (g *grant) free(used, held int64) int64 { return g.granted - used - held }
+// recent is how much of a rate was used in the last minute, and up to ten seconds before. It bounds what is used whatever other gateways
+// use: a level that they all have drains once, and not once for each of them.
+type recent struct {
+	uses [7]int64
+	slot int64 // the latest, of ten seconds
+}
+
+// add adds uses. Times may go back a little.
+func (r *recent) add(uses int64, now time.Time) {
+	r.advance(now)
+	i := r.slot % int64(len(r.uses))
+	r.uses[i] = saturate(r.uses[i], uses)
+}
+
+// advance forgets what is older than a minute.
+func (r *recent) advance(now time.Time) {
+	slot := now.Unix() / 10
+	for range min(slot-r.slot, int64(len(r.uses))) {
+		r.slot++
+		r.uses[r.slot%int64(len(r.uses))] = 0
+	}
+	r.slot = max(r.slot, slot)
+}
+
+func (r *recent) sum(now time.Time) (sum int64) {
+	r.advance(now)
+	for _, uses := range r.uses {
+		sum = saturate(sum, uses)
+	}
+	return sum
+}
+
+// free returns what is left of a grant. Where all gateways have more than the limit, which was lowered, or was passed while the store could
+// not be reached, each has that much less.
+func (g *grant) free(used, held int64) int64 { return g.granted - used - held + min(g.left, 0) }
 
 // ask has the next report ask for what a request needs, if it is not free: least is the part of need with which it can do.
 func (g *grant) ask(need, least, free int64) {
@@ -201,7 +235,15 @@ func (s *shared) use(n *Need, now time.Time) {
 	s.active, s.dirty = now, true
 	if !n.Again {
 		s.requests.used++
+		s.requests.recent.add(1, now)
 	}
+}
+
+// settle counts the tokens that a request has used.
+func (s *shared) settle(tokens int64, now time.Time) {
+	s.dirty = true
+	s.tokens.used = saturate(s.tokens.used, tokens)
+	s.tokens.recent.add(tokens, now)
 }
 
 // heldOf returns what requests in flight hold of a budget.
@@ -227,18 +269,21 @@ func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time,
 	if s.first == 0 {
 		s.first = r.Number
 	}
-	r.Scope, r.First, r.Acknowledged, r.Counters = a.scope, s.first, s.acknowledged, r.Counters[:0]
+	r.Scope, r.First, r.Counters = a.scope, s.first, r.Counters[:0]
+	r.Acknowledged = 0
+	if u.drain(&a.limits, now); u.used() || s.outstanding(u) {
+		r.Acknowledged = s.acknowledged
+	}
 	idle := last || background && now.Sub(s.active) >= y.lease
 	p := proposal{share: y.share, background: background, ahead: background && s.dirty && !idle, idle: idle}
 	if a.sharesRates() {
-		u.drain(&a.limits, now)
 		lapsed := p
 		lapsed.idle = idle || !now.Before(s.leased)
 		if l := a.limits.RequestsPerMinute; l > 0 {
-			r.Counters = append(r.Counters, s.requests.propose(Counter{Of: Requests, Limit: l, Used: s.requests.used, Level: u.requests.Level()}, 0, &lapsed))
+			r.Counters = append(r.Counters, s.requests.propose(Counter{Of: Requests, Limit: l, Used: s.requests.used, Level: s.requests.recent.sum(now)}, 0, &lapsed))
 		}
 		if l := a.limits.TokensPerMinute; l > 0 {
-			r.Counters = append(r.Counters, s.tokens.propose(Counter{Of: Tokens, Limit: l, Used: s.tokens.used, Level: u.tokens.Level()}, u.reserved, &lapsed))
+			r.Counters = append(r.Counters, s.tokens.propose(Counter{Of: Tokens, Limit: l, Used: s.tokens.used, Level: s.tokens.recent.sum(now)}, u.reserved, &lapsed))
 		}
 		if l := a.limits.Concurrent; l > 0 {
 			lapsed.ahead = false
@@ -274,7 +319,7 @@ const scarce = 10
 // propose completes a counter of a report.
 func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 	needed := saturate(c.Used, held)
-	free := max(g.granted-needed, 0)
+	free := max(g.free(c.Used, held), 0)
 	switch {
 	case p.idle:
 		free = 0
@@ -396,7 +441,7 @@ func (a *Account) sharesPeriod(per config.Period) bool {
 }
 
 // share shares what is configured so. The account is that of the latest configuration.
-func (a *Account) share() {
+func (a *Account) share(now time.Time) {
 	shares := a.limits.WhenDown != config.NoStore || slices.ContainsFunc(a.budgets, func(b config.Budget) bool { return b.WhenDown != config.NoStore })
 	u := a.usage
 	u.mu.Lock()
@@ -406,11 +451,14 @@ func (a *Account) share() {
 			return
 		}
 		u.shared = new(shared)
+		u.shared.requests.recent.add(u.requests.Level(), now)
+		u.shared.tokens.recent.add(u.tokens.Level(), now)
 	}
 	s := u.shared
 	s.account = a
 	if !a.sharesRates() {
-		s.requests, s.tokens, s.concurrent = grant{used: s.requests.used}, grant{used: s.tokens.used}, grant{}
+		s.requests, s.tokens = grant{used: s.requests.used, recent: s.requests.recent}, grant{used: s.tokens.used, recent: s.tokens.recent}
+		s.concurrent = grant{}
 	}
 	for p := range u.windows {
 		if w := &u.windows[p]; !a.sharesPeriod(config.Period(p)) {

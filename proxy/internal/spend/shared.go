@@ -39,8 +39,8 @@ type Report struct {
 	// report, Used of rates begins at 0 again, and what was granted before and not reported as used is lost to the gateway.
 	First int64
 
-	// Acknowledged is the number of the last report with this First that was answered; 0: none. A store whose last number of the gateway
-	// is lower has lost data.
+	// Acknowledged is the number of the last report with this First that was answered; 0: none, or the gateway has nothing that a store
+	// would have to know. A store whose last number of the gateway is lower has lost data.
 	Acknowledged int64
 
 	Counters []Counter
@@ -84,8 +84,8 @@ type Counter struct {
 	// Share is the share of what is left that may be granted at once where that is more than Want.
 	Share float64
 
-	// Level is how much of a rate the gateway alone has used, drained by its own clock. It bounds what the store adds to its level at once
-	// for a gateway that it has no record of, or whose lease has expired.
+	// Level is at least how much of a rate the gateway alone has used in the last minute. It bounds what the store adds to its level at
+	// once for a gateway that it has no record of, or whose lease has expired.
 	Level int64
 }
 

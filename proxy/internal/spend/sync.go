@@ -22,7 +22,7 @@ const (
 	steady       = 10 * time.Second // a store that was up for as long is tried again at once when it is down
 
 	reportsAtOnce = 64 // in one round trip
-	idleAtOnce    = 16 // scopes that are reported only so that a loss of data is noticed
+	idleAtOnce    = 16 // scopes that are reported only to notice a loss of data, and to learn what other gateways have used
 )
 
 // syncer reports what a Book has to the store, and asks it for more.
@@ -278,7 +278,7 @@ func (y *syncer) round() error {
 		case u.shared.done != nil:
 		case u.due():
 			due = append(due, u)
-		case idle < idleAtOnce && u.used() && now.Sub(u.shared.reported) >= y.lease/2:
+		case idle < idleAtOnce && (u.used() || len(u.shared.account.budgets) > 0) && now.Sub(u.shared.reported) >= y.lease/2:
 			due = append(due, u)
 			idle++
 		}
@@ -295,6 +295,16 @@ func (y *syncer) round() error {
 	}
 	y.book.forgetGone(gone)
 	if err := y.reportAll(due, false); err != nil {
+		return err
+	}
+	y.observeRecovery()
+	return nil
+}
+
+// refresh reports everything.
+func (y *syncer) refresh() error {
+	all, _ := y.book.allShared()
+	if err := y.reportAll(all, false); err != nil {
 		return err
 	}
 	y.observeRecovery()

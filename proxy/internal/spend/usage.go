@@ -106,6 +106,10 @@ func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
 	if at.Sub(e.At) < time.Minute {
 		u.requests.Restore(e.Requests, now)
 		u.tokens.Restore(e.Tokens, now)
+		if u.shared != nil {
+			u.shared.requests.recent.add(e.Requests, now)
+			u.shared.tokens.recent.add(e.Tokens, now)
+		}
 	}
 }
 

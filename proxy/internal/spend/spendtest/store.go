@@ -269,19 +269,25 @@ func (s *Store) sync(r *spend.Report, reply *spend.Reply) {
 	}
 }
 
-// expire books what gateways were granted of a rate that have not reported for as long as their lease.
+// expire drains a rate, and books what gateways were granted that have not reported for as long as their lease: at the time at which it
+// expired.
 func (n *counter) expire(of spend.CounterKind, limit int64, now time.Time) {
 	if of != spend.Requests && of != spend.Tokens {
 		return
 	}
-	n.level.Drain(limit, now)
-	for instance, has := range n.records {
-		if !now.Before(has.expires) && has.used < has.granted {
-			n.level.Add(has.granted - has.used)
-			has.used = has.granted
-			n.records[instance] = has
-		}
+	expired := slices.DeleteFunc(slices.Collect(maps.Keys(n.records)), func(instance string) bool {
+		has := n.records[instance]
+		return now.Before(has.expires) || has.used >= has.granted
+	})
+	slices.SortFunc(expired, func(a, b string) int { return n.records[a].expires.Compare(n.records[b].expires) })
+	for _, instance := range expired {
+		has := n.records[instance]
+		n.level.Drain(limit, has.expires)
+		n.level.Add(has.granted - has.used)
+		has.used = has.granted
+		n.records[instance] = has
 	}
+	n.level.Drain(limit, now)
 }
 
 // report takes over what a gateway has. same says that its counts of rates go on from those of the report before, and behind that the
