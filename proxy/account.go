@@ -318,7 +318,7 @@ func (x *completion) noteAttempt(a *attempt) {
 
 // journalID is the request's ID in the journal; 0 if there is none.
 func (x *completion) journalID() uint64 {
-	if x.ledgerID == 0 && x.server.journal != nil {
+	if x.ledgerID == 0 && x.server.journal.Get() != nil {
 		x.ledgerID = journal.NewID()
 	}
 	return x.ledgerID
@@ -327,7 +327,7 @@ func (x *completion) journalID() uint64 {
 // recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
 // see journal.Journal.Request.
 func (x *completion) recordLedger(r *telemetry.Record) {
-	j := x.server.journal
+	j := x.server.journal.Get()
 	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
 		return
 	}

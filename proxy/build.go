@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -134,37 +135,75 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 // durable is what outlives the process.
 type durable struct {
 	state   statedir.Lazy
-	journal *journal.Journal // nil: there is none
-	inbox   *budgets.Inbox   // changes of budgets; nil: without a journal there are none
+	journal journal.Lazy
+	store   *config.Store   // of the configuration at the start
+	opening journal.Options // what the journal is opened with
+
+	mu     sync.Mutex
+	inbox  *budgets.Inbox // changes of budgets; nil: without a journal there are none
+	closed bool           // no inbox is opened any more
 }
 
-// open opens the journal in the state folder, if the configuration names a folder for it, or has limits or budgets. Without limits
-// and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
-func (d *durable) open(o *Options) (err error) {
-	cfg := o.Config
-	required := cfg.Store.Journal != "" || cfg.Budgeted()
-	limited := slices.ContainsFunc(configuredLimits(cfg), func(l spend.Limit) bool { return l.Limits != (config.Limits{}) })
-	if d.state.Path == "" || !limited && !required {
+// journalDir is the journal's folder in the state folder.
+const journalDir = "journal"
+
+// init says where the state of a gateway is; nothing is opened.
+func (d *durable) init(o *Options) {
+	d.state.Path, d.store = o.StateDir, &o.Config.Store
+	d.opening = journal.Options{Zone: d.store.Zone, Keep: d.store.Keep, Refuse: d.store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now}
+}
+
+// open opens the journal in the state folder, unless it is open, if a configuration names a folder for it, or has limits or budgets.
+// Without limits and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
+func (d *durable) open(cfg *config.Config) error {
+	required := cfg.Budgeted() || d.store.Journal != ""
+	switch {
+	case d.journal.Get() != nil || !required && !hasLimits(cfg):
+		return nil
+	case d.state.Path == "":
+		if cfg.Budgeted() {
+			d.opening.Log.Warn("no state folder: what is spent of budgets is forgotten at a restart")
+		}
 		return nil
 	}
-	dir, err := d.state.Sub(journalDir)
-	if err == nil {
-		d.journal, err = journal.Open(dir, journal.Options{Zone: cfg.Store.Zone, Keep: cfg.Store.Keep, Refuse: cfg.Store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now})
-	}
-	if err != nil {
-		d.journal = nil
-		d.state.Close()
-	}
+	err := d.journal.Open(func() (*journal.Journal, error) {
+		dir, err := d.state.Sub(journalDir)
+		if err != nil {
+			return nil, err
+		}
+		return journal.Open(dir, d.opening)
+	})
 	if err != nil && !required {
-		o.Log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
+		d.opening.Log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
 		return nil
 	}
 	return err
 }
 
-// openInbox begins to make the changes of budgets that commands write into the state folder.
+// errNoJournal is for budgets that a reload adds to limits whose use is not in the journal.
+var errNoJournal = errors.New("budgets need the journal, which could not be opened at the start: change requires a restart")
+
+// openFor opens the journal for a configuration that comes after old, and may be the first to need it.
+func (d *durable) openFor(cfg, old *config.Config) error {
+	switch {
+	case d.journal.Get() != nil || d.state.Path == "" || !hasLimits(old):
+		return d.open(cfg)
+	case cfg.Budgeted():
+		return errNoJournal
+	}
+	return nil
+}
+
+// hasLimits reports whether a configuration has limits or budgets.
+func hasLimits(cfg *config.Config) bool {
+	return slices.ContainsFunc(configuredLimits(cfg), func(l spend.Limit) bool { return l.Limits != (config.Limits{}) || len(l.Budgets) > 0 })
+}
+
+// openInbox begins to make the changes of budgets that commands write into the state folder, once there is a journal.
 func (d *durable) openInbox(apply budgets.Apply, log *slog.Logger) {
-	if d.journal == nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.journal.Get() == nil || d.inbox != nil || d.closed {
 		return
 	}
 	dir, err := d.state.Sub(budgets.Folder)
@@ -175,16 +214,12 @@ func (d *durable) openInbox(apply budgets.Apply, log *slog.Logger) {
 	d.inbox = budgets.Open(dir, apply, log)
 }
 
-// journalDir is the journal's folder in the state folder.
-const journalDir = "journal"
-
-// bookOptions are the options of what counts for limits and budgets.
-func bookOptions(cfg *config.Config, j *journal.Journal, events func(spend.Event)) spend.Options {
-	o := spend.Options{Zone: cfg.Store.Zone, Events: events}
-	if j != nil {
-		o.Journal = j.Budgets()
-	}
-	return o
+// closeInbox ends the changes of budgets by command.
+func (d *durable) closeInbox() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.inbox.Close()
 }
 
 // journalTimeout is how long a shutdown waits for the journal: a disk may have stopped to respond.
@@ -193,9 +228,6 @@ const journalTimeout = 5 * time.Second
 // close closes the journal and gives the state folder back.
 func (d *durable) close(log *slog.Logger) {
 	defer d.state.Close()
-	if d.journal == nil {
-		return
-	}
 	closed := make(chan error, 1)
 	go func() { closed <- d.journal.Close() }()
 	select {

@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -36,9 +39,9 @@ func (c scrape) all() {
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
 	}
-	if s.journal != nil {
-		n, failing := s.journal.Stats(), 0.0
-		if _, err := s.journal.Failure(); err != nil {
+	if j := s.journal.Get(); j != nil {
+		n, failing := j.Stats(), 0.0
+		if _, err := j.Failure(); err != nil {
 			failing = 1
 		}
 		m.Add(telemetry.JournalFailing, failing)
@@ -248,4 +251,38 @@ func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 		n.Providers = append(n.Providers, cfg.Providers[i].Name)
 	}
 	m.SetNames(n)
+}
+
+// Usage returns the ledger's sums, nil if there is no ledger.
+func (s *Server) Usage(q UsageQuery) (*Usage, error) {
+	j := s.journal.Get()
+	if j == nil {
+		return nil, nil
+	}
+	// What cannot be written is not in the ledger, which is shown as it is.
+	_ = j.Flush()
+	return journal.ReadUsage(j.Dir(), j.Zone(), q)
+}
+
+// Usage is what requests have used, by key, team, model, provider, tags and day.
+type Usage = journal.Usage
+
+// UsageQuery is what is asked of the ledger.
+type UsageQuery = journal.Query
+
+// ParseUsageColumns parses what usage is grouped by: names of columns, with commas.
+func ParseUsageColumns(names string) ([]journal.Column, error) { return journal.ParseColumns(names) }
+
+// UsageFormats are the formats of Usage.Write.
+func UsageFormats() []string { return journal.Formats }
+
+// IsUsageQueryError reports whether an error is about a query, and not about the ledger.
+func IsUsageQueryError(err error) bool {
+	_, ok := errors.AsType[*journal.QueryError](err)
+	return ok
+}
+
+// ReadUsage reads the ledger of a gateway with a configuration in its state folder, whether the gateway is running or not.
+func ReadUsage(cfg *config.Config, stateDir string, q UsageQuery) (*Usage, error) {
+	return journal.ReadUsage(filepath.Join(stateDir, journalDir), cfg.Store.Zone, q)
 }

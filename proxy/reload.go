@@ -60,6 +60,9 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	if err != nil {
 		return &BuildError{err}
 	}
+	if err := s.openFor(cfg, old.config); err != nil {
+		return &BuildError{err}
+	}
 	g, err := s.builder.build(ctx, cfg, old)
 	if err != nil {
 		return err
@@ -77,6 +80,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		return errClosed
 	}
 	s.canaries.Use(g.canaries)
+	s.openInbox(s.changeBudget, s.log)
 	limits := withCapacity(cfg.Server, capacity.Detect())
 	s.admission.limits.Store(limits)
 	s.clients.SetLimits(connLimits(limits))

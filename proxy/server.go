@@ -181,7 +181,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
 	kept := canary.Options{Now: o.Now, Log: o.Log}
-	if s.state.Path = o.StateDir; o.StateDir != "" {
+	if s.durable.init(&o); o.StateDir != "" {
 		kept.Dir = func() (string, error) { return s.state.Sub("canary") }
 	}
 	s.canaries = canary.New(kept)
@@ -197,10 +197,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.clients = downstream.New(downstream.Options{
 		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
 	})
-	if err = s.durable.open(&o); err != nil {
+	if err := s.durable.open(cfg); err != nil {
+		s.state.Close()
 		return nil, &BuildError{err}
 	}
-	s.book = spend.NewBook(bookOptions(cfg, s.journal, logBudgets(o.Log)))
+	s.book = spend.NewBook(spend.Options{Zone: cfg.Store.Zone, Journal: s.journal.Budgets(), Events: logBudgets(o.Log)})
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
 		s.durable.close(s.log)
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -457,7 +458,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
-		s.inbox.Close()
+		s.closeInbox()
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()

@@ -25,7 +25,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
-	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -84,45 +83,12 @@ func (s *Server) Status(page admin.Page) admin.Status {
 
 // Degraded returns what does not work although the gateway is ready.
 func (s *Server) Degraded() (all []string) {
-	if s.journal != nil {
-		if since, err := s.journal.Failure(); err != nil {
+	if j := s.journal.Get(); j != nil {
+		if since, err := j.Failure(); err != nil {
 			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
 		}
 	}
 	return all
-}
-
-// Usage returns the ledger's sums, nil if there is no ledger.
-func (s *Server) Usage(q UsageQuery) (*Usage, error) {
-	if s.journal == nil {
-		return nil, nil
-	}
-	// What cannot be written is not in the ledger, which is shown as it is.
-	_ = s.journal.Flush()
-	return journal.ReadUsage(s.journal.Dir(), s.journal.Zone(), q)
-}
-
-// Usage is what requests have used, by key, team, model, provider, tags and day.
-type Usage = journal.Usage
-
-// UsageQuery is what is asked of the ledger.
-type UsageQuery = journal.Query
-
-// ParseUsageColumns parses what usage is grouped by: names of columns, with commas.
-func ParseUsageColumns(names string) ([]journal.Column, error) { return journal.ParseColumns(names) }
-
-// UsageFormats are the formats of Usage.Write.
-func UsageFormats() []string { return journal.Formats }
-
-// IsUsageQueryError reports whether an error is about a query, and not about the ledger.
-func IsUsageQueryError(err error) bool {
-	_, ok := errors.AsType[*journal.QueryError](err)
-	return ok
-}
-
-// ReadUsage reads the ledger of a gateway with a configuration in its state folder, whether the gateway is running or not.
-func ReadUsage(cfg *config.Config, stateDir string, q UsageQuery) (*Usage, error) {
-	return journal.ReadUsage(filepath.Join(stateDir, journalDir), cfg.Store.Zone, q)
 }
 
 // BudgetList is a list of budgets, or of their changes, for people and programs.

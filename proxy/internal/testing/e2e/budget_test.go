@@ -8,11 +8,15 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
@@ -490,4 +494,70 @@ func TestSeriesOfBudgetsAreBounded(t *testing.T) {
 	if n := m.Sum("sluice_budgets"); n != keys+1 {
 		t.Errorf("%v budgets are counted", n)
 	}
+}
+
+// A gateway without limits needs no journal. A reload that brings the first budget opens it: what is spent then outlives the process, and
+// budgets can be changed.
+func TestReloadThatBringsTheFirstBudgetOpensTheJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two gateways, and waits for the disk")
+	}
+	b := newBiller(t)
+	plain, limited := budgeted(b.URL, "", "", "", ""), budgeted(b.URL, `budgets = [{ usd = 0.015, per = "total" }]`, "", "", "")
+	dir := t.TempDir()
+	start := func(toml string) *proxytest.Gateway {
+		return proxytest.StartWith(t, toml, func(o *proxy.Options) { o.StateDir = dir })
+	}
+	g := start(plain)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Fatalf("%v, %v in the state folder", err, entries)
+	}
+	if err := g.Reload(t, limited); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 { // 0.01 and the prompt
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	change, end, err := proxy.NewBudgetChange(proxytest.Parse(t, limited), "key", "tests", "total", "0.001", "a test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), proxytest.EventTimeout)
+	defer cancel()
+	if _, err := proxy.RequestBudgetChange(ctx, dir, change, end); err != nil {
+		t.Errorf("the budget cannot be raised: %v", err)
+	}
+	spent, _ := spentOf(t, g.Admin(t))
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
+		t.Fatal(err)
+	}
+	g = start(limited)
+	if again, _ := spentOf(t, g.Admin(t)); again["key tests"] != spent["key tests"] || again["key tests"] < 10_000_000 {
+		t.Errorf("%v was spent before the restart, %v after it", spent, again)
+	}
+	r := g.Chat(t, budgetRequest(1024, false))
+	wantError(t, r, 429, "insufficient_quota", "insufficient_quota", "")
+}
+
+// Where the first budget of a reload cannot be kept, the configuration before it goes on.
+func TestReloadWithBudgetsThatCannotBeKept(t *testing.T) {
+	b := newBiller(t)
+	plain, limited := budgeted(b.URL, "", "", "", ""), budgeted(b.URL, `budgets = [{ usd = 1, per = "total" }]`, "", "", "")
+	dir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := proxytest.StartWith(t, plain, func(o *proxy.Options) { o.StateDir = dir })
+	if err := g.Reload(t, limited); err == nil || !strings.Contains(err.Error(), "file") {
+		t.Errorf("the reload ended with %v", err)
+	}
+	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	// Without a state folder at all, which only an embedder has, it is said.
+	g = proxytest.Start(t, plain)
+	if err := g.Reload(t, limited); err != nil {
+		t.Fatal(err)
+	}
+	g.Log.Await(t, "level", "WARN", "msg", "no state folder: what is spent of budgets is forgotten at a restart")
 }
