@@ -45,13 +45,9 @@ func Build(tb testing.TB, pkg string) []byte {
 
 // build builds the module and optimises it, unless the module of an earlier test process is up to date.
 func build(root, dir string) ([]byte, error) {
-	job := buildtest.Job{
-		Dir: dir, Name: "plugin.wasm",
-		Args:      []string{"-trimpath", "-buildmode=c-shared", "-ldflags=-s -w"},
-		Env:       []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=" + guestFlags(os.Getenv("GOFLAGS"))},
-		Inputs:    []string{filepath.Join(root, "proxy/internal/plugin/goopt"), filepath.Join(root, "proxy/internal/plugin/wasm")},
-		Transform: optimize,
-	}
+	job := buildtest.Guest(dir, guestFlags(os.Getenv("GOFLAGS")))
+	job.Inputs = []string{filepath.Join(root, "proxy/internal/plugin/goopt"), filepath.Join(root, "proxy/internal/plugin/wasm")}
+	job.Transform = optimize
 	file, err := job.Run()
 	if err != nil {
 		return nil, err

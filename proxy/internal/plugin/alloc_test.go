@@ -11,7 +11,7 @@ import (
 )
 
 func TestEventDoesNotAllocate(t *testing.T) {
-	h := newHost(t, plugin.Options{})
+	h := newGoHost(t, plugin.Options{})
 	guests := map[string]*plugin.Plugin{
 		"wasm": load(t, h, plugin.Spec{Wasm: echoModule().Bytes()}),
 		"go":   loadGoGuest(t, h, plugin.PerKey),

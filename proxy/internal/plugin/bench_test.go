@@ -28,7 +28,7 @@ func cpu(b *testing.B) (report func()) {
 
 // BenchmarkEvent measures one event through a guest that echoes it, and through the response writer.
 func BenchmarkEvent(b *testing.B) {
-	h := newHost(b, plugin.Options{})
+	h := newGoHost(b, plugin.Options{})
 	guests := []struct {
 		name string
 		load func(testing.TB) *plugin.Plugin
@@ -57,7 +57,7 @@ func BenchmarkEvent(b *testing.B) {
 
 // BenchmarkEventParallel is BenchmarkEvent on all cores and one pool.
 func BenchmarkEventParallel(b *testing.B) {
-	h := newHost(b, plugin.Options{})
+	h := newGoHost(b, plugin.Options{})
 	bound := bind(b, load(b, h, plugin.Spec{Wasm: echoModule().Bytes()}), plugin.BindingConfig{})
 	text := []byte("some words of an answer")
 	report := cpu(b)
@@ -75,7 +75,7 @@ func BenchmarkEventParallel(b *testing.B) {
 
 // BenchmarkIsolatedEvent measures an event of a Go guest whose instance has just served another client key.
 func BenchmarkIsolatedEvent(b *testing.B) {
-	h := newHost(b, plugin.Options{Instances: 1})
+	h := newGoHost(b, plugin.Options{Instances: 1})
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
 		b.Run(isolation.String(), func(b *testing.B) {
 			bound := bind(b, loadGoGuest(b, h, isolation), plugin.BindingConfig{})
@@ -101,7 +101,7 @@ func BenchmarkContention(b *testing.B) {
 	m.provider(m.echo())
 	m.ExportFunc(abi.ExportResponse, types("iii"), types("i"), types("i"),
 		w.Loop(w.Void, w.LocalGet(3), i32(1), w.I32Add, w.LocalTee(3), i32(loops), w.I32LtU, w.BrIf(0)), i32(0))
-	bound := bind(b, load(b, newHost(b, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+	bound := bind(b, load(b, newGoHost(b, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
 	b.SetParallelism(8)
 	report := cpu(b)
 	b.RunParallel(func(pb *testing.PB) {
@@ -129,7 +129,7 @@ var worked atomic.Int64
 
 // BenchmarkTrap measures an event in which a Go guest panics, including the retry and the instance for the next event.
 func BenchmarkTrap(b *testing.B) {
-	h := newHost(b, plugin.Options{})
+	h := newGoHost(b, plugin.Options{})
 	bound := bind(b, loadGoGuest(b, h, plugin.Shared), plugin.BindingConfig{})
 	trap, text := []byte("panic"), []byte("some words of an answer")
 	report := cpu(b)

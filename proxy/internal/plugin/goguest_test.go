@@ -3,7 +3,6 @@ package plugin_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,25 +11,37 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// goGuest is the guest in testdata/goguest, built once.
+// goGuest is the guest in testdata/goguest.
 var goGuest = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "goguest-")
+	dir, err := filepath.Abs("testdata/goguest")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", file, "./testdata/goguest")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		os.Stderr.Write(out)
+	job := buildtest.Guest(dir, "")
+	file, err := job.Run()
+	if err != nil {
 		return nil, err
 	}
 	return os.ReadFile(file)
 })
+
+// newGoHost is newHost for the Go guest, which takes two seconds to compile: once a run, and with -short not even that, if an earlier
+// run did.
+func newGoHost(t testing.TB, o plugin.Options) *plugin.Host {
+	t.Helper()
+	o.Engine.CacheDir = cacheDir
+	if testing.Short() {
+		var err error
+		if o.Engine.CacheDir, err = buildtest.CacheDir("compiled"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newHost(t, o)
+}
 
 func loadGoGuest(t testing.TB, h *plugin.Host, i plugin.Isolation) *plugin.Plugin {
 	t.Helper()
@@ -60,7 +71,7 @@ func TestHostileGoGuest(t *testing.T) {
 		{"goroutine", 0, ""},
 	}
 	// An event's own budget does not suffice to fill the memory.
-	h := newHost(t, plugin.Options{Fuel: plugin.Fuel{Event: plugin.DefaultCallFuel}})
+	h := newGoHost(t, plugin.Options{Fuel: plugin.Fuel{Event: plugin.DefaultCallFuel}})
 	p := loadGoGuest(t, h, plugin.Shared)
 	bound := bind(t, p, plugin.BindingConfig{})
 	neighbour := newAttempt(t, body)
@@ -85,7 +96,7 @@ func TestHostileGoGuest(t *testing.T) {
 
 func TestGuestOutputGoesToPluginLog(t *testing.T) {
 	var log bytes.Buffer
-	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
+	h := newGoHost(t, plugin.Options{PluginLog: textLog(&log)})
 	bound := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{Redact: redact})
 	err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("panic sk-secret"))
 	wantCallError(t, err, plugin.KindTrap)
@@ -110,7 +121,7 @@ func TestGuestOutputGoesToPluginLog(t *testing.T) {
 //
 // covers: C37
 func TestCallsAreReproducible(t *testing.T) {
-	h := newHost(t, plugin.Options{})
+	h := newGoHost(t, plugin.Options{})
 	fresh := bind(t, loadGoGuest(t, h, plugin.PerCall), plugin.BindingConfig{})
 	served := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{})
 	call := func(t *rapid.T, bound *plugin.Binding, data string) (out string, fuel int64) {

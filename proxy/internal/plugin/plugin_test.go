@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// cacheDir keeps compiled guests for the length of a test run, so that each is compiled once.
+// cacheDir keeps the compiled Go guest for the length of a test run.
 var cacheDir string
 
 func TestMain(m *testing.M) {
@@ -33,9 +33,6 @@ func TestMain(m *testing.M) {
 
 func newHost(t testing.TB, o plugin.Options) *plugin.Host {
 	t.Helper()
-	if o.Engine.CacheDir == "" {
-		o.Engine.CacheDir = cacheDir
-	}
 	h, err := plugin.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -213,6 +213,9 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 //
 // covers: F61
 func TestResponseBeforeRequestIsComplete(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends more than sockets hold, five times")
+	}
 	t.Parallel()
 	refuse := upstreamtest.Answer(413, "application/json", `{"error":{}}`)
 	for _, tt := range []struct {
@@ -419,6 +422,9 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 //
 // covers: F63
 func TestAbandonedResponses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("abandons hundreds of responses")
+	}
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {

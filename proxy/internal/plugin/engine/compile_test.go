@@ -149,7 +149,7 @@ func TestCorruptModules(t *testing.T) {
 
 	variants := 10_000
 	if testing.Short() {
-		variants = 1_500
+		variants = 300
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	var refused, ran, trapped int

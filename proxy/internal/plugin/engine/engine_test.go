@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -122,13 +122,16 @@ func goGuest(tb testing.TB, name string) []byte {
 	if wasm, ok := guests.built[name]; ok {
 		return wasm
 	}
-	out := filepath.Join(tb.TempDir(), name+".wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, "./testdata/"+name)
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		tb.Fatalf("build guest %s: %v\n%s", name, err, text)
+	dir, err := filepath.Abs("testdata/" + name)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	wasm, err := os.ReadFile(out)
+	job := buildtest.Guest(dir, "")
+	file, err := job.Run()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	wasm, err := os.ReadFile(file)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -152,7 +155,15 @@ func goModule(tb testing.TB, name string) *engine.Module {
 	guests.mu.Lock()
 	defer guests.mu.Unlock()
 	if guests.engine == nil {
-		e, err := engine.New(engine.Options{OutputBytes: sharedOutput, Output: func(i *engine.Instance, _ int32, p []byte) {
+		// With -short the machine code is that of earlier runs: making it takes seconds.
+		cache := ""
+		if testing.Short() {
+			var err error
+			if cache, err = buildtest.CacheDir("compiled"); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		e, err := engine.New(engine.Options{CacheDir: cache, OutputBytes: sharedOutput, Output: func(i *engine.Instance, _ int32, p []byte) {
 			if s, ok := i.User().(*said); ok {
 				s.text.Write(p)
 			}

@@ -36,6 +36,9 @@ func TestTrapKinds(t *testing.T) {
 		{"endless memory.fill", filling(), engine.OutOfFuel},
 	}
 	for _, interpreter := range []bool{false, true} {
+		if interpreter && testing.Short() {
+			continue // fills its memory a hundred times slower
+		}
 		e := newEngine(t, engine.Options{MemoryPages: 2000, Interpreter: interpreter})
 		for _, test := range tests {
 			name := test.name

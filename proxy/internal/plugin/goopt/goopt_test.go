@@ -149,13 +149,13 @@ func TestJumpCharges(t *testing.T) {
 
 // TestFlippedBitsNeverBreakTheOptimizer flips bits of a real guest: it is optimised or refused.
 func TestFlippedBitsNeverBreakTheOptimizer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("optimises a guest in Go fifty times")
+	}
 	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(module))
 	refused, variants := 0, 50
-	if testing.Short() {
-		variants = 15
-	}
 	for range variants {
 		copy(variant, module)
 		variant[r.IntN(len(module))] ^= 1 << r.IntN(8)

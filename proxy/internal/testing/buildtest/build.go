@@ -41,6 +41,15 @@ type Job struct {
 	Transform func([]byte) ([]byte, error)
 }
 
+// Guest is the job of a plugin in Go, as the compiler makes it. dir is the folder of its main package, goflags the flags of GOFLAGS.
+func Guest(dir, goflags string) Job {
+	return Job{
+		Dir: dir, Name: "plugin.wasm",
+		Args: []string{"-trimpath", "-buildmode=c-shared", "-ldflags=-s -w"},
+		Env:  []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=" + goflags},
+	}
+}
+
 // state describes an output that is complete.
 type state struct {
 	Inputs []string // folders and embedded files of the program's packages, apart from the standard library's

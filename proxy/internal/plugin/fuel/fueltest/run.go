@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
 // features is what the gateway allows a guest.
@@ -163,18 +163,15 @@ func Memory(t testing.TB, i Instance) []byte {
 	return bytes.Clone(b)
 }
 
-// goGuest builds testdata/guest once.
 var goGuest = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "fuel-guest")
+	root, err := buildtest.ModuleRoot(".")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", file, "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest/testdata/guest")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return out, err
+	job := buildtest.Guest(filepath.Join(root, "proxy/internal/plugin/fuel/fueltest/testdata/guest"), "")
+	file, err := job.Run()
+	if err != nil {
+		return nil, err
 	}
 	return os.ReadFile(file)
 })
@@ -184,7 +181,7 @@ func GoGuest(t testing.TB) []byte {
 	t.Helper()
 	b, err := goGuest()
 	if err != nil {
-		t.Fatalf("build the Go guest: %v\n%s", err, b)
+		t.Fatalf("build the Go guest: %v", err)
 	}
 	return b
 }

@@ -18,7 +18,7 @@ type Rewriter func(t testing.TB, wasm []byte) []byte
 // seeds is how many random modules are tried: n, and fewer with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
-		return n / 15
+		return n / 40
 	}
 	return n
 }
