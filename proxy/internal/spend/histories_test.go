@@ -65,6 +65,7 @@ func newHistory(t *rapid.T, draw func() []spend.Limit) *history {
 }
 
 func (h *history) start(name string) {
+	h.clock.move(time.Millisecond)
 	h.gateways[name] = start(h.t, h.store, h.clock, name, h.journals[name], h.limits[name]...)
 	h.heard[name] = h.clock.now()
 }

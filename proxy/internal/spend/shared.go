@@ -84,8 +84,8 @@ type Counter struct {
 	// Share is the share of what is left that may be granted at once where that is more than Want.
 	Share float64
 
-	// Level is at least how much of a rate the gateway alone has used in the last minute. It bounds what the store adds to its level at
-	// once for a gateway that it has no record of, or whose lease has expired.
+	// Level is at least how much of a rate the gateway alone has used in the last minute. The store adds it to its level for a gateway that
+	// it has no record of, or an old one, and no more than it for one whose lease has expired.
 	Level int64
 }
 

@@ -59,10 +59,18 @@ reply[2], reply[3] = generation, number
 local lost = now < recovering and recovering - now <= recovery
 if lost then reply[5] = 1 end
 
+-- drain drains the level of a rate up to a time.
+local function drain(c, limit, to)
+	local passed = to - c.at
+	if passed <= 0 then return end
+	if passed > c.level / limit then c.level = 0 else c.level = c.level - passed * limit end
+	c.at = to
+end
+
 -- expire ends the leases that are over. Of money, what such a gateway was granted counts as used, and what was outstanding of a rate goes to
--- its level: both are remembered to be corrected, of not too many gateways. Concurrent requests are free again.
-local function expire(key, kind, c)
-	local all, dead = redis.call('HGETALL', key), {}
+-- its level when the lease was over: both are remembered to be corrected, of not too many gateways. Concurrent requests are free again.
+local function expire(key, kind, c, limit)
+	local all, dead, ends = redis.call('HGETALL', key), {}, {}
 	c.next = 0
 	for i = 1, #all, 2 do
 		if string.sub(all[i], 1, 1) == '#' then
@@ -75,8 +83,7 @@ local function expire(key, kind, c)
 			else
 				if r[3] > 0 then
 					if kind == 0 then c.used = c.used + (r[1] - r[2]) else
-						c.taken = c.taken - (r[1] - r[2])
-						c.level = c.level + (r[1] - r[2]) * 60000
+						ends[#ends + 1] = {r[3], r[1] - r[2]}
 						r[2] = r[1]
 					end
 					r[3] = -r[3]
@@ -86,6 +93,11 @@ local function expire(key, kind, c)
 				dead[#dead + 1] = {math.abs(r[3]), all[i]}
 			end
 		end
+	end
+	table.sort(ends, function(a, b) return a[1] < b[1] end)
+	for _, e in ipairs(ends) do
+		drain(c, limit, e[1])
+		c.taken, c.level = c.taken - e[2], c.level + e[2] * 60000
 	end
 	if #dead > 256 then
 		table.sort(dead, function(a, b) return a[1] < b[1] end)
@@ -103,18 +115,13 @@ for i = 0, counters - 1 do
 	if kind > 0 or to == 0 or now >= from and now < to then
 		local key = KEYS[3 + i]
 		local all = redis.call('HMGET', key, 'taken', 'used', 'credit', 'level', 'at', 'next', me)
-		local c = {taken = tonumber(all[1] or 0), used = tonumber(all[2] or 0), credit = tonumber(all[3] or 0), level = tonumber(all[4] or 0), next = tonumber(all[6] or 0)}
+		local c = {taken = tonumber(all[1] or 0), used = tonumber(all[2] or 0), credit = tonumber(all[3] or 0), level = tonumber(all[4] or 0), at = tonumber(all[5] or now), next = tonumber(all[6] or 0)}
 		local rate, retry = kind == 1 or kind == 2, 0
-		if rate then
-			local passed = now - tonumber(all[5] or now)
-			if passed > 0 then
-				if passed > c.level / limit then c.level = 0 else c.level = c.level - passed * limit end
-			end
-		end
 		if c.next > 0 and now >= c.next then
-			expire(key, kind, c)
+			expire(key, kind, c, limit)
 			all[7] = redis.call('HGET', key, me)
 		end
+		if rate then drain(c, limit, now) end
 
 		local r = ints(all[7] or '')
 		local recorded = #r > 0
@@ -134,7 +141,9 @@ for i = 0, counters - 1 do
 				if r[4] ~= first then
 					c.level = c.level + (r[1] - r[2]) * 60000
 					more = math.min(used, level)
-				elseif behind or r[3] <= 0 then
+				elseif behind then
+					more = level
+				elseif r[3] <= 0 then
 					more = math.min(more, level)
 				end
 				more = math.max(more, 0)

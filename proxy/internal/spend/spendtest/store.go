@@ -302,7 +302,9 @@ func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, n
 		case !same:
 			n.level.Add(had.granted - had.used)
 			added = min(c.Used, c.Level)
-		case behind, !now.Before(had.expires):
+		case behind:
+			added = c.Level // what was used since the copy of the record, and besides maybe some of what was before
+		case !now.Before(had.expires):
 			added = min(added, c.Level)
 		}
 		n.level.Add(max(added, 0))
