@@ -28,7 +28,7 @@ ARCH     = $(shell $(GO) env GOARCH 2>/dev/null)
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net soak held lint bench bench-go fuzz check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net test-redis soak held lint bench bench-go fuzz check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ test-plugins: plugins ## write, build and run a plugin in each language whose co
 
 test-net: ## test with lossy and broken networks (Linux, as root)
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest
+
+test-redis: ## test limits and budgets that gateways share, with redis-server of the system's packages
+	REDIS=required $(GO) test $(RACE) -count=1 -timeout 5m ./proxy/internal/spend/redisstore
 
 soak: ## run under load with faults and reloads, and look for leaks (SOAK=2m SOAKFLAGS='-rate 400 -seed 1')
 	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)

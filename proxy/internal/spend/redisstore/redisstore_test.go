@@ -30,17 +30,25 @@ var scope = spend.Scope{Kind: spend.Key, Name: "a"}
 // total is the window of a budget without an end.
 var total = spend.Window{Per: config.PerTotal}
 
-// open opens a store that does not wait for others after it has found no data, unless it is told to.
-func open(tb testing.TB, url string, recovery time.Duration) *redisstore.Store {
+// open opens a store with a recovery of that length, and connects it.
+func open(tb testing.TB, c *config.Store, recovery time.Duration) *redisstore.Store {
 	tb.Helper()
-	s, err := redisstore.Open(&config.Store{URL: config.Secret(url), Prefix: "sluice"})
+	s, err := redisstore.Open(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.Close)
 	redisstore.SetRecovery(s, recovery)
+	wait(tb, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return s.Sync(ctx, nil, nil) == nil
+	})
 	return s
 }
+
+// at is the configuration of a store at a URL.
+func at(url string) *config.Store { return &config.Store{URL: config.Secret(url), Prefix: "sluice"} }
 
 // fataler is a test, or one of rapid's.
 type fataler interface {
@@ -67,7 +75,7 @@ func money(limit, granted, used, want int64) spend.Counter {
 
 func TestGrantsUpToTheLimit(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), 0)
+	s := open(t, at(server.URL()), 0)
 	r := spend.Report{Scope: scope, Instance: "g1", Lease: time.Hour, Number: 10, First: 1}
 	for _, c := range []struct {
 		name     string
@@ -100,7 +108,7 @@ func TestGrantsUpToTheLimit(t *testing.T) {
 // TestIntegersAreExact counts with the largest amounts, one nano-dollar at a time.
 func TestIntegersAreExact(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), 0)
+	s := open(t, at(server.URL()), 0)
 	const limit = 9_000_000_000_000_000
 	r := spend.Report{Scope: scope, Instance: "g1", Lease: time.Hour, Number: 1_800_000_000_000_000, First: 1_799_999_999_999_999}
 	granted := int64(0)
@@ -114,8 +122,8 @@ func TestIntegersAreExact(t *testing.T) {
 		}
 	}
 	r.Counters = nil
-	if at := sync1(t, s, r).Time; time.Since(at).Abs() > time.Minute {
-		t.Errorf("the store's time is %s", at)
+	if now := sync1(t, s, r).Time; time.Since(now).Abs() > time.Minute {
+		t.Errorf("the store's time is %s", now)
 	}
 	rate := spend.Report{Scope: scope, Instance: "g2", Lease: time.Hour, Number: 2, First: 1, Counters: []spend.Counter{
 		{Of: spend.Tokens, Limit: 1_000_000_000, Granted: 1_000_000_000, Used: 1_000_000_000, Level: 1_000_000_000},
@@ -132,7 +140,7 @@ func TestAgreesWithTheModel(t *testing.T) {
 		t.Skip("takes thousands of round trips")
 	}
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), 0)
+	s := open(t, at(server.URL()), 0)
 	history := 0
 	rapid.Check(t, func(t *rapid.T) {
 		history++
@@ -239,16 +247,16 @@ func TestRace(t *testing.T) {
 	var granted, requests [gateways * workers]int64
 	var wait sync.WaitGroup
 	for g := range gateways {
-		s := open(t, server.URL(), 0)
+		s := open(t, at(server.URL()), 0)
 		for w := range workers {
-			at := g*workers + w
+			n := g*workers + w
 			wait.Go(func() {
-				r := spend.Report{Scope: scope, Instance: fmt.Sprint("g", at), Lease: time.Hour, First: 1}
+				r := spend.Report{Scope: scope, Instance: fmt.Sprint("g", n), Lease: time.Hour, First: 1}
 				for {
 					r.Number++
 					r.Counters = []spend.Counter{
-						money(limit, granted[at], granted[at], 1+(r.Number*7919+int64(at))%997),
-						{Of: spend.Concurrent, Limit: 500, Granted: requests[at], Want: 1, Least: 1},
+						money(limit, granted[n], granted[n], 1+(r.Number*7919+int64(n))%997),
+						{Of: spend.Concurrent, Limit: 500, Granted: requests[n], Want: 1, Least: 1},
 					}
 					r.Counters[0].Least = 1
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -260,10 +268,10 @@ func TestRace(t *testing.T) {
 						return
 					}
 					m, c := replies[0].Counters[0].Granted, replies[0].Counters[1].Granted
-					if m == granted[at] && c == requests[at] {
+					if m == granted[n] && c == requests[n] {
 						return
 					}
-					granted[at], requests[at] = m, c
+					granted[n], requests[n] = m, c
 				}
 			})
 		}

@@ -189,7 +189,7 @@ func (s *Store) dial() {
 	close(c.done)
 }
 
-// call sends commands in one round trip, and returns their results: an error of the connection is that of all of them.
+// call sends commands in one round trip, and returns their results, each of which may be an error.
 func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Commands) ([]rueidis.RedisResult, error) {
 	client, err := s.connected(ctx, true)
 	if err != nil {
@@ -219,11 +219,6 @@ func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Co
 	}()
 	select {
 	case results := <-done:
-		for i := range results {
-			if err := results[i].NonRedisError(); err != nil {
-				return nil, fmt.Errorf("store: %w", err)
-			}
-		}
 		s.check(client, results)
 		return results, nil
 	case <-ctx.Done():

@@ -175,7 +175,7 @@ func (s *Store) learn(t int, values []int64, asked time.Time) {
 
 // report returns the execution for a report. The mutex is held.
 func (s *Store) report(r *spend.Report) execution {
-	scope := r.Scope.Kind.String() + ":" + r.Scope.Name
+	scope := scopeName(r.Scope)
 	t := tagOf(scope)
 	e := execution{tag: t, keys: make([]string, 0, 2+len(r.Counters)), args: s.head(t, r)}
 	e.keys = append(e.keys, s.tagKey(t))
@@ -216,6 +216,8 @@ func (s *Store) head(t int, r *spend.Report) []string {
 }
 
 func (s *Store) tagKey(t int) string { return "{" + s.prefix + "-" + strconv.Itoa(t) + "}" }
+
+func scopeName(s spend.Scope) string { return s.Kind.String() + ":" + s.Name }
 
 func tagOf(scope string) int {
 	h := fnv.New32a()
@@ -281,7 +283,7 @@ func decode(values []int64, r *spend.Report, reply *spend.Reply) error {
 
 // Credit implements spend.Store.
 func (s *Store) Credit(ctx context.Context, scope spend.Scope, w spend.Window, amount cost.Nano, id string) error {
-	name := scope.Kind.String() + ":" + scope.Name
+	name := scopeName(scope)
 	t := tagOf(name)
 	start, end := millis(&w)
 	results, err := s.execute(ctx, &creditScript, []execution{{

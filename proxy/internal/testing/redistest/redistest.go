@@ -26,6 +26,9 @@ type Options struct {
 	Args    []string // of redis-server, besides those of the package
 	Cluster bool
 	TLS     *TLS // nil: plain TCP
+
+	// Sentinel makes it a sentinel: "NAME HOST PORT QUORUM" of what it monitors.
+	Sentinel string
 }
 
 // TLS are the PEM files of a server.
@@ -177,6 +180,18 @@ func (s *Server) start() bool {
 	if s.options.Cluster {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf"), "--cluster-node-timeout", "5000")
 	}
+	if m := s.options.Sentinel; m != "" {
+		file := filepath.Join(s.Dir, "sentinel.conf")
+		name, _, _ := strings.Cut(m, " ")
+		lines := []string{
+			"port " + port, "bind 127.0.0.1", "dir " + s.Dir, "sentinel monitor " + m,
+			"sentinel down-after-milliseconds " + name + " 500", "sentinel failover-timeout " + name + " 1000",
+		}
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			s.tb.Fatal(err)
+		}
+		args = []string{file, "--sentinel"}
+	}
 	s.output = &output{ready: make(chan struct{})}
 	s.process = exec.Command("redis-server", append(args, s.options.Args...)...)
 	s.process.Stdout, s.process.Stderr = s.output, s.output
@@ -228,7 +243,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
-	if !o.is && bytes.Contains(o.text.Bytes(), []byte("Ready to accept connections")) {
+	if text := o.text.Bytes(); !o.is && (bytes.Contains(text, []byte("Ready to accept connections")) || bytes.Contains(text, []byte("Sentinel ID is"))) {
 		o.is = true
 		close(o.ready)
 	}

@@ -1,0 +1,246 @@
+package redisstore_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
+)
+
+// wait waits until something is true.
+func wait(tb testing.TB, is func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatal("does not happen")
+		}
+	}
+}
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// relay forwards connections to a server, and holds back what the server sends as long as it is told to.
+type relay struct {
+	addr string
+
+	mu     sync.Mutex
+	target string
+	held   chan struct{} // closed when responses may pass; nil: they may
+	conns  map[net.Conn]bool
+}
+
+func newRelay(tb testing.TB, target string) *relay {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &relay{addr: l.Addr().String(), target: target, conns: make(map[net.Conn]bool)}
+	var under sync.WaitGroup
+	under.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			under.Go(func() { r.forward(client) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		r.pass()
+		r.use("")
+		under.Wait()
+	})
+	return r
+}
+
+// hold holds back responses until pass.
+func (r *relay) hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = make(chan struct{})
+}
+
+func (r *relay) pass() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		close(r.held)
+		r.held = nil
+	}
+}
+
+// use ends all connections, and forwards new ones to another server.
+func (r *relay) use(target string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target = target
+	for c := range r.conns {
+		_ = c.Close()
+	}
+}
+
+func (r *relay) forward(client net.Conn) {
+	r.mu.Lock()
+	target := r.target
+	r.mu.Unlock()
+	defer client.Close()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	r.mu.Lock()
+	if r.target != target {
+		r.mu.Unlock()
+		return
+	}
+	r.conns[client], r.conns[server] = true, true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.conns, client)
+		delete(r.conns, server)
+	}()
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	})
+	defer sent.Wait()
+	defer client.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := server.Read(buf)
+		r.mu.Lock()
+		held := r.held
+		r.mu.Unlock()
+		if held != nil {
+			<-held
+		}
+		if _, werr := client.Write(buf[:n]); err != nil || werr != nil {
+			return
+		}
+	}
+}
+
+// TestFaults has the server die, stop, become slow and be unreachable. A report fails within its time, the store works again by itself once
+// the server does, and what was granted meanwhile is counted once.
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for deadlines of calls, in four cases")
+	}
+	for _, c := range []struct {
+		name     string
+		down, up func(*redistest.Server, *relay)
+	}{
+		{name: "killed", down: func(s *redistest.Server, _ *relay) { s.Kill() }, up: func(s *redistest.Server, _ *relay) { s.Restart() }},
+		{name: "stopped", down: func(s *redistest.Server, _ *relay) { _ = syscall.Kill(s.Pid(), syscall.SIGSTOP) }, up: func(s *redistest.Server, _ *relay) { _ = syscall.Kill(s.Pid(), syscall.SIGCONT) }},
+		{name: "slow", down: func(_ *redistest.Server, r *relay) { r.hold() }, up: func(_ *redistest.Server, r *relay) { r.pass() }},
+		{name: "unreachable", down: func(_ *redistest.Server, r *relay) { r.use("127.0.0.1:1") }, up: func(s *redistest.Server, r *relay) { r.use(s.Addr) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Options{})
+			relay := newRelay(t, server.Addr)
+			g := newGateway(t, "redis://"+relay.addr, "a")
+			g.ask(10)
+			g.used = 10
+			c.down(server, relay)
+			failed := 0
+			wait(t, func() bool { // a connection may have room for one more
+				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+				defer cancel()
+				g.report.Number++
+				g.report.Counters = []spend.Counter{money(100, g.granted, g.used, 5)}
+				if err := g.Sync(ctx, []spend.Report{g.report}, make([]spend.Reply, 1)); err != nil {
+					failed++
+				}
+				return failed == 3
+			})
+			c.up(server, relay)
+			r := g.ask(0)
+			if r.Counters[0] != (spend.Granted{Granted: 10, Taken: 10, Used: 10}) {
+				t.Errorf("%+v", r)
+			}
+			if r := g.ask(90); r.Counters[0].Granted != 100 {
+				t.Errorf("the rest: %+v", r)
+			}
+		})
+	}
+}
+
+// TestServerThatComesLater opens a store before there is a server.
+func TestServerThatComesLater(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	server.Kill()
+	s, err := redisstore.Open(at(server.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	redisstore.SetRecovery(s, 0)
+	g := &gateway{Store: s, tb: t, report: spend.Report{Scope: scope, Instance: "a", Lease: time.Hour}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err = g.Sync(ctx, []spend.Report{g.report}, make([]spend.Reply, 1))
+	if err == nil || !strings.HasPrefix(err.Error(), "store: connect: ") {
+		t.Errorf("without a server: %v", err)
+	}
+	server.Restart()
+	if r := g.ask(10); g.granted != 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestCloseDoesNotWaitForTheServer closes a store with calls under way at a server that has stopped.
+func TestCloseDoesNotWaitForTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as a call may take")
+	}
+	server := redistest.Start(t, redistest.Options{})
+	relay := newRelay(t, server.Addr)
+	s := open(t, at("redis://"+relay.addr), 0)
+	relay.hold()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1)); err == nil {
+		t.Error("a report of which the reply was held back was answered")
+	}
+	s.Close()
+	if err := s.Sync(context.Background(), []spend.Report{{Scope: scope}}, make([]spend.Reply, 1)); err == nil || err.Error() != "store: closed" {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestSecretsAreNotInErrors opens stores with passwords that are wrong or make no URL.
+func TestSecretsAreNotInErrors(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Args: []string{"--requirepass", "right"}})
+	for _, url := range []string{"redis://:opensesame@" + server.Addr, "redis://user:opensesame@" + server.Addr, "redis://:opensesame@%zz"} {
+		s, err := redisstore.Open(at(url))
+		if err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			err = s.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1))
+			cancel()
+			s.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "opensesame") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if g := newGateway(t, "redis://:right@"+server.Addr, "a"); g.ask(1).Counters[0].Granted != 1 {
+		t.Error("the right password does not help")
+	}
+}

@@ -1,0 +1,223 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
+)
+
+// commands are what docs/operations.md grants the user of the gateways in Redis.
+var commands = strings.Fields("+eval +evalsha +info +time +hget +hset +hsetnx +hmget +hgetall +hdel +hlen +pttl +persist +pexpire +pexpireat +cluster|slots +cluster|shards")
+
+// TestUserWithFewRights takes every path of the scripts as a user who has the documented rights only.
+func TestUserWithFewRights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 600 round trips")
+	}
+	server := redistest.Start(t, redistest.Options{})
+	server.Do(append([]string{"ACL", "SETUSER", "gateway", "on", ">opensesame", "resetkeys", "~{sluice-*", "resetchannels", "-@all"}, commands...)...)
+	s := open(t, at("redis://gateway:opensesame@"+server.Addr), 0)
+	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
+	window := spend.Window{Per: config.PerHour, Start: start, End: start.Add(time.Hour)}
+	r := spend.Report{Scope: scope, First: 1, Lease: time.Millisecond, Number: 1}
+	for i := range 600 { // more than are remembered
+		r.Instance = fmt.Sprint("g", i)
+		r.Counters = []spend.Counter{
+			money(1000, 0, 0, 1), {Of: spend.Money, Window: window, Limit: 1000, Want: 1, Least: 1},
+			{Of: spend.Requests, Limit: 1000, Want: 1, Least: 1}, {Of: spend.Concurrent, Limit: 1000, Want: 1, Least: 1},
+		}
+		sync1(t, s, r)
+	}
+	if err := s.Credit(context.Background(), scope, window, 5, "1"); err != nil {
+		t.Error(err)
+	}
+	r.Number, r.Counters[0].Want = 2, 0
+	if c := sync1(t, s, r).Counters; c[0].Taken != 599 || c[1].Credit != 5 {
+		t.Errorf("%+v", c)
+	}
+	// One right less is an error, and nothing is counted otherwise.
+	server.Do("ACL", "SETUSER", "gateway", "-info")
+	if err := s.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
+		t.Errorf("without a right: %v", err)
+	}
+}
+
+func TestDatabaseAndPrefix(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, &config.Store{URL: config.Secret(server.URL() + "/3"), Prefix: "team-a"}, 0)
+	sync1(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}})
+	if keys := server.Do("KEYS", "*"); len(keys) != 0 {
+		t.Errorf("in database 0: %q", keys)
+	}
+	if space := strings.Join(server.Do("INFO", "keyspace"), ""); !strings.Contains(space, "db3:keys="+strconv.Itoa(redisstore.Tags+2)) {
+		t.Errorf("keys: %s", space)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	files := certificate(t, dir)
+	server := redistest.Start(t, redistest.Options{TLS: files})
+	sync1(t, open(t, &config.Store{URL: config.Secret(server.URL()), CA: files.CA, Prefix: "sluice"}, 0), spend.Report{Scope: scope})
+	unknown, err := redisstore.Open(at(server.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unknown.Close()
+	wait(t, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err := unknown.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1))
+		return err != nil && strings.Contains(err.Error(), "x509: ")
+	})
+	if _, err := redisstore.Open(&config.Store{URL: config.Secret(server.URL()), CA: files.Key, Prefix: "sluice"}); err == nil {
+		t.Error("a file without certificates is taken for an authority")
+	}
+}
+
+// certificate makes an authority and a certificate of it for the loopback address.
+func certificate(t *testing.T, dir string) *redistest.TLS {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis"}, NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	root, err := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &redistest.TLS{Cert: write("redis.crt", "CERTIFICATE", der), Key: write("redis.key", "PRIVATE KEY", private), CA: write("ca.crt", "CERTIFICATE", root)}
+}
+
+// TestCluster counts on three nodes, and on those that are left when one dies.
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds until the nodes agree")
+	}
+	var nodes [3]*redistest.Server
+	for i := range nodes {
+		nodes[i] = redistest.Start(t, redistest.Options{Cluster: true, Args: []string{"--cluster-require-full-coverage", "no"}})
+		slots := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i; slot < 16384; slot += len(nodes) { // in turn, so that tags are spread
+			slots = append(slots, strconv.Itoa(slot))
+		}
+		nodes[i].Do(slots...)
+		nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+	}
+	for _, n := range nodes[1:] {
+		nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", port(n.Addr))
+	}
+	for _, n := range nodes {
+		wait(t, func() bool {
+			return strings.Contains(n.Do("CLUSTER", "INFO")[0], "cluster_state:ok") && strings.Contains(n.Do("CLUSTER", "INFO")[0], "cluster_known_nodes:3")
+		})
+	}
+	s := open(t, at(nodes[0].URL()+"?addr="+nodes[1].Addr), 0)
+	const scopes = 100
+	reports, replies := make([]spend.Report, scopes), make([]spend.Reply, scopes)
+	for i := range reports {
+		reports[i] = spend.Report{Scope: spend.Scope{Kind: spend.Model, Name: fmt.Sprintf("m{%d}", i)}, Instance: "g", Lease: time.Hour, Number: 1, Counters: []spend.Counter{
+			money(10, 0, 0, 7), {Of: spend.Requests, Limit: 10, Want: 1, Least: 1},
+		}}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Sync(ctx, reports, replies); err != nil {
+		t.Fatal(err)
+	}
+	for i := range replies {
+		if c := replies[i].Counters; replies[i].Lost || c[0].Granted != 7 || c[1].Granted != 1 {
+			t.Fatalf("%s: %+v", reports[i].Scope, replies[i])
+		}
+	}
+	for _, n := range nodes {
+		if keys := len(n.Do("KEYS", "*money*")); keys == 0 || keys == scopes {
+			t.Errorf("a node has %d of %d budgets", keys, scopes)
+		}
+	}
+	// What is on the other nodes can be used while one is down.
+	nodes[2].Kill()
+	served, failed := 0, 0
+	for i := range reports {
+		reports[i].Number++
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		if err := s.Sync(ctx, reports[i:i+1], replies[i:i+1]); err == nil {
+			served++
+		} else {
+			failed++
+		}
+		cancel()
+		if served >= 10 && failed >= 1 {
+			break
+		}
+	}
+	if served < 10 || failed == 0 {
+		t.Errorf("with two of three nodes %d reports were answered, and %d failed", served, failed)
+	}
+}
+
+// TestSentinel finds the master by a sentinel, and the one that takes over.
+func TestSentinel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds until a replica takes over")
+	}
+	master := redistest.Start(t, redistest.Options{Args: []string{"--repl-diskless-sync-delay", "0"}})
+	replica := redistest.Start(t, redistest.Options{Args: []string{"--replicaof", "127.0.0.1 " + port(master.Addr)}})
+	sentinel := redistest.Start(t, redistest.Options{Sentinel: "mymaster 127.0.0.1 " + port(master.Addr) + " 1"})
+	wait(t, func() bool {
+		return strings.Contains(strings.Join(master.Do("INFO", "replication"), ""), "state=online")
+	})
+	wait(t, func() bool { return len(sentinel.Do("SENTINEL", "REPLICAS", "mymaster")) > 0 })
+	g := newGateway(t, "redis://"+sentinel.Addr+"?master_set=mymaster", "a")
+	g.ask(10)
+	if g.granted != 10 || len(master.Do("KEYS", "*money*")) != 1 {
+		t.Fatalf("granted %d", g.granted)
+	}
+	master.Kill()
+	if r := g.ask(20); r.Counters[0] != (spend.Granted{Granted: 30, Taken: 30}) {
+		t.Errorf("after the failover: %+v", r)
+	}
+	if keys := len(replica.Do("KEYS", "*money*")); keys != 1 {
+		t.Errorf("the new master has %d budgets", keys)
+	}
+}
