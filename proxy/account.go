@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -513,6 +514,22 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
+// addTarget makes a need that of a request which may also be sent to a target, in any of the service tiers that it may get there.
+func (x *completion) addTarget(n *spend.Need, t *routing.Target, p *spend.Prompt) {
+	if t.Prices == nil {
+		return
+	}
+	of, asked := *p, ""
+	of.PerImage = cmp.Or(x.model.MaxImageTokens, spend.ImageTokens(t.Model))
+	// The options of a target may ask for another tier than the client.
+	if t.Prices.HasServiceTiers() && !bytes.Contains(t.Options, []byte("_tier")) && !bytes.Contains(t.Options, []byte("speed")) {
+		asked = requestedTier(x.request)
+	}
+	for prices := range t.Prices.Possible(asked) {
+		n.AddTarget(prices, &of, int64(x.request.Describe().N))
+	}
+}
+
 // holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
 // target may serve it as it is.
 func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
@@ -524,7 +541,7 @@ func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold
 	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
 	if scopes.Budgeted() {
 		prompt := describePrompt(x.request)
-		n.AddTarget(t.Prices, &prompt, int64(x.request.Describe().N))
+		x.addTarget(&n, t, &prompt)
 		n.Fixed, n.MaxTokens = n.Ceiling(), 0
 	}
 	h := new(spend.Hold)

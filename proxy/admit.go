@@ -424,6 +424,22 @@ func describePrompt(r clientapi.Request) spend.Prompt {
 	return p
 }
 
+// requestedTier returns the service tier that a request asks for, "" if it does not, or asks for fast mode, whose tier is the provider's
+// to name.
+func requestedTier(r clientapi.Request) string {
+	doc, _ := r.Document()
+	root := doc.Root()
+	if root.Get("speed").Exists() {
+		return ""
+	}
+	for _, name := range [...]string{"service_tier", "serviceTier"} {
+		if tier := root.Get(name); tier.Kind() == jsondoc.String {
+			return string(tier.AppendText(nil))
+		}
+	}
+	return ""
+}
+
 // limitMembers are the members that limit the tokens of a response, by the names that they have; the first is the one to add. Those of
 // Gemini are in a member of the document.
 var limitMembers = [apiCount][]string{

@@ -367,7 +367,7 @@ func (x *completion) admitTokens(to endpoint) *apierror.Error {
 	n.MaxTokens = x.limitTokens(r)
 	prompt := describePrompt(x.request)
 	for i := range x.policy.Targets {
-		n.AddTarget(x.policy.Targets[i].Prices, &prompt, int64(r.N))
+		x.addTarget(n, &x.policy.Targets[i], &prompt)
 	}
 	x.maxTokens = n.MaxTokens
 	if e := x.reserve(scopes); e != nil {

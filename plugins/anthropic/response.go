@@ -61,12 +61,15 @@ const (
 	responseContent
 	responseStopReason
 	responseError
+	responseTier
+	responseSpeed
 )
 
 var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
 	"usage.output_tokens_details.thinking_tokens", "usage.cache_creation.ephemeral_1h_input_tokens", "id", "model", "content", "stop_reason", "error",
+	"usage.service_tier", "usage.speed",
 	// The rest is unused; listing a name makes skipping it faster.
-	"type", "role", "stop_sequence", "usage.service_tier", "usage.inference_geo")
+	"type", "role", "stop_sequence", "usage.inference_geo")
 
 var counts = [...]abi.UsageKind{
 	responseInput: abi.UsagePrompt, responseOutput: abi.UsageCompletion, responseCacheRead: abi.UsageCachedBeside,
@@ -77,11 +80,24 @@ var counts = [...]abi.UsageKind{
 // startResponse emits the id, model and usage of a response, and the format of its reasoning.
 func startResponse(a *provider.Answer, m *json.Members, format string) {
 	a.Start(provider.FitName(m.Text(responseID)), provider.FitName(m.Text(responseModel)), format)
+	emitTier(a, m)
 	for k, kind := range counts {
 		if m.Has(k) {
 			if n, ok := m.Int(k); ok {
 				emitCount(a, kind, n)
 			}
 		}
+	}
+}
+
+// emitTier emits which tier of the service has responded, unless it is the standard one. Fast mode is a tier in all but its name: it has
+// prices of its own.
+func emitTier(a *provider.Answer, m *json.Members) {
+	tier := m.Text(responseTier)
+	if speed := m.Text(responseSpeed); string(speed) == "fast" {
+		tier = speed
+	}
+	if len(tier) > 0 && string(tier) != "standard" {
+		a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", json.AppendString(nil, tier))
 	}
 }

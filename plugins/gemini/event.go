@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"bytes"
+
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -22,12 +24,15 @@ const (
 	eventCached
 	eventPromptParts
 	eventAnswerParts
+	eventTier
+	eventTraffic
 )
 
 var eventShape = json.NewShape("candidates", "promptFeedback", "error", "modelVersion", "responseId",
 	"usageMetadata.promptTokenCount", "usageMetadata.toolUsePromptTokenCount", "usageMetadata.candidatesTokenCount",
 	"usageMetadata.thoughtsTokenCount", "usageMetadata.cachedContentTokenCount",
-	"usageMetadata.promptTokensDetails", "usageMetadata.candidatesTokensDetails")
+	"usageMetadata.promptTokensDetails", "usageMetadata.candidatesTokensDetails",
+	"usageMetadata.serviceTier", "usageMetadata.trafficType")
 
 // Event reads one event of a stream.
 func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
@@ -166,10 +171,25 @@ func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 	if cached, said := readCount(m, eventCached); said {
 		a.Usage(abi.UsageCached, cached)
 	}
+	emitServiceTier(a, m)
 	if last {
 		emitAudioUsage(a, abi.UsageAudioIn, m.Raw(eventPromptParts))
 		emitAudioUsage(a, abi.UsageAudioOut, m.Raw(eventAnswerParts))
 	}
+}
+
+// emitServiceTier reads which tier has served the request, if it is not the standard one: the Gemini API has its name, and Vertex AI a kind
+// of traffic, such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
+func emitServiceTier(a *provider.Answer, m *json.Members) {
+	tier := m.Text(eventTier)
+	if len(tier) == 0 {
+		tier = m.Text(eventTraffic)
+	}
+	if len(tier) == 0 || string(tier) == "standard" || string(tier) == "ON_DEMAND" {
+		return
+	}
+	name := bytes.TrimPrefix(bytes.ToLower(tier), []byte("on_demand_"))
+	a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", json.AppendString(nil, name))
 }
 
 // emitAudioUsage reads how many tokens of a count are sound.

@@ -233,6 +233,7 @@ type Model struct {
 	Created          int64 // Unix seconds
 	Pricing          Pricing
 	MaxTokens        int64 // 0: unknown
+	MaxImageTokens   int64 // the most tokens of one image; 0: by the name of the target's model
 	DefaultMaxTokens int64 // if the provider needs a number and the client sent none; 0: none
 	Thinking         bool
 	Kinds            Kinds    // of requests that it serves

@@ -41,6 +41,7 @@ func (l *loader) models(tables []table) {
 		m.Created = t.created()
 		m.Pricing = t.pricing()
 		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
+		m.MaxImageTokens = t.integer("max_image_tokens", 0, 1, maxTokens)
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
 		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
 			t.fail(t.look("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")

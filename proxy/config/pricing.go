@@ -27,12 +27,71 @@ func (t *table) pricing() Pricing {
 		tiers = append(tiers, cost.Tier{Above: least, Rates: tier.rates()})
 		tier.finish()
 	}
+	prices := cost.New(base, tiers...)
+	prices = p.serviceTiers(prices)
 	p.finish()
 	if !p.exists() {
 		return Pricing{}
 	}
-	prices := cost.New(base, tiers...)
 	return Pricing{Input: prices.Price(cost.Input).Float(), Output: prices.Price(cost.Output).Float(), Known: true, Prices: prices}
+}
+
+// serviceTiers reads the prices of service tiers.
+func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
+	all, first := make(map[string]*cost.Prices), make(map[string]int)
+	tables := t.tables("service_tiers")
+	for i := range tables {
+		tier := &tables[i]
+		name, n := tier.required("name")
+		earlier, twice := first[name]
+		switch {
+		case n == nil || name == "":
+		case cost.IsStandardTier(name) || name == "auto":
+			tier.fail(n, "name", "%s is the tier without prices of its own: its prices are those of pricing", show(n))
+		case twice:
+			tier.fail(n, "name", "is already that of service_tiers[%d]", earlier)
+		}
+		first[name] = i
+		rates := tier.rates()
+		prices := cost.New(rates)
+		if text, n := tier.decimal("factor"); n != nil {
+			prices = tier.scale(usual, text, n)
+			if rates != cost.NoRates() {
+				tier.fail(n, "factor", "must not be beside prices: write one or the other")
+			}
+		} else if rates == cost.NoRates() && !tier.has("factor") {
+			tier.fail(nil, "", "needs factor or prices")
+		}
+		if prices != nil {
+			all[name] = prices
+		}
+		tier.finish()
+	}
+	if len(all) == 0 {
+		return usual
+	}
+	return usual.WithServiceTiers(all)
+}
+
+// scale returns the usual prices times a factor, nil where that is impossible.
+func (t *table) scale(usual *cost.Prices, text string, n *node) *cost.Prices {
+	f, err := cost.ParseFactor(text)
+	switch {
+	case errors.Is(err, cost.ErrFine):
+		t.fail(n, "factor", "must have at most 6 decimal places")
+		return nil
+	case err != nil:
+		t.fail(n, "factor", "must be from 0 to 1000")
+		return nil
+	}
+	prices, err := usual.Times(f)
+	switch {
+	case errors.Is(err, cost.ErrFine):
+		t.fail(n, "factor", "makes prices with more than 12 decimal places: write the prices instead")
+	case err != nil:
+		t.fail(n, "factor", "makes prices above %s US dollars per million tokens", cost.MaxPrice)
+	}
+	return prices
 }
 
 // rates reads the prices of a table.

@@ -51,9 +51,51 @@ func TestImpossiblePricesAreErrors(t *testing.T) {
 		`{ tiers = [{ above = 0 }] }`: "models[0].pricing.tiers[0].above: must be from 1 to",
 		`{ tiers = [{ above = 5, input = 1 }, { above = 5, input = 2 }] }`: "models[0].pricing.tiers[1].above: is already that of tiers[0]",
 		`{ tiers = [{ above = 5, tiers = [] }] }`:                          "models[0].pricing.tiers[0].tiers: unknown key",
+
+		`{ service_tiers = [{ factor = 2 }] }`:                                                             "models[0].pricing.service_tiers[0].name: is missing",
+		`{ service_tiers = [{ name = "flex" }] }`:                                                          "models[0].pricing.service_tiers[0]: needs factor or prices",
+		`{ service_tiers = [{ name = "default", factor = 2 }] }`:                                           `models[0].pricing.service_tiers[0].name: "default" is the tier without prices of its own`,
+		`{ service_tiers = [{ name = "a", input = 1 }, { name = "a", input = 1 }] }`:                       "models[0].pricing.service_tiers[1].name: is already that of service_tiers[0]",
+		`{ service_tiers = [{ name = "a", factor = 2, input = 1 }] }`:                                      "models[0].pricing.service_tiers[0].factor: must not be beside prices",
+		`{ service_tiers = [{ name = "a", factor = -1 }] }`:                                                "models[0].pricing.service_tiers[0].factor: must be from 0 to 1000",
+		`{ service_tiers = [{ name = "a", factor = 1.0000001 }] }`:                                         "models[0].pricing.service_tiers[0].factor: must have at most 6 decimal places",
+		`{ input = 0.000000000001, service_tiers = [{ name = "a", factor = 0.5 }] }`:                       "models[0].pricing.service_tiers[0].factor: makes prices with more than 12 decimal places",
+		`{ input = 1000, service_tiers = [{ name = "a", factor = 1000 }, { name = "b", factor = 1001 }] }`: "models[0].pricing.service_tiers[1].factor: must be from 0 to 1000",
+		`{ input = 1001, service_tiers = [{ name = "a", factor = 1000 }] }`:                                "models[0].pricing.service_tiers[0].factor: makes prices above 1000000 US dollars per million tokens",
 	} {
 		if _, err := parsePricing(pricing); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("pricing = %s: %v, want %s", pricing, err, want)
 		}
+	}
+}
+
+// TestServiceTiersHavePrices has one by a factor, which holds for long prompts, too, and one with prices of its own.
+func TestServiceTiersHavePrices(t *testing.T) {
+	c, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.5 }, { name = "priority", input = 0.25, output = 1 }] }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Models[0].Pricing.Prices
+	tokens := cost.Tokens{Prompt: 100, Completion: 10}
+	for tier, want := range map[string]string{
+		"": "1.000036", "default": "1.000036", "nobody knows": "1.000036", // 1 + 100×0.3 + 10×0.6
+		"flex": "1.000018", "priority": "0.000035", // 100×0.25 + 10×1
+	} {
+		if got := p.ServiceTier([]byte(tier)).Cost(tokens).String(); got != want {
+			t.Errorf("%s costs %s, want %s", tier, got, want)
+		}
+	}
+	for asked, want := range map[string]int{"": 3, "auto": 3, "scale": 3, "default": 1, "standard_only": 1, "flex": 2, "priority": 2} {
+		n := 0
+		for range p.Possible(asked) {
+			n++
+		}
+		if n != want {
+			t.Errorf("%q may get %d prices, want %d", asked, n, want)
+		}
+	}
+	other, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.6 }, { name = "priority", input = 0.25, output = 1 }] }`)
+	if err != nil || p.Equal(other.Models[0].Pricing.Prices) || !p.Equal(p.WithServiceTiers(map[string]*cost.Prices{"flex": p.ServiceTier([]byte("flex")), "priority": p.ServiceTier([]byte("priority"))})) {
+		t.Errorf("%v: equal prices", err)
 	}
 }

@@ -30,8 +30,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			auth = ` + auth + `
 			[[models]]
 			budgets = [{ }]
-			pricing.tiers = [{ }]
-			targets = [{ pricing.tiers = [{ }] }]
+			pricing = { tiers = [{ }], service_tiers = [{ }] }
+			targets = [{ pricing = { tiers = [{ }], service_tiers = [{ }] } }]
 			rules = [{ }]
 			[[filters]]
 			[router]`
@@ -210,12 +210,16 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	if strings.HasPrefix(path, "models[].budgets[].") {
 		model["budgets"] = budgets
 	}
-	if table, _, inTier := strings.Cut(path, ".tiers[]."); inTier {
+	for list, one := range map[string]map[string]any{"tiers": {"above": 1}, "service_tiers": {"name": "flex", "cached_input": 1}} {
+		table, _, inTier := strings.Cut(path, "."+list+"[].")
+		if !inTier {
+			continue
+		}
 		priced := model
 		if strings.Contains(table, "targets") {
 			priced = model["targets"].([]any)[0].(map[string]any)
 		}
-		priced["pricing"] = map[string]any{"tiers": []any{map[string]any{"above": 1}}}
+		priced["pricing"] = map[string]any{list: []any{one}}
 	}
 	root := map[string]any{
 		"server":    map[string]any{},

@@ -9,6 +9,7 @@ package cost
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -177,7 +178,8 @@ type Tier struct {
 
 // Prices are the prices of a model or a target. They are immutable.
 type Prices struct {
-	tiers []Tier // ascending, complete; the first is for all prompts
+	tiers    []Tier             // ascending, complete; the first is for all prompts
+	services map[string]*Prices // of service tiers, by name
 }
 
 // New returns prices. Tiers may have any order; the highest one that a prompt is above counts for the whole request. A kind without a
@@ -194,7 +196,7 @@ func New(base Rates, tiers ...Tier) *Prices {
 
 // Equal reports whether two prices are the same. Nil stands for unknown ones.
 func (p *Prices) Equal(q *Prices) bool {
-	return p == q || p != nil && q != nil && slices.Equal(p.tiers, q.tiers)
+	return p == q || p != nil && q != nil && slices.Equal(p.tiers, q.tiers) && maps.EqualFunc(p.services, q.services, (*Prices).Equal)
 }
 
 // Price returns the price of a kind for small prompts.

@@ -334,3 +334,30 @@ func BenchmarkCost(b *testing.B) {
 		p.Cost(k)
 	}
 }
+
+// TestFactorIsExact compares prices times a factor with rational numbers.
+func TestFactorIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, tiers := anyPrices(t, false)
+		text := rapid.SampledFrom([]string{"0", "0.5", "2", "1.75", "0.000001", "1000", "3.333333"}).Draw(t, "factor")
+		f, err := cost.ParseFactor(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := cost.New(base, tiers...)
+		scaled, err := p.Times(f)
+		for k := range cost.Kinds {
+			exact, ok := new(big.Rat).SetString(text)
+			if !ok || cost.Kind(k) == cost.PerRequest {
+				exact = big.NewRat(1, 1)
+			}
+			exact.Mul(exact, new(big.Rat).SetInt64(int64(p.Price(cost.Kind(k)))))
+			switch {
+			case err == nil && (!exact.IsInt() || exact.Num().Int64() != int64(scaled.Price(cost.Kind(k)))):
+				t.Fatalf("%s × %s is %s, want %s", p.Price(cost.Kind(k)), text, scaled.Price(cost.Kind(k)), exact)
+			case err != nil && !errors.Is(err, cost.ErrFine) && !errors.Is(err, cost.ErrRange):
+				t.Fatal(err)
+			}
+		}
+	})
+}

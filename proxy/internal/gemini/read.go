@@ -328,8 +328,22 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	if cached, ok := count("cachedContentTokenCount"); ok {
 		b.Usage(abi.UsageCached, cached)
 	}
+	readServiceTier(v, b)
 	readAudio(v.Get("promptTokensDetails"), abi.UsageAudioIn, b)
 	readAudio(v.Get("candidatesTokensDetails"), abi.UsageAudioOut, b)
+}
+
+// readServiceTier reads which tier has served the request, if it is not the standard one: the Gemini API has its name, and Vertex AI a kind
+// of traffic, such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
+func readServiceTier(v jsondoc.Value, b *response.Batch) {
+	tier := v.Get("serviceTier")
+	if tier.Kind() != jsondoc.String {
+		tier = v.Get("trafficType")
+	}
+	name := bytes.TrimPrefix(bytes.ToLower(tier.Inside()), []byte("on_demand"))
+	if name = bytes.TrimPrefix(name, []byte("_")); tier.Kind() == jsondoc.String && len(name) > 0 && string(name) != "standard" {
+		b.ServiceTier(append(append([]byte{'"'}, name...), '"'))
+	}
 }
 
 // readAudio reads how many tokens of a count are sound.

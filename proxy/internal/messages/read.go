@@ -188,7 +188,7 @@ func (r *Reader) endCall(key int32, b *response.Batch) {
 }
 
 // readUsage reads token counts. They are totals of the message so far, and one that is absent is unchanged. What the cache held
-// is no part of the input's count.
+// is no part of the input's count. Fast mode is a service tier in all but its name: it has prices of its own.
 func readUsage(v jsondoc.Value, b *response.Batch) {
 	add := func(kind abi.UsageKind, v jsondoc.Value) {
 		if n, ok := v.Int(); ok && n >= 0 {
@@ -201,6 +201,12 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	add(abi.UsageCacheWrite1h, v.Get("cache_creation").Get("ephemeral_1h_input_tokens"))
 	add(abi.UsageCompletion, v.Get("output_tokens"))
 	add(abi.UsageReasoning, v.Get("output_tokens_details").Get("thinking_tokens"))
+	if tier := v.Get("service_tier"); tier.Kind() == jsondoc.String && !tier.Is("standard") {
+		b.ServiceTier(tier.Raw())
+	}
+	if speed := v.Get("speed"); speed.Is("fast") {
+		b.ServiceTier(speed.Raw())
+	}
 }
 
 // readStop reads why the message ended, if it says so.

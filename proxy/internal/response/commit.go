@@ -1,6 +1,7 @@
 package response
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 
@@ -18,6 +19,9 @@ func (w *Writer) commit(b *Batch) {
 		case ev.Kind == EventStart:
 			w.head.set(b.Bytes(ev.A), b.Bytes(ev.B), b.Bytes(ev.C))
 		case ev.Kind == EventExtra && ev.Code == uint8(abi.ScopeAnswer):
+			if string(b.Bytes(ev.A)) == serviceTier {
+				w.tier = append(w.tier[:0], bytes.Trim(w.bytes(b, &w.prepared[i]), `"`)...)
+			}
 			w.writeMember(b, i, 0, 0)
 		}
 	}
@@ -60,6 +64,12 @@ func (w *Writer) commit(b *Batch) {
 		}
 	}
 }
+
+// serviceTier is the extra member of a response that says which tier of its service the provider has used.
+const serviceTier = "service_tier"
+
+// ServiceTier adds which tier of its service the provider has used, a JSON string.
+func (b *Batch) ServiceTier(name []byte) { b.Extra(abi.ScopeAnswer, 0, 0, []byte(serviceTier), name) }
 
 // commitChoiceEvent applies an event of a choice that has not finished. It returns how many of the events after it were
 // applied with it.

@@ -79,7 +79,7 @@ func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
 
 func (w *Writer) price(u *Usage) {
 	if p := w.o.Prices; p != nil {
-		u.Cost, u.Priced = p.Cost(w.billed(u.Tokens)), true
+		u.Cost, u.Priced = p.ServiceTier(w.tier).Cost(w.billed(u.Tokens)), true
 	}
 }
 

@@ -71,6 +71,7 @@ type Writer struct {
 	scratch   []byte     // decoded texts and compacted values of the current batch
 	remainder []byte     // see text.finish
 	id, name  []byte     // of the tool call that begins
+	tier      []byte     // of the provider's service, as far as it has said
 
 	held      int   // bytes of defaults
 	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
@@ -124,6 +125,7 @@ func (w *Writer) Reset(o Options) {
 		remainder: w.remainder[:0],
 		id:        w.id[:0],
 		name:      w.name[:0],
+		tier:      w.tier[:0],
 	}
 	w.head.reset(&o)
 	w.out = w.r.Reset(&w.head)

@@ -182,6 +182,9 @@ func (r *Reader) end(b *response.Batch, v jsondoc.Value) {
 		}
 	}
 	r.usage(b, v.Get("usage"))
+	if tier := v.Get("service_tier"); tier.Kind() == jsondoc.String {
+		b.ServiceTier(tier.Raw())
+	}
 	reason := abi.FinishStop
 	switch why := v.Get("incomplete_details").Get("reason"); {
 	case why.Is("content_filter"):

@@ -19,6 +19,7 @@ type Model struct {
 	Pricing          config.Pricing
 	MaxTokens        int64           // 0: unknown
 	DefaultMaxTokens int64           // 0: none
+	MaxImageTokens   int64           // 0: unknown
 	Thinking         bool            // whether thinking may be requested; true if a list does not say
 	Kinds            config.Kinds    // of requests that it serves; all if a list does not say
 	Targets          []config.Target // at least one; only those whose provider is on
@@ -80,7 +81,7 @@ func configuredModels(cfg *config.Config) []*Model {
 		}
 		m := &Model{
 			ID: c.ID, DisplayName: c.DisplayName, OwnedBy: c.OwnedBy, Created: c.Created, Pricing: c.Pricing,
-			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, Thinking: c.Thinking,
+			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, MaxImageTokens: c.MaxImageTokens, Thinking: c.Thinking,
 			Kinds: c.Kinds,
 		}
 		for _, t := range c.Targets {

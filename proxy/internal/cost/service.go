@@ -1,0 +1,100 @@
+package cost
+
+import (
+	"iter"
+	"maps"
+	"math/bits"
+)
+
+// Factor is what a service tier costs times the usual prices, in millionths.
+type Factor int64
+
+const (
+	factorPlaces = 6
+
+	// MaxFactor is the highest factor.
+	MaxFactor Factor = 1000 * 1e6
+)
+
+// ParseFactor parses a decimal number with at most 6 decimal places, from 0 to 1000. Its error is ErrSyntax, ErrFine or ErrRange.
+func ParseFactor(text string) (Factor, error) {
+	n, err := parseDecimal(text, factorPlaces)
+	if err == nil && (n < 0 || Factor(n) > MaxFactor) {
+		err = ErrRange
+	}
+	if err != nil {
+		return 0, err
+	}
+	return Factor(n), nil
+}
+
+// Times returns the prices with those of tokens times a factor. Its error is ErrFine where a price would have more than 12 decimal
+// places, and ErrRange where it would be above MaxPrice.
+func (p *Prices) Times(f Factor) (*Prices, error) {
+	scaled := &Prices{tiers: make([]Tier, len(p.tiers))}
+	for i, t := range p.tiers {
+		for k := range t.Rates {
+			if Kind(k) == PerRequest {
+				continue
+			}
+			high, low := bits.Mul64(uint64(t.Rates[k]), uint64(f))
+			price, rest := bits.Div64(high, low, 1e6) // at most 10^18 × 10^9
+			switch {
+			case rest != 0:
+				return nil, ErrFine
+			case price > uint64(MaxPrice):
+				return nil, ErrRange
+			}
+			t.Rates[k] = Price(price)
+		}
+		scaled.tiers[i] = t
+	}
+	return scaled, nil
+}
+
+// WithServiceTiers returns the prices together with those of service tiers, by the names that the provider has for them.
+func (p *Prices) WithServiceTiers(tiers map[string]*Prices) *Prices {
+	return &Prices{tiers: p.tiers, services: maps.Clone(tiers)}
+}
+
+// HasServiceTiers reports whether any service tier has prices of its own.
+func (p *Prices) HasServiceTiers() bool { return len(p.services) > 0 }
+
+// ServiceTier returns the prices of the tier that the provider says has served a request: p for one without prices of its own.
+func (p *Prices) ServiceTier(name []byte) *Prices {
+	if s := p.services[string(name)]; s != nil {
+		return s
+	}
+	return p
+}
+
+// Possible returns the prices that may hold for a request which asks for a service tier, "" for none. A provider may serve it in its
+// standard tier instead. Without a tier, or with one that is not known, the provider decides: all prices are possible.
+func (p *Prices) Possible(asked string) iter.Seq[*Prices] {
+	return func(yield func(*Prices) bool) {
+		if p == nil || !yield(p) {
+			return
+		}
+		if s := p.services[asked]; s != nil {
+			yield(s)
+			return
+		}
+		if IsStandardTier(asked) {
+			return
+		}
+		for _, s := range p.services {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// IsStandardTier reports whether a name is one that providers have for the tier which a request gets that asks for none.
+func IsStandardTier(name string) bool {
+	switch name {
+	case "default", "standard", "standard_only", "on_demand":
+		return true
+	}
+	return false
+}
