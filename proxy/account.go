@@ -573,15 +573,3 @@ func (x *completion) finishAsync() {
 	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
 	x.finish()
 }
-
-// logBudgets returns what logs what operators should know of budgets.
-func logBudgets(log *slog.Logger) func(spend.Event) {
-	return func(e spend.Event) {
-		switch e.Kind {
-		case spend.EventWarned:
-			log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
-		case spend.EventExceededHold:
-			log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
@@ -132,12 +134,16 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	return nil
 }
 
-// durable is what outlives the process.
+// durable is what outlives the process, and what several gateways count together.
 type durable struct {
 	state   statedir.Lazy
 	journal journal.Lazy
 	store   *config.Store   // of the configuration at the start
 	opening journal.Options // what the journal is opened with
+
+	book    *spend.Book
+	redis   *redisstore.Store    // in which limits are shared; nil: they are not
+	secrets *credential.Redactor // of the configuration at the start
 
 	mu     sync.Mutex
 	inbox  *budgets.Inbox // changes of budgets; nil: without a journal there are none
@@ -151,6 +157,27 @@ const journalDir = "journal"
 func (d *durable) init(o *Options) {
 	d.state.Path, d.store = o.StateDir, &o.Config.Store
 	d.opening = journal.Options{Zone: d.store.Zone, Keep: d.store.Keep, Refuse: d.store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now}
+}
+
+// openBook makes what counts for limits and budgets, with the journal that may be opened later, and with the store. That one which is down
+// does not keep the gateway from starting. limits returns what is configured, for the log.
+func (d *durable) openBook(o *Options, limits func() []spend.Limit) (err error) {
+	c := d.store
+	b := spend.Options{Zone: c.Zone, Journal: d.journal.Budgets(), Events: d.logEvents(o.Log, limits), Now: o.Now}
+	if c.URL != "" && !o.Offline {
+		if d.redis, err = redisstore.Open(c); err != nil {
+			return err
+		}
+		d.secrets = newRedactor(o.Config)
+		b.Store, b.Share, b.Lease, b.Timeout = d.redis, c.Share, c.Lease, c.Timeout
+		if d.state.Path != "" {
+			if b.Instance, err = d.state.Identity(); err != nil {
+				o.Log.Warn("after a restart the store takes the gateway for another one", "error", err)
+			}
+		}
+	}
+	d.book = spend.NewBook(b)
+	return nil
 }
 
 // open opens the journal in the state folder, unless it is open, if a configuration names a folder for it, or has limits or budgets.
@@ -179,6 +206,47 @@ func (d *durable) open(cfg *config.Config) error {
 	}
 	return err
 }
+
+// describeStore returns how it stands with the store of shared limits; nil if there is none. limits returns what is configured.
+func (d *durable) describeStore(limits func() []spend.Limit) *admin.Store {
+	state, ok := d.book.State()
+	if !ok {
+		return nil
+	}
+	shown, n := admin.DescribeStore(state, limits()), d.book.Stats()
+	if state.Err != nil {
+		shown.Error = d.redactStore(state.Err)
+	}
+	shown.Trips, shown.Failed, shown.Denied, shown.Losses = n.Requests.Done, n.Requests.Failed, n.Denied, n.Lost
+	return shown
+}
+
+// logEvents returns what logs what operators should know of budgets, and of the store in which they are shared.
+func (d *durable) logEvents(log *slog.Logger, limits func() []spend.Limit) func(spend.Event) {
+	store := func(level slog.Level, text string, state spend.State, attrs ...any) {
+		modes := admin.DescribeStore(state, limits())
+		log.Log(context.Background(), level, text, append(attrs, "limits", admin.ModeText(modes.Limits), "budgets", admin.ModeText(modes.Budgets))...)
+	}
+	return func(e spend.Event) {
+		switch e.Kind {
+		case spend.EventWarned:
+			log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
+		case spend.EventExceededHold:
+			log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+		case spend.EventStoreDown:
+			store(slog.LevelError, "store down", spend.State{Down: true}, "error", d.redactStore(e.Err))
+		case spend.EventStoreLost:
+			store(slog.LevelError, "store has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
+		case spend.EventStoreUp:
+			store(slog.LevelInfo, "store up", spend.State{})
+		case spend.EventIdentity:
+			log.Error("another gateway has the identity of this one, perhaps with a copy of its state folder; going on under a new identity")
+		}
+	}
+}
+
+// redactStore returns the text of an error of the store without its credentials.
+func (d *durable) redactStore(err error) string { return string(d.secrets.Redact([]byte(err.Error()))) }
 
 // errNoJournal is for budgets that a reload adds to limits whose use is not in the journal.
 var errNoJournal = errors.New("budgets need the journal, which could not be opened at the start: change requires a restart")
@@ -222,22 +290,38 @@ func (d *durable) closeInbox() {
 	d.inbox.Close()
 }
 
-// journalTimeout is how long a shutdown waits for the journal: a disk may have stopped to respond.
-const journalTimeout = 5 * time.Second
+// closeTimeout is how long a shutdown waits for each of the store and the journal: a network or a disk may have stopped to respond.
+const closeTimeout = 5 * time.Second
 
-// close closes the journal and gives the state folder back.
+// close gives back what is granted of the store, closes the journal, and gives the state folder back. No requests are in flight.
 func (d *durable) close(log *slog.Logger) {
 	defer d.state.Close()
-	closed := make(chan error, 1)
-	go func() { closed <- d.journal.Close() }()
-	select {
-	case err := <-closed:
-		if err != nil {
-			log.Error("close journal", "error", err)
+	within := func(what string, close func() error) {
+		closed := make(chan error, 1)
+		go func() { closed <- close() }()
+		select {
+		case err := <-closed:
+			if err != nil {
+				log.Error("close "+what, "error", err)
+			}
+		case <-time.After(closeTimeout):
+			log.Error("close "+what+": no response", "after", closeTimeout.String())
 		}
-	case <-time.After(journalTimeout):
-		log.Error("close journal: the disk does not respond", "after", journalTimeout.String())
 	}
+	if d.redis != nil {
+		within("store", func() error {
+			defer d.redis.Close()
+			if d.book == nil {
+				return nil
+			}
+			if err := d.book.Close(); err != nil {
+				// What is granted stays booked as spent until the gateway runs again, and is free after the lease where it is a rate.
+				log.Warn("what the store has granted is not given back", "error", d.redactStore(err))
+			}
+			return nil
+		})
+	}
+	within("journal", d.journal.Close)
 }
 
 // configuredLimits returns the limits and budgets of a configuration.

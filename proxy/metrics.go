@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -49,6 +50,7 @@ func (c scrape) all() {
 		m.Add(telemetry.JournalLost, float64(n.Lost))
 		m.Add(telemetry.JournalOpen, float64(n.Open))
 	}
+	c.store()
 	c.config()
 	c.targets()
 	c.budgets()
@@ -67,6 +69,27 @@ func (c scrape) all() {
 		m.Add(telemetry.UpstreamRetried, float64(u.Retried), u.provider)
 		m.Add(telemetry.UpstreamReauthorized, float64(u.Reauthorized), u.provider)
 	}
+}
+
+func (c scrape) store() {
+	state := c.s.describeStore(c.s.limits)
+	if state == nil {
+		return
+	}
+	m, counts := c.m, c.s.book.Stats()
+	m.Add(telemetry.StoreUp, boolValue(state.State == admin.StoreUp))
+	for kind, modes := range map[string]map[string]int{"limits": state.Limits, "budgets": state.Budgets} {
+		for mode, n := range modes {
+			m.Add(telemetry.StoreMode, float64(n), kind, mode)
+		}
+	}
+	for caller, t := range map[string]spend.Trips{"request": counts.Requests, "background": counts.Background} {
+		m.Add(telemetry.StoreTrips, float64(t.Done), caller, "ok")
+		m.Add(telemetry.StoreTrips, float64(t.Failed), caller, "error")
+		m.Add(telemetry.StoreSeconds, t.Time.Seconds(), caller)
+	}
+	m.Add(telemetry.StoreDenied, float64(counts.Denied))
+	m.Add(telemetry.StoreLost, float64(counts.Lost))
 }
 
 func (c scrape) config() {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,6 +202,38 @@ func (s *Server) changeBudget(c *budgets.Change) (string, error) {
 		until = " until " + b.End.Format(time.RFC3339)
 	}
 	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, what, b.Left(), b.Limit, until), nil
+}
+
+// BudgetState is what a state folder knows of budgets.
+type BudgetState = budgets.State
+
+// ReadBudgets reads the budgets of a gateway with a configuration in its state folder, whether the gateway is running or not.
+func ReadBudgets(cfg *config.Config, stateDir string, f BudgetFilter, now time.Time) (*BudgetState, error) {
+	return budgets.Read(filepath.Join(stateDir, journalDir), stateDir, configuredLimits(cfg), cfg.Store.Zone, f, now)
+}
+
+// BudgetChange is a change of a budget in its current window. NewBudgetChange returns one.
+type BudgetChange = budgets.Change
+
+// NewBudgetChange returns a change of a budget of a configuration: kind is key, team, model or provider, per the budget's period, and usd
+// what it is raised by, in US dollars; with "" all of it is left again.
+func NewBudgetChange(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *BudgetChange, end time.Time, err error) {
+	if c, err = budgets.NewChange(kind, name, per, usd, reason); err != nil {
+		return nil, end, err
+	}
+	for _, l := range configuredLimits(cfg) {
+		if l.Scope == c.Scope && slices.ContainsFunc(l.Budgets, func(b config.Budget) bool { return b.Per == c.Per }) {
+			c.Start, end = c.Per.Window(now, cfg.Store.Zone)
+			return c, end, nil
+		}
+	}
+	return nil, end, fmt.Errorf("%s has no budget per %s in %s", c.Scope, c.Per, cfg.Path)
+}
+
+// RequestBudgetChange has the gateway of a state folder make a change, and returns what it says. It waits for that until ctx ends. Without a
+// running gateway the change waits for one that starts before end; zero: at any time.
+func RequestBudgetChange(ctx context.Context, stateDir string, c *BudgetChange, end time.Time) (string, error) {
+	return budgets.Request(ctx, stateDir, c, end)
 }
 
 // newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients

@@ -46,7 +46,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
@@ -69,6 +68,8 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir keeps compiled plugins between starts; Config.Server.CacheDir overrides it. "": they are not kept.
 	CacheDir string
+	// Offline makes no connection to the store of shared limits: for a Server that serves no requests.
+	Offline bool
 	// StateDir keeps what must outlive the process; FindStateDir finds it. "": nothing is kept.
 	StateDir string
 	// Compiled is used in place of CacheDir if it is not nil.
@@ -127,7 +128,6 @@ type Server struct {
 	canaries  *canary.Set // outlive a reload
 	durable
 	recorder *Recorder // nil: nothing is recorded
-	book     *spend.Book
 	account  telemetry.Log
 	metrics  *telemetry.Metrics
 	health   health
@@ -197,11 +197,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.clients = downstream.New(downstream.Options{
 		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
 	})
-	if err := s.durable.open(cfg); err != nil {
-		s.state.Close()
+	if err := errors.Join(s.durable.open(cfg), s.openBook(&o, s.limits)); err != nil {
+		s.durable.close(s.log)
 		return nil, &BuildError{err}
 	}
-	s.book = spend.NewBook(spend.Options{Zone: cfg.Store.Zone, Journal: s.journal.Budgets(), Events: logBudgets(o.Log)})
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
 		s.durable.close(s.log)
 		return nil, fmt.Errorf("plugin engine: %w", err)

@@ -47,6 +47,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	if s.logDropped != nil {
 		status.Process.LogDropped = s.logDropped()
 	}
+	status.Store = s.describeStore(s.limits)
 	t := s.metrics.Totals()
 	status.Requests = admin.Requests{
 		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Disconnects: t.Disconnects,
@@ -83,12 +84,24 @@ func (s *Server) Status(page admin.Page) admin.Status {
 
 // Degraded returns what does not work although the gateway is ready.
 func (s *Server) Degraded() (all []string) {
+	if shown := s.describeStore(s.limits); shown != nil && shown.State != admin.StoreUp {
+		all = append(all, shown.String())
+	}
 	if j := s.journal.Get(); j != nil {
 		if since, err := j.Failure(); err != nil {
 			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
 		}
 	}
 	return all
+}
+
+// limits are the limits and budgets of the current configuration.
+func (s *Server) limits() []spend.Limit {
+	if g := s.acquire(); g != nil {
+		defer g.release()
+		return configuredLimits(g.config)
+	}
+	return configuredLimits(s.started)
 }
 
 // BudgetList is a list of budgets, or of their changes, for people and programs.
@@ -111,38 +124,6 @@ func (s *Server) Budgets(f BudgetFilter) *BudgetList {
 	}
 	defer g.release()
 	return budgets.Describe(g.accounts.Status(s.now()), f)
-}
-
-// BudgetState is what a state folder knows of budgets.
-type BudgetState = budgets.State
-
-// ReadBudgets reads the budgets of a gateway with a configuration in its state folder, whether the gateway is running or not.
-func ReadBudgets(cfg *config.Config, stateDir string, f BudgetFilter, now time.Time) (*BudgetState, error) {
-	return budgets.Read(filepath.Join(stateDir, journalDir), stateDir, configuredLimits(cfg), cfg.Store.Zone, f, now)
-}
-
-// BudgetChange is a change of a budget in its current window. NewBudgetChange returns one.
-type BudgetChange = budgets.Change
-
-// NewBudgetChange returns a change of a budget of a configuration: kind is key, team, model or provider, per the budget's period, and usd
-// what it is raised by, in US dollars; with "" all of it is left again.
-func NewBudgetChange(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *BudgetChange, end time.Time, err error) {
-	if c, err = budgets.NewChange(kind, name, per, usd, reason); err != nil {
-		return nil, end, err
-	}
-	for _, l := range configuredLimits(cfg) {
-		if l.Scope == c.Scope && slices.ContainsFunc(l.Budgets, func(b config.Budget) bool { return b.Per == c.Per }) {
-			c.Start, end = c.Per.Window(now, cfg.Store.Zone)
-			return c, end, nil
-		}
-	}
-	return nil, end, fmt.Errorf("%s has no budget per %s in %s", c.Scope, c.Per, cfg.Path)
-}
-
-// RequestBudgetChange has the gateway of a state folder make a change, and returns what it says. It waits for that until ctx ends. Without a
-// running gateway the change waits for one that starts before end; zero: at any time.
-func RequestBudgetChange(ctx context.Context, stateDir string, c *BudgetChange, end time.Time) (string, error) {
-	return budgets.Request(ctx, stateDir, c, end)
 }
 
 // targetStats are the statistics of targets by name.

@@ -50,5 +50,7 @@ func (o *options) proxyOptions(cfg *config.Config, out io.Writer, log *slog.Logg
 // build makes a gateway without serving it.
 func (o *options) build(cfg *config.Config, out io.Writer) (*proxy.Server, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return proxy.New(context.Background(), o.proxyOptions(cfg, out, log))
+	options := o.proxyOptions(cfg, out, log)
+	options.Offline = true
+	return proxy.New(context.Background(), options)
 }

@@ -65,6 +65,7 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 		m.put(`<div class="note" role="alert"><b class="bad">The last configuration reload failed.</b> <span class="soft">$; keeping the previous configuration.</span><pre>$</pre></div>`,
 			clock(s.Config.LastReload), s.Config.ReloadError)
 	}
+	m.store(s)
 	m.tiles(s, f)
 	m.providers(s)
 	m.models(s)
@@ -118,6 +119,9 @@ func (m *markup) header(s *Status, refresh bool) {
 		s.Version, period(s.Uptime), s.Config.File, clock(s.Config.Loaded), s.Config.Generation)
 	if s.Config.Open > 1 {
 		m.put(`<span>$ older in use</span>`, s.Config.Open-1)
+	}
+	if s.Store != nil {
+		m.put(`<span title="since $">store $</span>`, clock(s.Store.Since), s.Store.State)
 	}
 	if refresh {
 		m.put(`<span class="right">$ · <a href="/?$&amp;page=$">pause</a></span></header>`, clock(s.Now), paused, s.Page.Number)

@@ -35,6 +35,8 @@ type Status struct {
 	Budgets      []Budget `json:"budgets"` // of keys, teams, models and providers, those that refuse requests and then the most spent first
 	BudgetsTotal int      `json:"budgets_total"`
 
+	Store *Store `json:"store,omitempty"` // nil: the gateway shares no limits with others
+
 	Providers []Provider `json:"providers"`
 	Plugins   []Plugin   `json:"plugins"`
 	Process   Process    `json:"process"`

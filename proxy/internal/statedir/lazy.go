@@ -17,17 +17,30 @@ type Lazy struct {
 func (l *Lazy) Sub(name string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.Path == "" {
-		return "", errors.New("no state folder")
-	}
-	if l.dir == nil {
-		dir, err := Open(l.Path)
-		if err != nil {
-			return "", err
-		}
-		l.dir = dir
+	if err := l.open(); err != nil {
+		return "", err
 	}
 	return l.dir.Sub(name)
+}
+
+func (l *Lazy) open() (err error) {
+	switch {
+	case l.Path == "":
+		return errors.New("no state folder")
+	case l.dir == nil:
+		l.dir, err = Open(l.Path)
+	}
+	return err
+}
+
+// Identity returns what no other folder has, random letters and digits, which it makes at the first call.
+func (l *Lazy) Identity() (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return "", err
+	}
+	return l.dir.identity()
 }
 
 // Close gives the lock back, if there is one.

@@ -7,6 +7,7 @@
 package statedir
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -179,6 +180,30 @@ func (d *Dir) Sub(name string) (string, error) {
 		return "", fmt.Errorf("state folder: %w", err)
 	}
 	return path, check(path)
+}
+
+// identityName is the file in the folder with its identity.
+const identityName = "identity"
+
+// identity reads the folder's identity, or makes it.
+func (d *Dir) identity() (string, error) {
+	name := filepath.Join(d.path, identityName)
+	data, err := os.ReadFile(name)
+	if id := strings.TrimSpace(string(data)); err == nil && len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == "" {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("state folder: %w", err)
+	}
+	// There is none, or a process was killed while it wrote it.
+	id := rand.Text()
+	if err := os.WriteFile(name+".new", []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("state folder: %w", err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return "", fmt.Errorf("state folder: %w", err)
+	}
+	return id, nil
 }
 
 // Close gives the lock back.

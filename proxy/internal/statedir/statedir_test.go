@@ -223,3 +223,33 @@ func TestLazyFolderIsLockedByItsFirstUse(t *testing.T) {
 		t.Error("without a path there is a folder")
 	}
 }
+
+func TestIdentityIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	identity := func() string {
+		t.Helper()
+		l := statedir.Lazy{Path: path}
+		defer l.Close()
+		id, err := l.Identity()
+		if err != nil || len(id) < 20 {
+			t.Fatalf("%q, %v", id, err)
+		}
+		return id
+	}
+	first := identity()
+	if again := identity(); again != first {
+		t.Errorf("%q, then %q", first, again)
+	}
+	for _, text := range []string{"", "short", strings.Repeat("!", len(first)), strings.Repeat("A", 1<<20)} {
+		if err := os.WriteFile(filepath.Join(path, "identity"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if made := identity(); made == first || identity() != made {
+			t.Errorf("in the place of %.20q: %q, then %q", text, made, identity())
+		}
+	}
+	none := statedir.Lazy{}
+	if id, err := none.Identity(); err == nil {
+		t.Errorf("without a folder it is %q", id)
+	}
+}

@@ -154,6 +154,13 @@ var (
 	JournalLost    = family("journal_records_lost_total", Counter, "Records that were never written because the journal could not be written for too long. Sums in memory have them.")
 	JournalOpen    = family("journal_requests_open", Gauge, "Requests of which something is held or which are not in the ledger yet.")
 
+	StoreUp      = family("store_up", Gauge, "1 while the store of shared limits counts, 0 while it cannot be reached or has lost data.")
+	StoreMode    = family("store_mode", Gauge, "Scopes with shared limits, and shared budgets, by the mode in force: shared while the store counts, otherwise what when_down says. kind is limits or budgets.", "kind", "mode")
+	StoreTrips   = family("store_round_trips_total", Counter, "Round trips to the store. caller is request for those on which requests waited, and background; result is ok or error.", "caller", "result")
+	StoreSeconds = family("store_round_trip_seconds_total", Counter, "Time of the round trips to the store, all added up.", "caller")
+	StoreDenied  = family("store_grants_denied_total", Counter, "Times that a request wanted more of a limit or budget than the store had left.")
+	StoreLost    = family("store_data_losses_total", Counter, "Times that the store was found to have lost data.")
+
 	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 
