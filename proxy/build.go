@@ -180,6 +180,26 @@ func (d *durable) openBook(o *Options, limits func() []spend.Limit) (err error) 
 	return nil
 }
 
+// CheckStore connects to the store of shared limits of a configuration, and returns how long a round trip takes.
+func CheckStore(ctx context.Context, cfg *config.Config) (time.Duration, error) {
+	if cfg.Store.URL == "" {
+		return 0, errors.New("there is no store to check: set url in [store]")
+	}
+	store, err := redisstore.Open(&cfg.Store)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	var began time.Time
+	for range 2 { // the first one connects
+		began = time.Now()
+		if err := store.Sync(ctx, []spend.Report{{Instance: "check", Number: 1, Lease: cfg.Store.Lease}}, make([]spend.Reply, 1)); err != nil {
+			return 0, errors.New(string(newRedactor(cfg).Redact([]byte(err.Error()))))
+		}
+	}
+	return time.Since(began), nil
+}
+
 // open opens the journal in the state folder, unless it is open, if a configuration names a folder for it, or has limits or budgets.
 // Without limits and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
 func (d *durable) open(cfg *config.Config) error {
@@ -236,7 +256,7 @@ func (d *durable) logEvents(log *slog.Logger, limits func() []spend.Limit) func(
 		case spend.EventStoreDown:
 			store(slog.LevelError, "store down", spend.State{Down: true}, "error", d.redactStore(e.Err))
 		case spend.EventStoreLost:
-			store(slog.LevelError, "store has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
+			store(slog.LevelError, "store is new or has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
 		case spend.EventStoreUp:
 			store(slog.LevelInfo, "store up", spend.State{})
 		case spend.EventIdentity:

@@ -78,7 +78,7 @@ func (c scrape) store() {
 	}
 	m, counts := c.m, c.s.book.Stats()
 	m.Add(telemetry.StoreUp, boolValue(state.State == admin.StoreUp))
-	for kind, modes := range map[string]map[string]int{"limits": state.Limits, "budgets": state.Budgets} {
+	for kind, modes := range map[string]map[string]int64{"limits": state.Limits, "budgets": state.Budgets} {
 		for mode, n := range modes {
 			m.Add(telemetry.StoreMode, float64(n), kind, mode)
 		}

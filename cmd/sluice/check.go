@@ -2,22 +2,26 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 func newCheckCommand(o *options) *cobra.Command {
-	var fileOnly, values bool
+	var fileOnly, values, store bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration",
 		Long: "Check the configuration, and load the plugins that it uses, without serving. All errors are listed with line and\n" +
-			"column, and providers and models that are off with the reason. No request is sent to a provider.\n" +
+			"column, and providers and models that are off with the reason. No request is sent to a provider. With --store, the store of\n" +
+			"shared limits is connected to.\n" +
 			"With --values, every key that is set is listed with the file and line that its value is from, as files that are\n" +
 			"included are merged.\n\n" +
 			"The exit code is 0 if `sluice serve` would accept the configuration, and 3 if it or a plugin is invalid.",
@@ -39,15 +43,38 @@ func newCheckCommand(o *options) *cobra.Command {
 				}
 				s.Close()
 			}
-			if err := printSummary(c.OutOrStdout(), cfg); err != nil || !values {
+			if err := printSummary(c.OutOrStdout(), cfg); err != nil {
 				return err
+			}
+			if store {
+				if err := checkStore(c, cfg); err != nil {
+					return err
+				}
+			}
+			if !values {
+				return nil
 			}
 			return printValues(c.OutOrStdout(), cfg)
 		},
 	}
 	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file without loading plugins")
+	c.Flags().BoolVar(&store, "store", false, "connect to the store of shared limits as well")
 	c.Flags().BoolVar(&values, "values", false, "print every key that is set, its value, and the file and line that it is from")
 	return c
+}
+
+// storeTimeout is how long `sluice check --store` waits for the store.
+const storeTimeout = 5 * time.Second
+
+// checkStore connects to the store of shared limits, and prints how long a round trip takes.
+func checkStore(c *cobra.Command, cfg *config.Config) error {
+	ctx, cancel := context.WithTimeout(c.Context(), storeTimeout)
+	defer cancel()
+	took, err := proxy.CheckStore(ctx, cfg)
+	if err == nil {
+		fmt.Fprintf(c.OutOrStdout(), "  the store responds in %s\n", took.Round(10*time.Microsecond))
+	}
+	return err
 }
 
 // printValues prints where each value is from. Credentials are not printed.

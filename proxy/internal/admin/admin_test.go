@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -302,6 +303,50 @@ func TestBudgets(t *testing.T) {
 		if resp.StatusCode != want.status || resp.Header.Get("Content-Type") != want.kind || body != want.body {
 			t.Errorf("%s: %d %s %q", query, resp.StatusCode, resp.Header.Get("Content-Type"), body)
 		}
+	}
+}
+
+// TestStoreIsDescribed checks what operators read of the store of shared limits in each state.
+func TestStoreIsDescribed(t *testing.T) {
+	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	limits := []spend.Limit{
+		{Limits: config.Limits{WhenDown: config.DownLocal}, Budgets: []config.Budget{{WhenDown: config.DownShare}, {WhenDown: config.DownDeny}, {}}},
+		{Limits: config.Limits{WhenDown: config.DownLocal}}, {},
+	}
+	for _, c := range []struct {
+		state      spend.State
+		json, text string
+	}{
+		{spend.State{Since: since}, `"store":{"state":"up","since":"2026-11-22T12:00:00Z","limits":{"shared":2},"budgets":{"shared":2},`, ""},
+		{
+			spend.State{Since: since, Down: true}, `"store":{"state":"down","since":"2026-11-22T12:00:00Z","error":"refused","limits":{"local":2},"budgets":{"deny":1,"share":1},`,
+			"store: since 2026-11-22T12:00:00Z down: refused; limits: 2 local; budgets: 1 deny, 1 share",
+		},
+		{
+			spend.State{Since: since, Lost: true}, `"store":{"state":"lost","since":"2026-11-22T12:00:00Z","limits":{"local":2},"budgets":{"deny":1,"share":1},`,
+			"store: since 2026-11-22T12:00:00Z it is new or has lost data, and waits for the reports of all gateways; limits: 2 local; budgets: 1 deny, 1 share",
+		},
+	} {
+		store := DescribeStore(c.state, limits)
+		if store.State == StoreDown {
+			store.Error = "refused"
+		}
+		address, _ := serve(t, &fake{status: func(p Page) Status { return Status{Page: p, Store: store} }}, Options{})
+		_, body := get(t, address, "/status")
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(body)); err != nil || !strings.Contains(compact.String(), c.json) {
+			t.Errorf("%v %s", err, body)
+		}
+		_, page := get(t, address, "/")
+		if !strings.Contains(page, ">store "+store.State+"<") || strings.Contains(page, "The store of shared limits") != (c.text != "") {
+			t.Errorf("%s: %s", store.State, page)
+		}
+		if got := store.String(); c.text != "" && got != c.text {
+			t.Errorf("%s", got)
+		}
+	}
+	if text := ModeText(nil); text != "none shared" {
+		t.Error(text)
 	}
 }
 

@@ -23,27 +23,27 @@ const modeShared = "shared"
 
 // Store is how it stands with the store in which several gateways count limits and budgets together.
 type Store struct {
-	State   string         `json:"state"`
-	Since   time.Time      `json:"since"`
-	Error   string         `json:"error,omitempty"` // why it cannot be reached
-	Limits  map[string]int `json:"limits"`          // scopes with shared limits, by the mode in force: shared, deny, share or local
-	Budgets map[string]int `json:"budgets"`         // shared budgets, likewise
-	Trips   int64          `json:"round_trips"`     // on which requests waited
-	Failed  int64          `json:"round_trips_failed"`
-	Denied  int64          `json:"denied"` // grants that requests wanted and the store did not give
-	Losses  int64          `json:"data_losses"`
+	State   string           `json:"state"`
+	Since   time.Time        `json:"since"`
+	Error   string           `json:"error,omitempty"` // why it cannot be reached
+	Limits  map[string]int64 `json:"limits"`          // scopes with shared limits, by the mode in force: shared, deny, share or local
+	Budgets map[string]int64 `json:"budgets"`         // shared budgets, likewise
+	Trips   int64            `json:"round_trips"`     // on which requests waited
+	Failed  int64            `json:"round_trips_failed"`
+	Denied  int64            `json:"denied"` // grants that requests wanted and the store did not give
+	Losses  int64            `json:"data_losses"`
 }
 
 // DescribeStore returns the state of a store, and the modes of what is configured. The caller adds errors and counts.
 func DescribeStore(s spend.State, limits []spend.Limit) *Store {
-	d := &Store{State: StoreUp, Since: s.Since, Limits: make(map[string]int), Budgets: make(map[string]int)}
+	d := &Store{State: StoreUp, Since: s.Since, Limits: make(map[string]int64), Budgets: make(map[string]int64)}
 	switch {
 	case s.Down:
 		d.State = StoreDown
 	case s.Lost:
 		d.State = StoreLost
 	}
-	count := func(modes map[string]int, down config.WhenDown) {
+	count := func(modes map[string]int64, down config.WhenDown) {
 		switch {
 		case down == config.NoStore:
 		case d.State == StoreUp:
@@ -63,7 +63,7 @@ func DescribeStore(s spend.State, limits []spend.Limit) *Store {
 
 // String says in a line what does not work, for operators.
 func (d *Store) String() string {
-	what := "it has lost data and waits for the reports of all gateways"
+	what := "it is new or has lost data, and waits for the reports of all gateways"
 	if d.State == StoreDown {
 		what = "down: " + d.Error
 	}
@@ -71,7 +71,7 @@ func (d *Store) String() string {
 }
 
 // ModeText lists modes with how many there are of each, as in "2 local".
-func ModeText(modes map[string]int) string {
+func ModeText(modes map[string]int64) string {
 	var all []string
 	for _, mode := range slices.Sorted(maps.Keys(modes)) {
 		all = append(all, fmt.Sprintf("%d %s", modes[mode], mode))
@@ -87,7 +87,7 @@ func (m *markup) store(s *Status) {
 	if s.Store == nil || s.Store.State == StoreUp {
 		return
 	}
-	text := "has lost data"
+	text := "is new or has lost data"
 	if s.Store.State == StoreDown {
 		text = "cannot be reached"
 	}
