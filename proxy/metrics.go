@@ -276,17 +276,6 @@ func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 	m.SetNames(n)
 }
 
-// Usage returns the ledger's sums, nil if there is no ledger.
-func (s *Server) Usage(q UsageQuery) (*Usage, error) {
-	j := s.journal.Get()
-	if j == nil {
-		return nil, nil
-	}
-	// What cannot be written is not in the ledger, which is shown as it is.
-	_ = j.Flush()
-	return journal.ReadUsage(j.Dir(), j.Zone(), q)
-}
-
 // Usage is what requests have used, by key, team, model, provider, tags and day.
 type Usage = journal.Usage
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -102,6 +102,17 @@ func (s *Server) limits() []spend.Limit {
 		return configuredLimits(g.config)
 	}
 	return configuredLimits(s.started)
+}
+
+// Usage returns the ledger's sums, nil if there is no ledger.
+func (s *Server) Usage(q UsageQuery) (*Usage, error) {
+	j := s.journal.Get()
+	if j == nil {
+		return nil, nil
+	}
+	// What cannot be written is not in the ledger, which is shown as it is.
+	_ = j.Flush()
+	return journal.ReadUsage(j.Dir(), j.Zone(), q)
 }
 
 // BudgetList is a list of budgets, or of their changes, for people and programs.

@@ -117,6 +117,10 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%s: the total is %s", when, body)
 		}
 	}
+	eventually(t, "all requests are in the ledger, which they are after their responses", func() bool {
+		_, body := proxytest.Get(t, admin+"/usage?by=")
+		return strings.Contains(body, `"requests":5,`)
+	})
 	check("while it serves", admin)
 	m := proxytest.Scrape(t, admin)
 	if got := m.Sum("sluice_tokens_total", "kind", "prompt"); got != 5000 {
