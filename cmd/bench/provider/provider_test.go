@@ -9,20 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 	"go.uber.org/goleak"
 
 	"github.com/sluice-gateway/sluice/cmd/bench/provider"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-func TestMain(m *testing.M) {
-	// These goroutines of fasthttp end by themselves, seconds later.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+// eventTimeout is how long a test waits for an event.
+const eventTimeout = 20 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve runs a provider until the test ends.
 func serve(t *testing.T, dialect string) (*provider.Server, string) {
@@ -48,88 +43,6 @@ func serve(t *testing.T, dialect string) (*provider.Server, string) {
 	return s, "http://" + ln.Addr().String()
 }
 
-// complete requests a completion with the official client.
-func complete(t *testing.T, base, key, model string, stream bool) (*openai.ChatCompletionAccumulator, int) {
-	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	client := openai.NewClient(option.WithBaseURL(base+"/v1"), option.WithAPIKey(key), option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: transport}))
-	params := openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")}}
-	acc := &openai.ChatCompletionAccumulator{}
-	if !stream {
-		completion, err := client.Chat.Completions.New(t.Context(), params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		acc.ChatCompletion = *completion
-		return acc, 0
-	}
-	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	chunks := client.Chat.Completions.NewStreaming(t.Context(), params)
-	texts := 0
-	for chunks.Next() {
-		c := chunks.Current()
-		if !acc.AddChunk(c) {
-			t.Fatalf("the client rejects %s", c.RawJSON())
-		}
-		if len(c.Choices) > 0 && c.Choices[0].Delta.Content != "" {
-			texts++
-		}
-	}
-	if err := chunks.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return acc, texts
-}
-
-// TestOfficialClient requests completions from the provider in the OpenAI dialect directly, and in the Anthropic dialect
-// through the gateway, which rejects invalid responses.
-func TestOfficialClient(t *testing.T) {
-	direct, openaiURL := serve(t, "openai")
-	translated, anthropicURL := serve(t, "anthropic")
-	g := proxytest.Start(t, fmt.Sprintf("[[keys]]\nname = \"bench\"\nsecret = %q\n[providers.a]\nplugin = \"anthropic\"\nbase_url = %q\nauth = { secret = %q }\n"+
-		"[[models]]\nid = \"claude\"\ntargets = [{ provider = \"a\" }]\n", provider.Credential, anthropicURL, provider.Credential))
-	for _, c := range []struct {
-		name, url, model string
-		server           *provider.Server
-	}{{"openai", openaiURL, "gpt", direct}, {"anthropic", g.URL, "claude", translated}} {
-		check := func(t *testing.T, acc *openai.ChatCompletionAccumulator) {
-			t.Helper()
-			if len(acc.Choices) != 1 || acc.Choices[0].FinishReason != "stop" {
-				t.Errorf("choices %+v", acc.Choices)
-			}
-			if acc.Usage.PromptTokens != 61 || acc.Usage.CompletionTokens != 128 {
-				t.Errorf("usage %+v", acc.Usage)
-			}
-		}
-		t.Run(c.name+"/non-streaming", func(t *testing.T) {
-			c.server.Play(provider.Scenario{})
-			acc, _ := complete(t, c.url, provider.Credential, c.model, false)
-			check(t, acc)
-			if text := acc.Choices[0].Message.Content; !strings.HasPrefix(text, " The bridge over the river") || !strings.HasSuffix(text, provider.Closing) {
-				t.Errorf("text %q", text)
-			}
-		})
-		for name, sc := range map[string]provider.Scenario{
-			"write per event": {Stream: true, Events: 130},
-			"large writes":    {Stream: true, Events: 130, Block: 1 << 10},
-		} {
-			t.Run(c.name+"/"+name, func(t *testing.T) {
-				c.server.Play(sc)
-				before := c.server.Events()
-				acc, texts := complete(t, c.url, provider.Credential, c.model, true)
-				check(t, acc)
-				if texts != sc.Events || c.server.Events()-before != int64(sc.Events) {
-					t.Errorf("%d text events arrived, %d were counted", texts, c.server.Events()-before)
-				}
-				if text := acc.Choices[0].Message.Content; !strings.HasPrefix(text, " The bridge over the river") {
-					t.Errorf("text %q", text)
-				}
-			})
-		}
-	}
-}
-
 // open sends a request on a new connection and reads up to the first text event.
 func open(t *testing.T, url string) (net.Conn, *bufio.Reader) {
 	t.Helper()
@@ -138,7 +51,7 @@ func open(t *testing.T, url string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(eventTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	const body = `{"model":"gpt","stream":true}`
