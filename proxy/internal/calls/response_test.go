@@ -1,13 +1,10 @@
 package calls_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/openai/openai-go/v3"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -137,10 +134,6 @@ func TestSpelledEmbeddings(t *testing.T) {
 		want = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + want + `}],"model":"own-model","usage":{"prompt_tokens":4,"total_tokens":4}}`
 		if e != nil || got != want {
 			t.Fatalf("%v\n got %s\nwant %s", e, got, want)
-		}
-		var read openai.CreateEmbeddingResponse
-		if err := json.Unmarshal([]byte(got), &read); err != nil || len(read.Data) != 2 || read.Usage.PromptTokens != 4 {
-			t.Errorf("the SDK reads %+v, %v", read, err)
 		}
 	}
 }

@@ -259,7 +259,7 @@ func (rec *recording) read(t *testing.T, api *clientapi.API, request string, str
 	}
 	renderer := api.NewRenderer()
 	w := response.NewWriter(renderer)
-	w.Reset(response.Options{Stream: stream, ID: "resp_test", Model: "asked", Created: 1700000000, PromptEstimate: 7})
+	w.Reset(response.Options{Stream: stream, IncludeUsage: stream, ID: "resp_test", Model: "asked", Created: 1700000000, PromptEstimate: 7})
 	renderer.Respond(q)
 	var reader native.Reader
 	reader.Reset(native.Options{})
