@@ -391,7 +391,12 @@ func (u *usage) forget() {
 }
 
 // due reports whether there is something to tell the store, or to renew.
-func (u *usage) due() bool { return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) }
+func (u *usage) due() bool {
+	return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) || slices.ContainsFunc(u.credits, u.shared.account.owes)
+}
+
+// owes reports whether the store is to be told of a credit.
+func (a *Account) owes(c credit) bool { return !c.known && a.sharesPeriod(c.window.Per) }
 
 // outstanding reports whether the gateway has something that it has not used.
 func (s *shared) outstanding(u *usage) bool {

@@ -5,11 +5,17 @@
 // known. Between the two the reservation is a hold. What is settled and held of a strict budget together never exceeds it, whatever
 // requests race; only a provider that reports more than the most that was possible can.
 //
+// Several gateways share limits and budgets by a Store. It grants each of them parts of what is left, which never exceed the limit together,
+// and a gateway reserves and settles within what it was granted, by itself. Only a request for which that does not suffice makes a round
+// trip, and asks for more; near a limit, that is as much as the request needs. What was used is reported in the background, in totals, and
+// what nobody uses is given back. Windows are those of the store's clock. While the store is down, each limit is in the mode that is
+// configured for it: its requests are refused, served from what is granted, or counted as if there were no store.
+//
 // It owns the counts, their windows, and the words of a refusal. It does not count tokens, know prices, or write files: a Journal
 // persists what must survive a restart.
 //
 // Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. Locks of several usages are taken in
-// the order of Kind, of which a request has one each.
+// the order of Kind, of which a request has one each, and none is held during a round trip.
 package spend
 
 import (

@@ -304,6 +304,9 @@ func (y *syncer) round() error {
 // refresh reports everything.
 func (y *syncer) refresh() error {
 	all, _ := y.book.allShared()
+	if err := y.creditAll(all); err != nil {
+		return err
+	}
 	if err := y.reportAll(all, false); err != nil {
 		return err
 	}
@@ -363,8 +366,8 @@ func (y *syncer) credit(u *usage) error {
 	scope := u.shared.account.scope
 	var unknown []credit
 	for i := range u.credits {
-		if c := &u.credits[i]; !c.known && u.shared.account.sharesPeriod(c.window.Per) {
-			unknown = append(unknown, *c)
+		if c := u.credits[i]; u.shared.account.owes(c) {
+			unknown = append(unknown, c)
 		}
 	}
 	u.mu.Unlock()
