@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,28 @@ func TestKeyThatWasDeleted(t *testing.T) {
 	}
 	if r := b.ask(1); !r.Lost || r.Counters[0].Taken != 100 {
 		t.Fatalf("the other: %+v", r)
+	}
+}
+
+// TestLevelAfterLoss checks that a rate is no lower after a loss than what gateways have used of it.
+func TestLevelAfterLoss(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, at(server.URL()), 0)
+	r := spend.Report{Scope: scope, Instance: "a", First: 1, Number: 1, Lease: time.Hour}
+	r.Counters = []spend.Counter{{Of: spend.Requests, Limit: 1, Granted: 1000, Used: 10, Level: 10}} // one a minute: what is used stays
+	if c := sync1(t, s, r).Counters[0]; c.Taken != 1000 {
+		t.Fatalf("of a gateway without a record: %+v", c)
+	}
+	server.Do("DEL", strings.TrimSpace(server.Do("KEYS", "*gateways*")[0])) // the record is the one of an older report, then
+	r.Number, r.Acknowledged = 9, 8
+	r.Counters[0].Used, r.Counters[0].Level = 100, 90
+	if c := sync1(t, s, r).Counters[0]; c.Taken != 1000 {
+		t.Errorf("of a gateway with an old record: %+v", c)
+	}
+	r.Number, r.Acknowledged = 10, 9
+	r.Counters[0].Granted = 100
+	if c := sync1(t, s, r).Counters[0]; c.Taken != 100 {
+		t.Errorf("of which nothing is outstanding: %+v", c)
 	}
 }
 

@@ -24,17 +24,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// commands are what docs/operations.md grants the user of the gateways in Redis.
-var commands = strings.Fields("+eval +evalsha +info +time +hget +hset +hsetnx +hmget +hgetall +hdel +hlen +pttl +persist +pexpire +pexpireat +cluster|slots +cluster|shards")
+// deployed starts a server with the configuration of examples/deploy, changed a little.
+func deployed(t *testing.T, changes ...string) *redistest.Server {
+	t.Helper()
+	redistest.Need(t)
+	text, err := os.ReadFile("../../../../examples/deploy/redis.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "redis.conf")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(append(changes, "REDIS_PASSWORD", "opensesame")...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return redistest.Start(t, redistest.Options{Config: file})
+}
 
-// TestUserWithFewRights takes every path of the scripts as a user who has the documented rights only.
+// TestUserWithFewRights takes every path of the scripts as the user of examples/deploy, who has no other rights.
 func TestUserWithFewRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 600 round trips")
 	}
-	server := redistest.Start(t, redistest.Options{})
-	server.Do(append([]string{"ACL", "SETUSER", "gateway", "on", ">opensesame", "resetkeys", "~{sluice-*", "resetchannels", "-@all"}, commands...)...)
-	s := open(t, at("redis://gateway:opensesame@"+server.Addr), 0)
+	s := open(t, at("redis://sluice:opensesame@"+deployed(t).Addr), 0)
 	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
 	window := spend.Window{Per: config.PerHour, Start: start, End: start.Add(time.Hour)}
 	r := spend.Report{Scope: scope, First: 1, Lease: time.Millisecond, Number: 1}
@@ -54,8 +64,8 @@ func TestUserWithFewRights(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// One right less is an error, and nothing is counted otherwise.
-	server.Do("ACL", "SETUSER", "gateway", "-info")
-	if err := s.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
+	less := open(t, at("redis://sluice:opensesame@"+deployed(t, " +info", "").Addr), 0)
+	if err := less.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
 		t.Errorf("without a right: %v", err)
 	}
 }

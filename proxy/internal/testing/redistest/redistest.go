@@ -24,6 +24,7 @@ const startTimeout = time.Minute
 // Options are how a server is started. The zero value has neither persistence nor passwords.
 type Options struct {
 	Args    []string // of redis-server, besides those of the package
+	Config  string   // a file, whose persistence and users count; "": there is none
 	Cluster bool
 	TLS     *TLS // nil: plain TCP
 
@@ -168,9 +169,11 @@ func readReply(r *bufio.Reader) ([]string, error) {
 func (s *Server) start() bool {
 	s.tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	args := []string{
-		"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
-		"--logfile", "", "--loglevel", "notice", "--enable-debug-command", "yes",
+	args := []string{"--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no", "--logfile", "", "--loglevel", "notice"}
+	if s.options.Config != "" {
+		args = append([]string{s.options.Config}, args...)
+	} else {
+		args = append(args, "--save", "", "--appendonly", "no")
 	}
 	if t := s.options.TLS; t != nil {
 		args = append(args, "--port", "0", "--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", "no")
