@@ -68,7 +68,7 @@ release: plugins ## build archives with checksums in bin/release (PLATFORMS='lin
 
 image: plugins ## build a container image with podman, buildah or docker (IMAGE=sluice:tag ARCH=arm64)
 	@test -n "$(IMAGETOOL)" || { echo "an image needs podman, buildah or docker" >&2; exit 1; }
-	@rm -rf bin/image && mkdir -p bin/image/usr/local/bin bin/image/etc/sluice bin/image/var/cache/sluice bin/image/usr/share/doc/sluice
+	@rm -rf bin/image && mkdir -p bin/image/usr/local/bin bin/image/etc/sluice bin/image/var/cache/sluice bin/image/var/empty bin/image/usr/share/doc/sluice
 	@echo "Compiling sluice for linux/$(ARCH) …"
 	@CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/image/usr/local/bin/sluice ./cmd/sluice
 	@cp gateway.toml bin/image/etc/sluice/ && cp LICENSE bin/image/usr/share/doc/sluice/

@@ -171,6 +171,18 @@ func TestKubernetesManifest(t *testing.T) {
 			t.Errorf("kubernetes.yaml lacks %q", want)
 		}
 	}
+	// The state folder of the image is a volume that its user can write.
+	image := read(t, "Dockerfile")
+	for _, want := range []string{"STATE_DIRECTORY=/var/lib/sluice/state ", "--chown=65532:65532 var/empty /var/lib/sluice\n", "USER 65532:65532\n"} {
+		if !strings.Contains(image, want) {
+			t.Errorf("Dockerfile lacks %q", want)
+		}
+	}
+	for _, want := range []string{"{ name: state, mountPath: /var/lib/sluice }\n", "fsGroup: 65532\n", "- name: state\n"} {
+		if strings.Count(manifest, want) != 1 {
+			t.Errorf("kubernetes.yaml lacks %q", want)
+		}
+	}
 	// The restricted Pod Security profile, and a disruption budget.
 	for _, want := range []string{
 		"runAsNonRoot: true\n", "seccompProfile: { type: RuntimeDefault }\n", "allowPrivilegeEscalation: false\n", "capabilities: { drop: [ALL] }\n",
