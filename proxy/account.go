@@ -210,7 +210,10 @@ func (x *completion) finish() {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
-	x.recordLedger(r)
+	if x.mirror != nil {
+		x.mirror.finish(x)
+	}
+	x.recordLedger(r, journal.Labels{Key: r.Key, Team: x.key.Team(), Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
 	x.held.Settle(used, x.finishedAt)
 	x.hold.Settle(x.settleFailed(used), x.finishedAt)
 	if x.again != nil {
@@ -326,21 +329,25 @@ func (x *completion) journalID() uint64 {
 
 // recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
 // see journal.Journal.Request.
-func (x *completion) recordLedger(r *telemetry.Record) {
+func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
 	j := x.server.journal.Get()
 	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
 		return
 	}
+	j.Request(&journal.Request{
+		ID: x.journalID(), At: x.finishedAt, Labels: labels,
+		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
+		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
+	})
+}
+
+// tagText is the tags of the request, as operators read them: those of its key, and those that filters have set.
+func (x *completion) tagText() string {
 	tags := x.key.TagText()
 	if len(x.tags) > 0 {
 		tags = strings.TrimSpace(tags + " " + strings.Join(x.tags, " "))
 	}
-	j.Request(&journal.Request{
-		ID: x.journalID(), At: x.finishedAt,
-		Labels: journal.Labels{Key: r.Key, Team: x.key.Team(), Model: r.Model, Provider: r.Provider, Tags: tags},
-		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
-		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
-	})
+	return tags
 }
 
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -377,6 +378,46 @@ func (a *admission) shrink(body *int64) {
 		a.bodies.Add(-*body)
 		*body = 0
 	}
+}
+
+// shadows bounds the copies of requests that shadows are sent. They take nothing that clients could be short of: they have a count and
+// memory of their own.
+type shadows struct {
+	admission admission
+	ctx       context.Context // of all copies
+	stop      context.CancelCauseFunc
+}
+
+const (
+	// requestsPerShadow is for how many completions that may be in flight there may be one copy, maxShadows how many copies at most.
+	requestsPerShadow = 64
+	maxShadows        = 256
+
+	// shadowMemory is the share of the memory for bodies that copies may take besides, as a divisor.
+	shadowMemory = 16
+)
+
+// setLimits bounds the copies by the limits of the server.
+func (s *shadows) setLimits(l *config.Server) {
+	s.admission.limits.Store(&config.Server{
+		MaxRequests: min(max(l.MaxRequests/requestsPerShadow, 4), maxShadows), MaxBodyMemory: l.MaxBodyMemory / shadowMemory,
+	})
+}
+
+// admit takes room for a copy with a document of n bytes. While the gateway has much to do for its clients, there is none.
+func (s *shadows) admit(y *completion, to *provider, n int) bool {
+	clients := &y.server.admission
+	limits := clients.limits.Load()
+	switch {
+	case clients.requests.Load() > int64(limits.MaxRequests)/4*3+1, clients.bodies.Load() > limits.MaxBodyMemory/4*3:
+		return false
+	case to.client != nil && !to.client.HasSpare(), s.admission.reserve(&y.room) != nil:
+		return false
+	case s.admission.grow(&y.counted, n) != nil:
+		y.room.release()
+		return false
+	}
+	return true
 }
 
 // withCapacity fills in the limits that the configuration leaves to the machine. A body larger than the memory for bodies is refused

@@ -154,7 +154,12 @@ func (a *clientAPI) getWork() *work {
 	if w, ok := a.works.Get().(*work); ok {
 		return w
 	}
-	w := &work{renderer: a.NewRenderer(), scratch: new(scratch)}
+	return newWork(a.NewRenderer())
+}
+
+// newWork returns what attempts are made with whose responses a renderer spells.
+func newWork(r clientapi.Renderer) *work {
+	w := &work{renderer: r, scratch: new(scratch)}
 	w.recorder = thinking.NewRecorder(w.renderer)
 	w.filtered = filter.NewRenderer(w.recorder)
 	w.writer = response.NewWriter(w.filtered)

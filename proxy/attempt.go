@@ -62,6 +62,7 @@ type attempt struct {
 	recorded   bool      // the target's statistics know the outcome
 	logged     bool      // its failure has been
 	released   bool      // the documents are not this attempt's any more
+	shadow     bool      // no client waits for the response
 	eventAt    time.Time // when the last whole event of a framed response was there
 	first      []byte    // of the response's body, until the next read
 	target     *routing.Target
@@ -86,7 +87,7 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		return clientError(err)
 	}
 	order := x.routed.decision.Order()
-	x.tried, x.next = x.tried[:0], 0
+	x.tried, x.next, x.mirror = x.tried[:0], 0, newMirror(x)
 	if len(targets) > 1 {
 		now = x.server.now() // the router took its time
 	}
@@ -185,7 +186,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 // nothing.
 func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
-	x.server.admission.shrink(&x.room.response)
+	x.admission.shrink(&x.room.response)
 	var err error
 	if e := x.prepare(); e != nil {
 		err = e
@@ -237,11 +238,12 @@ func (a *attempt) prepare() *apierror.Error {
 	x := a.of
 	t, m, facts := &a.translation, x.model, x.request.Describe()
 	t.Reset()
-	t.Writer, t.Tenant = a.writer, x.record.Key
+	t.Writer, t.Tenant, t.Shadow = a.writer, x.record.Key, a.shadow
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
 		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
 		Choices: facts.N, PromptEstimate: promptEstimate(facts), Prices: a.target.Prices, Aliases: a.alias,
+		Tap: x.mirror.tap(),
 	})
 	if x.chain.OnResponse() {
 		a.filtered.Filter(&x.chain)
@@ -250,7 +252,7 @@ func (a *attempt) prepare() *apierror.Error {
 	if e := a.chooseDocument(); e != nil {
 		return e
 	}
-	if x.remembersThinking(a.translated) && facts.Tools > 0 && !facts.FunctionCalls {
+	if x.remembersThinking(a.translated) && facts.Tools > 0 && !facts.FunctionCalls && !a.shadow {
 		a.recorder.Record(x.server.thinking, x.record.Key, a.provider.name)
 	}
 	t.Summary.Describe(facts, len(t.Request.Body))
@@ -300,7 +302,7 @@ func (x *completion) lower() *apierror.Error {
 	if e != nil {
 		return e
 	}
-	if e := s.admission.grow(&x.counted, len(x.body)+len(body)); e != nil {
+	if e := x.admission.grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
 	r := s.apis[chatAPI].getRequest().(*openai.Request)
@@ -338,6 +340,7 @@ func (a *attempt) sendRequest() error {
 		a.reader = a.work.reader(a.speaks)
 	}
 	if a.translation.Answered {
+		a.of.mirror.send()
 		a.firstEvent = s.now().Sub(a.startedAt)
 		return nil
 	}
@@ -374,7 +377,10 @@ func (a *attempt) doRequest() error {
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: framing.ContentType(a.translation.Framing), Client: x.credential,
+		Accept: framing.ContentType(a.translation.Framing), Client: x.credential, Once: a.shadow,
+	}
+	if x.mirror != nil {
+		a.out.Sent = x.mirror.send
 	}
 	a.asked = true
 	ctx := a.wait.StartWait()

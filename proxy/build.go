@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
@@ -394,6 +396,7 @@ func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Po
 	if m.Hedge != nil && len(p.Targets) > 1 {
 		p.Hedge, p.Hedges = m.Hedge, g.builder.registry.Hedges(m.ID)
 	}
+	g.addShadows(p, m)
 	for i := range m.Rules {
 		r := &m.Rules[i]
 		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}
@@ -439,6 +442,15 @@ func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redacto
 		return nil, fmt.Errorf("plugin %s is %s, not a filter", f.Plugin, p.Kind())
 	}
 	return p.Bind(ctx, plugin.BindingConfig{Name: f.Plugin, Settings: f.Options, Redact: redactor.Redact, Searches: redactor.Searches})
+}
+
+// newSealer makes what seals reasoning that clients keep.
+func newSealer(cfg *config.Config) *thinking.Sealer {
+	if cfg.Server.ReasoningKey == "" {
+		return thinking.NewSealer(nil)
+	}
+	key := sha256.Sum256([]byte(cfg.Server.ReasoningKey.Reveal()))
+	return thinking.NewSealer(key[:])
 }
 
 func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*provider, error) {

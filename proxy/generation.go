@@ -248,6 +248,27 @@ func (g *generation) addCanary(p *routing.Policy, m *config.Model) {
 	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
 }
 
+// addShadows adds a model's shadows to its policy, but for those whose provider is off. A shadow that is one of the model's targets has its
+// prices.
+func (g *generation) addShadows(p *routing.Policy, m *config.Model) {
+	for i := range m.Shadows {
+		c := &m.Shadows[i]
+		if !g.hasProvider(c.Provider) {
+			continue
+		}
+		prices := m.Pricing.Prices
+		for j := range m.Targets {
+			if t := &m.Targets[j]; t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known {
+				prices = t.Pricing.Prices
+			}
+		}
+		p.Shadows = append(p.Shadows, routing.Shadow{
+			Target: routing.Target{Provider: c.Provider, Model: c.Model, Options: c.Options, Prices: prices}, Share: c.Share,
+			Figures: g.builder.registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}),
+		})
+	}
+}
+
 // targetName is a provider's model.
 type targetName struct{ provider, model string }
 

@@ -235,19 +235,27 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 
 // countShed counts a request that was rejected because a resource that it needed was used up.
 func countShed(m *telemetry.Metrics, e *apierror.Error) {
+	if reason, ok := shedReason(e); ok {
+		m.Shed(reason)
+	}
+}
+
+// shedReason returns the resource that was used up, if that is the reason of an error.
+func shedReason(e *apierror.Error) (reason telemetry.Shed, ok bool) {
 	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
 	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
 	shed, ofRoom := errors.AsType[shedError](e.Cause)
 	switch {
 	case ofRoom:
-		m.Shed(telemetry.Shed(shed))
+		return telemetry.Shed(shed), true
 	case e.Code == "gateway_shutdown":
-		m.Shed(telemetry.ShedDraining)
+		return telemetry.ShedDraining, true
 	case ofPlugin && call.Kind == plugin.KindBusy:
-		m.Shed(telemetry.ShedPlugins)
+		return telemetry.ShedPlugins, true
 	case ofUpstream && conn.Kind == upstream.Busy:
-		m.Shed(telemetry.ShedUpstream)
+		return telemetry.ShedUpstream, true
 	}
+	return 0, false
 }
 
 const redacted = "[redacted]"

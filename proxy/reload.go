@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -85,6 +86,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	s.openInbox(s.changeBudget, s.log)
 	limits := withCapacity(cfg.Server, capacity.Detect())
 	s.admission.limits.Store(limits)
+	s.shadows.setLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
 		s.clients.SetCertificate(pair)
@@ -93,7 +95,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	old.plugins.Retire()
 	old.release()
 	s.book.Prune(g.accounts)
-	s.registry.PruneHedges(func(model string) bool { p := g.policies[model]; return p != nil && p.Hedge != nil })
+	s.registry.PruneModels(func(model string) *routing.Policy { return g.policies[model] })
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
 	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {

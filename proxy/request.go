@@ -54,6 +54,7 @@ type completion struct {
 	model      *catalog.Model
 	policy     *routing.Policy // of the model
 	routed     *routed
+	mirror     *mirror  // nil: no shadow gets a copy
 	next       int      // in the decision's order: the target that is tried next
 	credential uint64   // a hash by which one of several credentials of a provider is chosen
 	betas      []string // that a client of Messages has asked for
@@ -94,6 +95,8 @@ type documents struct {
 	lowered lowered
 	body    []byte // from the server's buffers
 	counted int64  // bytes of room that bodies take
+
+	admission *admission // that counts them, and those of the response
 }
 
 // release gives the documents back, if no one else uses them.
@@ -108,7 +111,7 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	}
 	s.buffers.put(d.body)
 	d.body = nil
-	s.admission.shrink(&d.counted)
+	d.admission.shrink(&d.counted)
 }
 
 // errDisconnected ends a wait whose client is gone.
@@ -117,6 +120,7 @@ var errDisconnected = errors.New("the client closed the connection")
 // serveCompletion serves an endpoint for completions.
 func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 	x := &completion{server: s, api: &s.apis[endpoints[to].api], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
+	x.admission = &s.admission
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
@@ -307,7 +311,7 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	old := x.body
 	defer s.buffers.put(old)
 	x.body = body
-	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.admission.grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	_, e := x.parseRequest(to)
@@ -328,7 +332,7 @@ func (x *completion) releaseBody() *apierror.Error {
 	}
 	x.server.buffers.put(x.body)
 	x.body = nil
-	if e := x.server.admission.grow(&x.counted, len(chat.Body)); e != nil {
+	if e := x.admission.grow(&x.counted, len(chat.Body)); e != nil {
 		return e
 	}
 	return nil
@@ -347,7 +351,7 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
 	restored, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || s.admission.grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+	if !changed || x.admission.grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
 		s.buffers.put(restored)
 		return body
 	}
@@ -404,7 +408,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 	x.body = s.buffers.get(max(length, 0))
 	if length > 0 {
-		if e := s.admission.grow(&x.counted, length); e != nil {
+		if e := x.admission.grow(&x.counted, length); e != nil {
 			return e
 		}
 		x.body = slices.Grow(x.body, length)[:length]
@@ -417,7 +421,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	for {
 		x.conn.ExtendInput(maxChunkOverhead)
 		if size := cap(x.body); len(x.body) == size {
-			if e := s.admission.grow(&x.counted, 2*size); e != nil {
+			if e := x.admission.grow(&x.counted, 2*size); e != nil {
 				return e
 			}
 			x.body = slices.Grow(x.body, size)

@@ -18,7 +18,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -125,6 +124,7 @@ type Server struct {
 	plugins   *plugin.Host
 	registry  routing.Registry
 	routings  routings
+	shadows   shadows     // copies of requests
 	canaries  *canary.Set // outlive a reload
 	durable
 	recorder *Recorder // nil: nothing is recorded
@@ -189,6 +189,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	limits := withCapacity(cfg.Server, machine)
 	s.admission.limits.Store(limits)
+	s.shadows.setLimits(limits)
+	s.shadows.ctx, s.shadows.stop = context.WithCancelCause(context.Background())
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	certificate, err := loadCertificate(cfg.Server.TLS)
 	if err != nil {
@@ -248,15 +250,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // $XDG_STATE_HOME, which is ~/.local/state by default.
 func FindStateDir(explicit string, env func(name string) (string, bool)) (string, error) {
 	return statedir.Find(explicit, env)
-}
-
-// newSealer makes what seals reasoning that clients keep.
-func newSealer(cfg *config.Config) *thinking.Sealer {
-	if cfg.Server.ReasoningKey == "" {
-		return thinking.NewSealer(nil)
-	}
-	key := sha256.Sum256([]byte(cfg.Server.ReasoningKey.Reveal()))
-	return thinking.NewSealer(key[:])
 }
 
 // LimitMemory limits the memory of the process by GOMEMLIMIT, or by its control group: it sets the Go runtime's limit to what is left
@@ -457,6 +450,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
+		s.shadows.stop(errClosed)
 		s.closeInbox()
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
@@ -488,9 +482,12 @@ func shutdownError() *apierror.Error {
 	}
 }
 
-// Drain announces a shutdown: the gateway is not ready from here on, and goes on serving. That gives load balancers time to
-// notice before Shutdown.
-func (s *Server) Drain() { s.health.draining.Store(true) }
+// Drain announces a shutdown: the gateway is not ready from here on, and goes on serving, but for copies that shadows were sent. That
+// gives load balancers time to notice before Shutdown.
+func (s *Server) Drain() {
+	s.health.draining.Store(true)
+	s.shadows.stop(errDraining)
+}
 
 // Draining reports whether Drain or Shutdown has been called.
 func (s *Server) Draining() bool { return s.health.draining.Load() }

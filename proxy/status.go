@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
@@ -187,6 +188,7 @@ func (s *Server) describeModels(status *admin.Status, g *generation, stats targe
 			m := &configured[i]
 			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
 			model.Canary = canaries[m.ID]
+			model.Shadows = s.shadowStatus(g, m)
 			c := counts[m.ID]
 			model.Counts, model.Failed = describeCounts(&c.Counts), c.Failed
 			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
@@ -219,6 +221,28 @@ func (s *Server) canaryStatus() map[string]*admin.Canary {
 			shown.RolledBack = &c.RolledBack
 		}
 		all[c.Model] = shown
+	}
+	return all
+}
+
+// shadowStatus returns what came of the copies of a model's requests.
+func (s *Server) shadowStatus(g *generation, m *config.Model) (all []admin.Shadow) {
+	for i := range m.Shadows {
+		c := &m.Shadows[i]
+		shown := admin.Shadow{Provider: c.Provider, Model: c.Model, Share: c.Share, Off: !g.hasProvider(c.Provider)}
+		if !shown.Off {
+			n := s.registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}).Counts()
+			shown.Requests, shown.Compared, shown.Cost = n.Total(), n.Compared, n.Cost
+			shown.Outcomes, shown.Differences = make(map[string]int64), make(map[string]int64)
+			for o, count := range n.Outcomes {
+				shown.Outcomes[shadow.Outcome(o).String()] = count
+			}
+			for d, count := range n.Differences {
+				shown.Differences[shadow.Difference(d).String()] = count
+			}
+			shown.FirstEvent, shown.Duration = n.Ratios()
+		}
+		all = append(all, shown)
 	}
 	return all
 }
@@ -371,6 +395,7 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
+	x.admission = &s.admission
 	if e := s.admission.reserve(&x.room); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}

@@ -339,7 +339,7 @@ func (x *completion) endBody(ctx context.Context) error {
 
 // reserveResponse reserves room for n bytes of a response that is held until it is complete.
 func (x *completion) reserveResponse(n int) error {
-	if e := x.server.admission.grow(&x.room.response, n); e != nil {
+	if e := x.admission.grow(&x.room.response, n); e != nil {
 		return e
 	}
 	return nil
@@ -464,7 +464,7 @@ func (x *completion) Pace() time.Duration {
 }
 
 func (x *completion) pace() time.Duration {
-	if x.conn.Probing() {
+	if x.conn != nil && x.conn.Probing() {
 		return downstream.ProbeWait
 	}
 	if p := x.provider; p != nil && x.stream && p.heartbeat < downstream.CheckInterval {

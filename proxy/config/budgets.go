@@ -285,6 +285,13 @@ func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 				all = append(all, pricedTarget{m.ID, m.Pricing.Known || t.Pricing.Known})
 			}
 		}
+		for _, c := range m.Shadows { // charged to nothing but their providers
+			if s.kind == "provider" && c.Provider == s.name {
+				all = append(all, pricedTarget{m.ID, m.Pricing.Known || slices.ContainsFunc(m.Targets, func(t Target) bool {
+					return t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known
+				})})
+			}
+		}
 	}
 	return all
 }

@@ -244,6 +244,7 @@ type Model struct {
 	Rules            []Rule   // the first that matches counts
 	Retry            Retry
 	Hedge            *Hedge
+	Shadows          []Shadow
 	Canary           *Canary
 	Limits           Limits
 	Budgets          []Budget

@@ -99,7 +99,7 @@ func TestDefaultFileRoutingExample(t *testing.T) {
 	before = before + "\n[[keys]]\nname = \"gold\"\nsecret = \"sk-gold-0123456789\"\ntags = { plan = \"gold\" }\n[[models]]\nid = \"policies\"\n"
 	c := mustParse(t, before+example)
 	m := c.Models[len(c.Models)-1]
-	if len(m.Rules) != 2 || m.Canary == nil || m.Hedge == nil || m.Router.Plugin != "router" || c.Router.Affinity.By != config.AffinityConversation || c.Router.Zone.String() != "Europe/Berlin" {
+	if len(m.Rules) != 2 || m.Canary == nil || m.Hedge == nil || len(m.Shadows) != 1 || m.Router.Plugin != "router" || c.Router.Affinity.By != config.AffinityConversation || c.Router.Zone.String() != "Europe/Berlin" {
 		t.Errorf("model %+v, router %+v", m, c.Router)
 	}
 }

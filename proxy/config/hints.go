@@ -111,12 +111,13 @@ var hints = func() map[string]map[string]string {
 	add("models[]", "affinity", "sticky", "stickiness", "session", "sessionaffinity", "stickysessions")
 	add("models[]", retry, "retries", "maxretries", "numretries", "attempts")
 	add("models[]", "give those targets fallback = true", "fallback", "fallbacks")
+	add("models[]", "shadow", "mirror", "mirrors", "shadows", "mirroring")
 	add("models[]", "canary", "canaries", "rollout", "experiment")
 	add("models[]", "hedge", "hedging", "hedged", "hedges")
 	add("models[]", "write it in strategy_options", "maxlatency", "strategyoption")
 	add("models[].targets[]", "model", "name", "id", "deployment")
 	add("models[].targets[]", "when", "if", "condition", "conditions", "match")
-	add("models[].targets[]", "write it in [[models]], for all targets", "strategy", "affinity", "hedge", "canary", "rules")
+	add("models[].targets[]", "write it in [[models]], for all targets", "strategy", "affinity", "hedge", "shadow", "canary", "rules")
 	add("models[].targets[]", retries, "retry", "retries", "maxretries")
 	add("models[].rules[]", "when", "if", "condition", "conditions", "match")
 	add("models[].rules[]", "targets", "target", "use", "then", "to", "provider", "providers")
@@ -136,11 +137,14 @@ var hints = func() map[string]map[string]string {
 	add("models[].retry", "backoff", "delay", "wait", "pause", "interval")
 	add("models[].hedge", "after", "delay", "timeout", "percentile", "latency")
 	add("models[].hedge", "budget", "share", "max", "limit", "ratio")
-	add("models[].canary", `write target = "provider/model"`, "provider", "model", "targets", "to")
+	for _, of := range []string{"models[].shadow[]", "models[].canary"} {
+		add(of, `write target = "provider/model"`, "provider", "model", "targets", "to")
+	}
+	add("models[].shadow[]", "share", "percent", "percentage", "ratio", "rate", "sample", "weight")
 	add("models[].canary", `write steps = ["1%", "10%", "50%"]`, "step", "share", "percent", "percentage", "weight", "weights", "stages")
 	add("models[].canary", "every", "interval", "duration", "period", "after")
 	add("models[].canary", "back_on", "rollback", "rollbackon", "abort", "aborton", "backon")
-	add("router", "write it in [[models]]", "retry", "hedge", "canary", "rules", "targets", "model", "models")
+	add("router", "write it in [[models]]", "retry", "hedge", "shadow", "canary", "rules", "targets", "model", "models")
 	add("router", retries, "retries", "maxretries", "numretries")
 	add("router", "write its members here, besides strategy", "strategyoptions", "options", "settings")
 	add("router", "affinity", "sticky", "stickiness", "session", "sessionaffinity")
@@ -215,6 +219,8 @@ var forms = map[string]string{
 	"models[].pricing":    `write { input = …, output = … }`,
 	"models[].retry":      `write { attempts = … }`,
 	"models[].hedge":      `write { after = "p95" }`,
+	"models[].shadow":     `write [{ target = "provider/model", share = … }]`,
+	"models[].shadow[]":   `write { target = "provider/model", share = … }`,
 	"models[].canary":     `write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
 	"models[].rules":      `write [{ name = "…", when = { … }, targets = ["…"] }]`,
 	"models[].rules[]":    `write { name = "…", when = { … }, targets = ["…"] }`,

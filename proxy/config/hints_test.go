@@ -43,6 +43,7 @@ func TestHintsForWhatPeopleWrite(t *testing.T) {
 		{model + `when = { stream = true }`, `6:1: models[0].when: unknown key; write rules = [{ name = "…", when = { … }, targets = ["…"] }]`},
 		{model + `retries = 3`, `6:1: models[0].retries: unknown key; write retry = { attempts = … }`},
 		{model + `sticky = true`, `6:1: models[0].sticky: unknown key, did you mean "affinity"?`},
+		{model + `mirror = []`, `6:1: models[0].mirror: unknown key, did you mean "shadow"?`},
 		{model + `fallbacks = ["x"]`, `6:1: models[0].fallbacks: unknown key; give those targets fallback = true`},
 		{provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", strategy = \"cheapest\" }]\n", `5:30: models[0].targets[0].strategy: unknown key; write it in [[models]], for all targets`},
 		{model + `rules = [{ name = "r", team = ["x"] }]`, `6:24: models[0].rules[0].team: unknown key; write it in when = { … }`},

@@ -59,6 +59,25 @@ func (t *table) percentile(n *node, name string) float64 {
 	return v / 100
 }
 
+// shadows reads the targets that get copies of requests.
+func (l *loader) shadows(tables []table, m *Model) (all []Shadow) {
+	for i := range tables {
+		t := &tables[i]
+		var s Shadow
+		var inherited object
+		s.Provider, s.Model, inherited = l.targetNamed(t, m)
+		s.Share = t.share("share", 0.01)
+		own := t.table("options")
+		s.Options = inherited.over(own.free()).raw()
+		if at, ok := l.providers[s.Provider]; ok {
+			l.checkLater(t, "options", l.cfg.Providers[at].Plugin, false)
+		}
+		t.finish()
+		all = append(all, s)
+	}
+	return all
+}
+
 // canary reads the target that gets a growing share of requests.
 func (l *loader) canary(t *table, m *Model) *Canary {
 	c := t.table("canary")

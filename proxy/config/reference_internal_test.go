@@ -33,6 +33,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			pricing = { tiers = [{ }], service_tiers = [{ }] }
 			targets = [{ pricing = { tiers = [{ }], service_tiers = [{ }] } }]
 			rules = [{ }]
+			shadow = [{ }]
 			[[filters]]
 			[router]`
 		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(&p)] = true }}
@@ -199,6 +200,8 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	switch {
 	case strings.HasPrefix(path, "models[].rules[]."):
 		model["rules"] = []any{map[string]any{"name": "r"}}
+	case strings.HasPrefix(path, "models[].shadow[]."):
+		model["shadow"] = []any{map[string]any{"target": "x/m"}}
 	case strings.HasPrefix(path, "models[].canary."):
 		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
 	}

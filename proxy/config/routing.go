@@ -89,6 +89,13 @@ type Hedge struct {
 	Budget   float64 // hedges as a share of all requests, 0 to 1
 }
 
+// Shadow is a target that gets copies of a share of the requests, whose responses no client sees.
+type Shadow struct {
+	Provider, Model string
+	Share           float64         // of requests, 0 to 1
+	Options         json.RawMessage // an object: those of the provider or the model's target, overridden by the shadow's
+}
+
 // Canary is a target that gets a growing share of the requests.
 type Canary struct {
 	Provider, Model string
@@ -270,6 +277,7 @@ func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	l.readTargetOptions(from, m)
 	m.Retry = retry(t, len(m.Targets))
 	m.Hedge = hedge(t, len(m.Targets))
+	m.Shadows = l.shadows(t.tables("shadow"), m)
 	m.Canary = l.canary(t, m)
 }
 

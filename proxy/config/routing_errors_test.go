@@ -27,17 +27,21 @@ func TestRoutingErrors(t *testing.T) {
 			"9:41: keys[2].tags.n: must be a string, not an integer",
 			"10:11: keys[2].explain: must be a boolean, not a string",
 		}},
-		{"tables of other forms", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }]\nretry = 3\nhedge = \"p95\"\ncanary = [\"other/n\"]\nrules = { when = { } }\n", []string{
+		{"tables of other forms", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }]\nretry = 3\nhedge = \"p95\"\nshadow = { target = \"other\" }\ncanary = [\"other/n\"]\nrules = { when = { } }\n", []string{
 			"4:9: models[0].retry: must be a table, not an integer: write { attempts = … }",
 			`5:9: models[0].hedge: must be a table, not a string: write { after = "p95" }`,
-			`6:10: models[0].canary: must be a table, not an array: write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
-			`7:9: models[0].rules: must be an array, not a table: write [{ name = "…", when = { … }, targets = ["…"] }]`,
+			`6:10: models[0].shadow: must be an array, not a table: write [{ target = "provider/model", share = … }]`,
+			`7:10: models[0].canary: must be a table, not an array: write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
+			`8:9: models[0].rules: must be an array, not a table: write [{ name = "…", when = { … }, targets = ["…"] }]`,
 		}},
-		{"targets that are none", model + "canary = { target = \"othr/n\", steps = [\"1%\"] }\nrules = [\n  { name = \"r\", targets = [\"othr\", \"other/m\", \"caching/*\", \"a?\"] },\n]\n", []string{
-			`4:21: models[0].canary.target: unknown provider "othr", did you mean "other"?`,
-			`6:28: models[0].rules[0].targets: "othr" is not a target of the model; they are caching/m and other/n`,
-			`6:36: models[0].rules[0].targets: "other/m" is not a target of the model, did you mean "other/n"?`,
-			`6:60: models[0].rules[0].targets: "a?": a pattern supports only *, not ? [ ] { } ! or \`,
+		{"targets that are none", model + "shadow = [{ target = \"othr/n\" }, { share = 2 }]\ncanary = { target = \"x/n\", steps = [\"1%\"] }\nrules = [\n  { name = \"r\", targets = [\"othr\", \"other/m\", \"caching/*\", \"a?\"] },\n]\n", []string{
+			`4:22: models[0].shadow[0].target: unknown provider "othr", did you mean "other"?`,
+			"4:34: models[0].shadow[1].target: is missing",
+			"4:44: models[0].shadow[1].share: must be from 0 to 1",
+			`5:21: models[0].canary.target: unknown provider "x"`,
+			`7:28: models[0].rules[0].targets: "othr" is not a target of the model; they are caching/m and other/n`,
+			`7:36: models[0].rules[0].targets: "other/m" is not a target of the model, did you mean "other/n"?`,
+			`7:60: models[0].rules[0].targets: "a?": a pattern supports only *, not ? [ ] { } ! or \`,
 		}},
 		{"rules that never match", model + "rules = [\n  { name = \"a\", when = { key = [\"c*\"], team = [\"reserach\"], tag = { plan = [\"glod\"], paln = [\"x\"], region = [] } } },\n" +
 			"  { name = \"b\", when = { api = [\"chats\"], prompt_tokens = [5, 5], time = [\"8-18\", \"09:00-09:00\"] } },\n  { name = \"b\", when = { } },\n  { },\n  { name = \"d\" },\n  { name = \"e\", when = { stream = true }, targets = [] },\n]\n", []string{

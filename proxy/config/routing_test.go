@@ -42,6 +42,7 @@ strategy_options = { max_latency = "2s" }
 affinity = "header:X-Session"
 retry = { attempts = 3, backoff = "1s" }
 hedge = { after = "p99.5", budget = 0.1 }
+shadow = [{ target = "other/m/v2", share = 0.5, options = { thinking = "drop" } }]
 canary = { target = "caching/m", steps = ["1%", "12.5%", "100%"], every = "1h", back_on = { errors = 0.2, traps = 3 } }
 rules = [
   { name = "small", when = { prompt_tokens = [0, 1000], tools = false, api = ["chat"], time = ["08:00-18:00", "22:00-06:00"] }, targets = ["other/*"], strategy = "priority" },
@@ -68,7 +69,7 @@ zone = "Europe/Berlin"
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
 	if diff := cmp.Diff(config.Router{
 		Plugin: "router", Settings: json.RawMessage(`{"strategy":"weighted"}`), Affinity: config.Affinity{By: config.AffinityUser}, Salt: "s", Always: true, Refuse: true,
-		Reads: []string{"metadata", "header:x-tenant"}, Zone: berlin, Pos: config.Position{Line: 37, Column: 2},
+		Reads: []string{"metadata", "header:x-tenant"}, Zone: berlin, Pos: config.Position{Line: 38, Column: 2},
 	}, c.Router, zones); diff != "" {
 		t.Errorf("router (-want +got):\n%s", diff)
 	}
@@ -85,13 +86,14 @@ zone = "Europe/Berlin"
 			},
 			{Name: "rest", Targets: []string{"caching", "other/n"}},
 		},
-		Retry: config.Retry{Attempts: 3, Backoff: time.Second},
-		Hedge: &config.Hedge{Quantile: 0.995, Budget: 0.1},
+		Retry:   config.Retry{Attempts: 3, Backoff: time.Second},
+		Hedge:   &config.Hedge{Quantile: 0.995, Budget: 0.1},
+		Shadows: []config.Shadow{{Provider: "other", Model: "m/v2", Share: 0.5, Options: json.RawMessage(`{"thinking":"drop"}`)}},
 		Canary: &config.Canary{
 			Provider: "caching", Model: "m", Options: m.Targets[0].Options, Steps: []float64{0.01, 0.125, 1}, Every: time.Hour, MaxErrors: 0.2, MaxTraps: 3,
 		},
 	}
-	got := config.Model{Router: m.Router, Affinity: m.Affinity, Rules: m.Rules, Retry: m.Retry, Hedge: m.Hedge, Canary: m.Canary}
+	got := config.Model{Router: m.Router, Affinity: m.Affinity, Rules: m.Rules, Retry: m.Retry, Hedge: m.Hedge, Shadows: m.Shadows, Canary: m.Canary}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("model (-want +got):\n%s", diff)
 	}
@@ -184,12 +186,15 @@ func TestRetryDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, want %d attempts", targets, got, want)
 		}
 	}
-	m := mustParse(t, routed+"[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }, { provider = \"caching\" }]\nhedge = { after = \"1.5s\" }\ncanary = { target = \"other\", steps = [\"5%\"] }\n").Models[0]
+	m := mustParse(t, routed+"[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }, { provider = \"caching\" }]\nhedge = { after = \"1.5s\" }\ncanary = { target = \"other\", steps = [\"5%\"] }\nshadow = [{ target = \"caching\" }]\n").Models[0]
 	if h := m.Hedge; h.After != 1500*time.Millisecond || h.Quantile != 0 || h.Budget != 0.05 {
 		t.Errorf("hedge %+v", h)
 	}
 	if c := m.Canary; c.Model != "m" || c.Every != 10*time.Minute || c.MaxErrors != 0.05 || c.MaxTraps != 1 {
 		t.Errorf("canary %+v", c)
+	}
+	if s := m.Shadows[0]; s.Model != "m" || s.Share != 0.01 || !strings.Contains(string(s.Options), `"thinking":"keep"`) {
+		t.Errorf("shadow %+v", s)
 	}
 }
 

@@ -92,12 +92,14 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			"f:4:1: router.strategy_options: the plugin router has no such option; write its members here, besides strategy",
 			`f:5:1: router.zon: the plugin router has no such option, did you mean "zone"?`,
 		}},
-		{"the routers of a model and its rules", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = 1 } }]\nstrategy = \"chaep\"\nstrategy_options = { max = 1 }\nrules = [{ name = \"r\", strategy = \"slow\", strategy_options = { strategie = 1 } }]\n", []string{
+		{"the routers of a model and its rules", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = 1 } }]\nstrategy = \"chaep\"\nstrategy_options = { max = 1 }\nrules = [{ name = \"r\", strategy = \"slow\", strategy_options = { strategie = 1 } }]\nshadow = [{ target = \"p\", options = { onn = 1, region = \"x\" } }]\n", []string{
 			"f:5:51: models[0].targets[0].options.region: must be a string, not an integer",
 			`f:6:12: models[0].strategy: "chaep" is invalid: want "fast" or "cheap", did you mean "cheap"?`,
 			"f:7:22: models[0].strategy_options.max: the plugin router has no such option",
 			`f:8:35: models[0].rules[0].strategy: "slow" is invalid: want "fast" or "cheap"`,
 			`f:8:64: models[0].rules[0].strategy_options.strategie: the plugin router has no such option, did you mean "strategy"?`,
+			`f:9:39: models[0].shadow[0].options.onn: the plugin openai has no such option, did you mean "on"?`,
+			"f:9:48: models[0].shadow[0].options.region: the plugin openai has no such option",
 		}},
 		{"a plugin without a schema", "[providers.p]\nplugin = \"anthropic\"\noptions = { whatever = 1 }\n", nil},
 	} {

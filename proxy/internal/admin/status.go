@@ -108,6 +108,7 @@ type Model struct {
 	Listed  bool     `json:"listed,omitempty"` // by its provider, and not configured: it is counted with all others of that kind
 	Targets []Target `json:"targets"`
 	Canary  *Canary  `json:"canary,omitempty"`
+	Shadows []Shadow `json:"shadows,omitempty"`
 
 	Counts
 	Failed     int64       `json:"failed"` // of the errors, those that were not the client's fault
@@ -141,6 +142,21 @@ type Canary struct {
 	Traps      int64      `json:"traps"`    // of the plugin, since the first step
 	RolledBack *time.Time `json:"rolled_back,omitempty"`
 	Reason     string     `json:"reason,omitempty"` // why
+}
+
+// Shadow is a target that gets copies of a share of a model's requests, and what came of them.
+type Shadow struct {
+	Provider    string           `json:"provider"`
+	Model       string           `json:"model"`
+	Off         bool             `json:"off,omitempty"` // its provider is
+	Share       float64          `json:"share"`         // of the requests
+	Requests    int64            `json:"requests"`      // copies, sent or not
+	Outcomes    map[string]int64 `json:"outcomes"`      // of them
+	Compared    int64            `json:"compared"`
+	Differences map[string]int64 `json:"differences"`                 // compared copies, by kind
+	FirstEvent  float64          `json:"first_event_ratio,omitempty"` // time of the shadow by that of the client; 0: unknown
+	Duration    float64          `json:"duration_ratio,omitempty"`    // the same, to the end of the response
+	Cost        cost.Nano        `json:"cost_usd"`
 }
 
 // Key is a client key.

@@ -187,6 +187,9 @@ func (m *markup) models(s *Status) {
 		if model.Canary != nil {
 			m.canary(model.Canary)
 		}
+		for j := range model.Shadows {
+			m.shadow(&model.Shadows[j])
+		}
 		m.put(`</td></tr>`)
 	}
 	m.put(`</tbody></table>`)
@@ -228,6 +231,39 @@ func (m *markup) canary(c *Canary) {
 	}
 	m.put(`step $ of $, $ % of the requests since $; <span class="$">$ of $ attempts failed</span>`, c.Step, c.Steps, digits(100*c.Share), clock(c.Began),
 		map[bool]string{true: "warn", false: "soft"}[c.Errors > 0], number(c.Errors), number(c.Attempts))
+}
+
+// shadow describes a shadow of a model.
+func (m *markup) shadow(s *Shadow) {
+	m.put(`<br/><span class="soft">shadow $ / $</span> `, s.Provider, s.Model)
+	if s.Off {
+		m.put(`<span class="soft">(off)</span>`)
+		return
+	}
+	m.put(`$ % of the requests: $ copies`, digits(100*s.Share), number(s.Requests))
+	for _, outcome := range slices.Sorted(maps.Keys(s.Outcomes)) {
+		if n := s.Outcomes[outcome]; n > 0 && outcome != "answered" {
+			m.put(`, $ $`, number(n), outcome)
+		}
+	}
+	if s.Compared == 0 {
+		return
+	}
+	m.put(`; <span class="soft">of $ compared, different:`, number(s.Compared))
+	none := true
+	for _, kind := range slices.Sorted(maps.Keys(s.Differences)) {
+		if n := s.Differences[kind]; n > 0 {
+			m.put(` $ $`, kind, number(n))
+			none = false
+		}
+	}
+	if none {
+		m.put(` none`)
+	}
+	if s.Duration > 0 {
+		m.put(`; time × $, first event × $`, digits(s.Duration), digits(s.FirstEvent))
+	}
+	m.put(`</span>`)
 }
 
 // errors writes a cell with the errors, and how many of them were failures of the gateway or a provider.

@@ -19,6 +19,7 @@ type Attempt struct {
 	Summary Summary
 	Writer  *response.Writer // takes the plugin's events; its options should have Alias of this attempt as Aliases
 	Tenant  string           // the name of the gateway key, for isolation
+	Shadow  bool             // no client waits for the response: see tenantShadow
 
 	// ResponseHeader returns a header of the upstream response, nil if there is none. Set by the caller before the
 	// first call that reads a response; nil stands for no headers. The bytes are read during the call only.
@@ -105,6 +106,14 @@ func (a *Attempt) Alias(name []byte) []byte {
 		return real
 	}
 	return name
+}
+
+// tenant is on whose behalf the attempt's calls are made.
+func (a *Attempt) tenant() tenant {
+	if a.Shadow {
+		return tenant{tenantShadow, a.Tenant}
+	}
+	return tenant{tenantKey, a.Tenant}
 }
 
 // State returns a copy of the attempt's state slot, for tests and diagnosis.

@@ -115,7 +115,7 @@ func (b *Binding) redact(p []byte) []byte {
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(native.Options{})
-	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, a.tenant())
 }
 
 // Response passes a non-streaming response to the plugin: an error, or one JSON document.
@@ -126,7 +126,7 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 		return err
 	}
 	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
+	return b.call(ctx, &inv, a.tenant())
 }
 
 // Event passes one event of a streaming response to the plugin.
@@ -137,7 +137,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 		return err
 	}
 	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
+	return b.call(ctx, &inv, a.tenant())
 }
 
 // End tells the plugin that the body of a streaming response has ended cleanly. The response writer decides whether the
@@ -146,7 +146,7 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
 	}
-	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, a.tenant())
 }
 
 // List asks the plugin for the request for a page of its model list; an empty cursor is the first page. A provider
@@ -203,7 +203,8 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	if !p.exports[inv.export] {
 		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
 	}
-	if exports[inv.export].begins || inv.begins {
+	judged := t.kind != tenantShadow // by the circuit breaker
+	if judged && (exports[inv.export].begins || inv.begins) {
 		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
 			p.counts.recordFailure(KindOpen)
 			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
@@ -213,6 +214,8 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	limit := p.host.options.Wait
 	if exports[inv.export].phase == abi.PhaseAnswer || inv.export == exportFilterText && inv.flags&abi.TextOfRequest == 0 {
 		limit *= responseWaitFactor
+	} else if t.kind == tenantShadow {
+		limit = 0
 	}
 	var used int64
 	if whole {
@@ -238,7 +241,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		used += in.spent
 		if kept {
 			p.release(in)
-			if inv.ticket != nil {
+			if inv.ticket != nil && judged {
 				p.breaker.recordSuccess(inv.ticket, t, inv.provesHealth())
 			}
 			return result
@@ -256,7 +259,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			if excess != nil {
 				return excess
 			}
-			if inv.ticket != nil && !p.host.options.Dev {
+			if inv.ticket != nil && judged && !p.host.options.Dev {
 				p.breaker.recordFailure(inv.ticket, t)
 			}
 			return failed

@@ -39,7 +39,7 @@ func (i Isolation) String() string {
 // tenant is on whose behalf a call is made.
 type tenant struct {
 	kind tenantKind
-	key  string // the gateway key's name, where the kind is tenantKey
+	key  string // the gateway key's name, where the kind is tenantKey or tenantShadow
 }
 
 type tenantKind uint8
@@ -52,6 +52,9 @@ const (
 	// tenantUnknown is the tenant of a call whose key is not known. Its calls share an instance with no other call unless
 	// instances are shared.
 	tenantUnknown
+	// tenantShadow is the tenant of a copy of a key's request that no client waits for. Its first call waits for no instance, and none
+	// of its calls counts for the plugin's circuit breaker, nor is it stopped by that: clients notice nothing of what becomes of it.
+	tenantShadow
 )
 
 // allows reports whether an instance whose last call was for last may serve t as it is.

@@ -65,6 +65,14 @@ type Renderer interface {
 	AppendResponse(dst []byte, usage Usage) []byte
 }
 
+// Tap is a Renderer in front of another one, of one response: it sees what that one is called with, and passes all of it on.
+type Tap interface {
+	Renderer
+
+	// Over says which Renderer that is, before anything else.
+	Over(Renderer)
+}
+
 // Output is where a renderer writes. It is shared with the Writer, so that neither calls the other to look at it.
 type Output struct {
 	Buf  []byte // frames that have not been sent

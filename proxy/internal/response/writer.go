@@ -35,6 +35,8 @@ type Options struct {
 	Aliases func(name []byte) []byte
 
 	MaxHeld int // bytes of one response held in memory; 0 is DefaultMaxHeld
+
+	Tap Tap // sees what the Renderer is called with; nil: nothing does
 }
 
 // Writer turns the events of one response into what a client receives, through a Renderer: the frames of a stream, or one
@@ -56,8 +58,9 @@ type Options struct {
 // A Writer may be used again after Reset, and then needs no new memory for a response like the one before. It is not safe
 // for concurrent use.
 type Writer struct {
-	r     Renderer
-	items ItemRenderer // r, if it is one
+	r     Renderer     // own, or the tap before it
+	own   Renderer     // that NewWriter was given
+	items ItemRenderer // own, if it is one
 	out   *Output      // the renderer's
 	o     Options
 
@@ -86,7 +89,7 @@ type Writer struct {
 
 // NewWriter returns a writer that uses r, which nothing else may use.
 func NewWriter(r Renderer) *Writer {
-	w := &Writer{r: r, items: itemRenderer(r)}
+	w := &Writer{own: r, items: itemRenderer(r)}
 	w.head.usage = w.Usage
 	w.Reset(Options{})
 	return w
@@ -114,7 +117,8 @@ func (w *Writer) Reset(o Options) {
 		c.reset()
 	}
 	*w = Writer{
-		r:         w.r,
+		r:         w.own,
+		own:       w.own,
 		items:     w.items,
 		o:         o,
 		head:      w.head,
@@ -128,6 +132,10 @@ func (w *Writer) Reset(o Options) {
 		tier:      w.tier[:0],
 	}
 	w.head.reset(&o)
+	if o.Tap != nil {
+		o.Tap.Over(w.own)
+		w.r = o.Tap
+	}
 	w.out = w.r.Reset(&w.head)
 	w.out.Buf, w.out.Held, w.out.Failed = Reuse(w.out.Buf), 0, nil
 }
@@ -262,6 +270,9 @@ func (w *Writer) Failed() *apierror.Error { return w.failed }
 // Started reports whether there are bytes for the client, sent or waiting. From then on no other target can be tried.
 // It stays false for a non-streaming response.
 func (w *Writer) Started() bool { return w.sent || len(w.out.Buf) > 0 }
+
+// Tap returns the tap of the options, nil if there is none.
+func (w *Writer) Tap() Tap { return w.o.Tap }
 
 // Output is what has been written and not sent. It is valid until the next call of Consume, Apply, End, Fail or Reset.
 func (w *Writer) Output() []byte { return w.out.Buf }

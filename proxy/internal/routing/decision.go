@@ -29,6 +29,7 @@ type Decision struct {
 	candidates  []candidate
 	order       []int // indexes of policy.Targets, the first one first
 	attempts    []Attempt
+	shadows     []int // indexes of policy.Shadows: those that get a copy
 
 	scratch []int
 	input   []byte
@@ -101,7 +102,7 @@ func (d *Decision) reset(p *Policy) {
 func (d *Decision) Reset() {
 	const keep = 64 << 10
 	clear(d.attempts)
-	*d = Decision{candidates: d.candidates[:0], order: d.order[:0], attempts: d.attempts[:0], scratch: d.scratch[:0], input: d.input[:0]}
+	*d = Decision{candidates: d.candidates[:0], order: d.order[:0], attempts: d.attempts[:0], shadows: d.shadows[:0], scratch: d.scratch[:0], input: d.input[:0]}
 	if cap(d.input) > keep {
 		d.input = nil
 	}
@@ -109,6 +110,9 @@ func (d *Decision) Reset() {
 
 // Order returns the indexes of the policy's targets that are tried, the first one first. The slice is the Decision's.
 func (d *Decision) Order() []int { return d.order }
+
+// Shadows returns the indexes of the policy's shadows that get a copy of the request. The slice is the Decision's.
+func (d *Decision) Shadows() []int { return d.shadows }
 
 // Rule returns the name of the rule that applied, "" for none.
 func (d *Decision) Rule() string {

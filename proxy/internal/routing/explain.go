@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"strconv"
 )
 
@@ -14,7 +15,7 @@ const (
 // AppendLine appends the decision as one line of printable ASCII, for a header and the log:
 //
 //	rule small; affinity conversation 9f86d081884c7d65 (x-session-id); router ordered: weighted: a m, then b n;
-//	order a/m, b/n (circuit open); left out c/o (when); attempts a/m 529 overloaded 12ms, b/n 200 340ms
+//	order a/m, b/n (circuit open); left out c/o (when); shadow d/p; attempts a/m 529 overloaded 12ms, b/n 200 340ms
 func (d *Decision) AppendLine(dst []byte) []byte {
 	start := len(dst)
 	part := func(name string) {
@@ -56,6 +57,14 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 	if len(left) > 0 {
 		part("left out")
 		dst = d.appendTargets(dst, left, func(i int) string { return leftNames[d.candidates[i].left] })
+	}
+	for n, i := range d.shadows[:min(len(d.shadows), maxListed)] {
+		if n == 0 {
+			part("shadow")
+		} else {
+			dst = append(dst, ", "...)
+		}
+		dst = appendName(dst, &d.policy.Shadows[i].Target)
 	}
 	if len(d.attempts) > 0 {
 		part("attempts")
@@ -101,6 +110,20 @@ func (d *Decision) appendCanary(dst []byte) []byte {
 		dst = appendString(append(dst, `,"rolled_back":`...), c.State.Status().Reason)
 	}
 	return append(dst, '}')
+}
+
+// appendShadows appends the policy's shadows as the elements of a JSON array, and its end.
+func (d *Decision) appendShadows(dst []byte) []byte {
+	for i := range d.policy.Shadows {
+		s := &d.policy.Shadows[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(append(dst, `{"target":`...), string(appendName(nil, &s.Target)))
+		dst = strconv.AppendFloat(append(dst, `,"share":`...), s.Share, 'f', -1, 64)
+		dst = append(strconv.AppendBool(append(dst, `,"in":`...), slices.Contains(d.shadows, i)), '}')
+	}
+	return append(dst, ']')
 }
 
 // appendTargets appends a list of targets, with what is to be said of each.
@@ -207,6 +230,9 @@ func (d *Decision) AppendJSON(dst []byte) []byte {
 	dst = append(dst, ']')
 	if d.Previous {
 		dst = append(dst, `,"previous_response":true`...)
+	}
+	if d.policy != nil && len(d.policy.Shadows) > 0 {
+		dst = d.appendShadows(append(dst, `,"shadows":[`...))
 	}
 	dst = append(dst, `,"attempts":[`...)
 	for n := range d.attempts {

@@ -116,7 +116,12 @@ func TestRegistryKeepsHedges(t *testing.T) {
 	h := r.Hedges("m")
 	h.Earn(1)
 	h.Spend()
-	r.PruneHedges(func(model string) bool { return model == "m" })
+	r.PruneModels(func(model string) *routing.Policy {
+		if model != "m" {
+			return nil
+		}
+		return &routing.Policy{Hedge: new(config.Hedge)}
+	})
 	if r.Hedges("m") != h {
 		t.Error("the hedges of a model in use are forgotten")
 	}
@@ -125,7 +130,7 @@ func TestRegistryKeepsHedges(t *testing.T) {
 			t.Errorf("%s: %+v", model, c)
 		}
 	})
-	r.PruneHedges(func(string) bool { return false })
+	r.PruneModels(func(string) *routing.Policy { return new(routing.Policy) })
 	if r.Hedges("m") == h {
 		t.Error("the hedges of a model that is not in use are kept")
 	}

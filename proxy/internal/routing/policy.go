@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
 // Policy is how the requests of one model are routed. It is immutable: each configuration has its own.
@@ -23,6 +24,7 @@ type Policy struct {
 	Retry    config.Retry   // at the same target
 	Hedge    *config.Hedge  // nil: a second target is tried only after the first has failed
 	Hedges   *Hedges        // nil without Hedge
+	Shadows  []Shadow       // that get copies of requests
 
 	// SeveralSecrets says that affinity also chooses one of a provider's credentials, and so matters where one target is left.
 	SeveralSecrets bool
@@ -41,6 +43,14 @@ type Canary struct {
 	Target int  // index of Policy.Targets
 	Only   bool // no other request gets the target
 	State  *canary.Canary
+}
+
+// Shadow is a target that gets copies of a share of the requests. It is none of Policy.Targets, and has neither statistics nor a circuit
+// breaker: what becomes of a copy means nothing to requests.
+type Shadow struct {
+	Target  Target
+	Share   float64 // of the requests, 0 to 1
+	Figures *shadow.Figures
 }
 
 // Router is a router plugin with its settings.
@@ -97,6 +107,8 @@ var errNamedNone = errors.New("the router named no target")
 //  6. targets with an open circuit, or in cooldown, come last;
 //  7. the target that has what the request goes on from comes first.
 //
+// Which shadows get a copy is drawn beside that, and changes nothing of it.
+//
 // An error is ErrNoTarget, the rejection by the plugin as it returned it, or with Router.Refuse a *RouterError. d is set in any case.
 func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decision) error {
 	d.reset(p)
@@ -152,6 +164,12 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 	slices.SortStableFunc(d.order, func(a, b int) int { return readyFirst(&d.candidates[a], &d.candidates[b]) })
 	if r.Previous != "" {
 		d.prefer(r.Previous)
+	}
+	for i := range p.Shadows {
+		s := &p.Shadows[i]
+		if draw := splitMix(r.Random ^ s.Target.name() ^ uint64(i)); float64(draw.next()>>11)/(1<<53) < s.Share {
+			d.shadows = append(d.shadows, i)
+		}
 	}
 	return nil
 }

@@ -6,16 +6,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// Registry keeps the Stats of every target, by provider and model, the retry Budget of every provider, and the Hedges of every model, so
-// that they survive a reload.
+// Registry keeps the Stats of every target, by provider and model, the retry Budget of every provider, the Hedges of every model, and the
+// figures of every shadow, so that they survive a reload.
 type Registry struct {
 	mu      sync.Mutex
 	stats   map[[2]string]*Stats
 	budgets map[string]*Budget
 	hedges  map[string]*Hedges
 	tokens  map[[3]string]*PromptTokens // by provider, its model, and the model of the configuration
+	shadows map[ShadowName]*shadow.Figures
 }
 
 // PromptTokens counts the prompt tokens of complete responses to requests of one model from one of its targets, where the provider
@@ -50,6 +53,25 @@ func (r *Registry) Hedges(model string) *Hedges {
 	return getOrMake(&r.hedges, model)
 }
 
+// ShadowName is a shadow of a configured model.
+type ShadowName struct{ Model, Provider, Target string }
+
+// Shadow returns the figures of a shadow, made on first use.
+func (r *Registry) Shadow(name ShadowName) *shadow.Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return getOrMake(&r.shadows, name)
+}
+
+// EachShadow calls f for each shadow. It must not call methods of the Registry.
+func (r *Registry) EachShadow(f func(name ShadowName, c shadow.Counts)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, figures := range r.shadows {
+		f(name, figures.Counts())
+	}
+}
+
 // EachHedges calls f for the hedges of each model. It must not call methods of the Registry.
 func (r *Registry) EachHedges(f func(model string, c HedgeCounts)) {
 	r.mu.Lock()
@@ -59,13 +81,18 @@ func (r *Registry) EachHedges(f func(model string, c HedgeCounts)) {
 	}
 }
 
-// PruneHedges drops the hedges of models that are not in use.
-func (r *Registry) PruneHedges(inUse func(model string) bool) {
+// PruneModels drops the hedges and shadows of models whose current policy does not have them; policy returns nil for a model without one.
+func (r *Registry) PruneModels(policy func(model string) *Policy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for model := range r.hedges {
-		if !inUse(model) {
+		if p := policy(model); p == nil || p.Hedge == nil {
 			delete(r.hedges, model)
+		}
+	}
+	for name, figures := range r.shadows {
+		if p := policy(name.Model); p == nil || !slices.ContainsFunc(p.Shadows, func(s Shadow) bool { return s.Figures == figures }) {
+			delete(r.shadows, name)
 		}
 	}
 }

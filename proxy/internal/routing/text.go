@@ -41,6 +41,13 @@ func (d *Decision) AppendText(dst []byte) []byte {
 			line("", "%v", d.Err)
 		}
 	}
+	for i := range d.policy.Shadows {
+		s, state := &d.policy.Shadows[i], "out"
+		if slices.Contains(d.shadows, i) {
+			state = "in"
+		}
+		line("shadow", "%s %s (%s)", appendName(nil, &s.Target), state, percent(s.Share))
+	}
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\nORDER\tTARGET\tNOTE")

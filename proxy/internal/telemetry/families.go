@@ -120,6 +120,14 @@ var (
 	HedgesWon        = family("hedges_won_total", Counter, "Hedges whose response was the first.", "model")
 	HedgesSuppressed = family("hedges_suppressed_total", Counter, "Hedges that were due, but not sent: their budget, the limits of the key, or the other targets did not permit it.", "model")
 
+	ShadowRequests    = family("shadow_requests_total", Counter, "Copies of requests that a shadow was to be sent. outcome is answered, failed, cancelled (the client left, or the gateway is shutting down), dropped (for want of room) or spent (a limit or budget of the provider).", "model", "provider", "target", "outcome")
+	ShadowCompared    = family("shadow_compared_total", Counter, "Copies whose response was compared with that to the client.", "model", "provider", "target")
+	ShadowDifferences = family("shadow_differences_total", Counter, "Compared copies whose response differs from that to the client, by kind of difference; one copy may differ in several.", "model", "provider", "target", "kind")
+	ShadowFirstEvent  = family("shadow_first_event_seconds_total", Counter, "Sum of the times to the first event, of the compared copies of which both responses are complete. response is client or shadow: their ratio shows which is slower.", "model", "provider", "target", "response")
+	ShadowDuration    = family("shadow_duration_seconds_total", Counter, "Sum of the times to the end of the response, of the same.", "model", "provider", "target", "response")
+	ShadowTokens      = family("shadow_tokens_total", Counter, "Tokens of the same; kind is prompt or completion.", "model", "provider", "target", "response", "kind")
+	ShadowCost        = family("shadow_cost_usd_total", Counter, "Cost of the copies in US dollars, which no key is charged.", "model", "provider", "target")
+
 	UpstreamConnections  = family("upstream_connections", Gauge, "Connections to the provider.", "provider", "state")
 	UpstreamWaiting      = family("upstream_waiting", Gauge, "Requests waiting for a connection to the provider.", "provider")
 	UpstreamDialled      = family("upstream_connects_total", Counter, "Connections established to the provider.", "provider")

@@ -186,6 +186,9 @@ func (c *Client) Inherit(old *Client) {
 	}
 }
 
+// HasSpare reports whether at most half of the connections that there may be are in use.
+func (c *Client) HasSpare() bool { return c.pool.hasSpare() }
+
 // Stats returns the client's gauges and counters.
 func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
@@ -207,7 +210,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	choice := c.credential.Choose(r.Client)
 	for {
 		resp, err := c.do(ctx, r, authorization{Addition: choice.Addition()}, w, now, deadline)
-		if err != nil || resp.status < 400 || !choice.Next(resp.status, resp.retryAfter) {
+		if err != nil || resp.status < 400 || r.Once || !choice.Next(resp.status, resp.retryAfter) {
 			return resp, err
 		}
 		resp.Close()
@@ -326,6 +329,9 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	}
 	// A provider that rejects a request before reading all of it may close the connection after its response. Writing fails then,
 	// but the response can be read.
+	if r.Sent != nil {
+		r.Sent()
+	}
 	cn.enter(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
 	cn.unusable = sent != nil
 	h, err := cn.readHead()

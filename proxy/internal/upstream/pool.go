@@ -143,6 +143,13 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 	return nil, err
 }
 
+// hasSpare reports whether at most half of the slots are taken.
+func (p *pool) hasSpare() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return 2*(p.open-len(p.idle)) <= p.max && len(p.waiting) == 0
+}
+
 // release returns a slot with its connection, which can be reused.
 func (p *pool) release(c *conn) {
 	now := time.Now()

@@ -27,6 +27,8 @@ type Request struct {
 	ContentType string
 	Accept      string
 	Client      uint64 // a hash of the client, by which one of several credentials is chosen
+	Sent        func() // called when the request has been sent, before the wait for the response; nil: nothing is
+	Once        bool   // whether the provider refuses or limits the credential does not matter: no other one is tried, now or later
 }
 
 // authorization is what a credential adds to a request.

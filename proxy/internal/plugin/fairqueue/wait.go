@@ -37,8 +37,8 @@ func (w *waiter[M, R]) reject(err error) {
 	w.signal <- rejected
 }
 
-// Acquire takes a unit for a flow. It waits while none is free, no longer than limit, and says whether it did. An urgent
-// caller goes before all others. Its caller does not hold the lock.
+// Acquire takes a unit for a flow. It waits while none is free, no longer than limit, and says whether it did; with a limit of 0 it
+// takes no place in the queue. An urgent caller goes before all others. Its caller does not hold the lock.
 func (q *Queue[M, R]) Acquire(ctx context.Context, f Flow[M], urgent bool, limit time.Duration) (unit R, waited bool, err error) {
 	q.resource.Lock()
 	defer q.resource.Unlock()
@@ -49,6 +49,9 @@ func (q *Queue[M, R]) Acquire(ctx context.Context, f Flow[M], urgent bool, limit
 		if unit, ok := q.resource.Take(f); ok {
 			return unit, false, nil
 		}
+	}
+	if limit <= 0 {
+		return unit, false, ErrBusy
 	}
 	w := q.waiters.Get().(*waiter[M, R])
 	w.flow, w.since = f, time.Now()

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -61,6 +62,16 @@ func TestGeneratedMetrics(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(&b, "| `sluice_plugin_failures_total` | `kind` | %s |\n", codes(kinds))
+	var none shadow.Counts
+	var outcomes, differences []string
+	for o := range none.Outcomes {
+		outcomes = append(outcomes, shadow.Outcome(o).String())
+	}
+	for d := range none.Differences {
+		differences = append(differences, shadow.Difference(d).String())
+	}
+	fmt.Fprintf(&b, "| `sluice_shadow_requests_total` | `outcome` | %s |\n", codes(outcomes))
+	fmt.Fprintf(&b, "| `sluice_shadow_differences_total` | `kind` | %s |\n", codes(differences))
 	checkGenerated(t, "docs/metrics.md", b.String())
 }
 

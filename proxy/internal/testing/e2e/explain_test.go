@@ -37,7 +37,9 @@ func newModelProvider(t testing.TB) *modelProvider {
 		_ = json.Unmarshal(data, &body)
 		provider, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		p.mu.Lock()
-		p.asked = append(p.asked, provider+"/"+body.Model)
+		if !strings.HasSuffix(body.Model, "-shadow") {
+			p.asked = append(p.asked, provider+"/"+body.Model)
+		}
 		p.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		does, _, _ := strings.Cut(body.Model, "-")
@@ -79,6 +81,7 @@ type explained struct {
 	rule, affinity, canary string
 	order                  []string
 	left                   []string // "target (reason)"
+	shadows                []string // that get a copy
 	failed                 string   // "status code", of a request that is rejected
 }
 
@@ -102,6 +105,10 @@ func parseExplained(t *testing.T, data []byte) (e explained) {
 				Target string
 				Left   string `json:"left_out"`
 				Open   bool   `json:"circuit_open"`
+			}
+			Shadows []struct {
+				Target string
+				In     bool
 			}
 			Order []string
 		}
@@ -133,6 +140,11 @@ func parseExplained(t *testing.T, data []byte) (e explained) {
 		}
 		open[target.Target] = target.Open
 	}
+	for _, s := range d.Shadows {
+		if s.In {
+			e.shadows = append(e.shadows, s.Target)
+		}
+	}
 	for _, name := range d.Order {
 		if open[name] {
 			name += " (circuit open)"
@@ -157,6 +169,8 @@ func parseRoute(line string) (e explained, random string, attempts []string) {
 			e.canary = rest
 		case "order":
 			e.order = list(rest)
+		case "shadow":
+			e.shadows = list(rest)
 		case "left":
 			e.left = list(strings.TrimPrefix(rest, "out "))
 		case "attempts":
@@ -210,6 +224,9 @@ func (w *world) toml() string {
 	}
 	if w.IntN(3) == 0 {
 		fmt.Fprintf(&b, "canary = { target = %q, steps = [\"50%%\"], every = \"1h\", back_on = { errors = 0.5 } }\n", w.pick("p0/ok-canary", "p1/down-canary", "p2/broken-canary"))
+	}
+	if w.IntN(2) == 0 {
+		fmt.Fprintf(&b, "shadow = [{ target = %q, share = 0.5 }, { target = \"p1/ok-shadow\", share = 0.2 }]\n", w.pick("p0/ok-shadow", "p2/down-shadow", "p3/broken-shadow"))
 	}
 	var targets, names []string
 	for range 1 + w.IntN(5) {

@@ -1,0 +1,189 @@
+package shadow
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+const (
+	// maxKept is how many bytes of the tool calls of one response are kept until they are compared.
+	maxKept = 256 << 10
+
+	// callCost is what a call counts besides its texts.
+	callCost = 128
+)
+
+// Recorder notes the finish reasons and tool calls of one response: it is a response.Tap.
+type Recorder struct {
+	response.Renderer
+	finishes []finish
+	calls    []Call
+	kept     int
+	more     bool // than is kept
+	began    bool
+}
+
+type finish struct {
+	choice int32
+	reason abi.FinishReason
+}
+
+// Over implements response.Tap. It drops what was noted of another response.
+func (r *Recorder) Over(next response.Renderer) { *r = Recorder{Renderer: next} }
+
+// Began reports whether the response has content.
+func (r *Recorder) Began() bool { return r.began }
+
+// Text implements response.Renderer.
+func (r *Recorder) Text(choice int32, s []byte) {
+	r.began = true
+	r.Renderer.Text(choice, s)
+}
+
+// Refusal implements response.Renderer.
+func (r *Recorder) Refusal(choice int32, s []byte) {
+	r.began = true
+	r.Renderer.Refusal(choice, s)
+}
+
+// Reasoning implements response.Renderer.
+func (r *Recorder) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
+	r.began = true
+	r.Renderer.Reasoning(choice, part, key, s)
+}
+
+// keep reports whether there is room for n bytes.
+func (r *Recorder) keep(n int) bool {
+	if r.more = r.more || r.kept+n > maxKept; !r.more {
+		r.kept += n
+	}
+	return !r.more
+}
+
+// ToolCall implements response.Renderer.
+func (r *Recorder) ToolCall(choice int32, c response.ToolCall) {
+	r.began = true
+	if r.keep(callCost + len(c.Name) + len(c.Arguments)) {
+		r.calls = append(r.calls, Call{choice: choice, index: c.Index, Name: slices.Clone(c.Name), Arguments: slices.Clone(c.Arguments)})
+	}
+	r.Renderer.ToolCall(choice, c)
+}
+
+// ToolArguments implements response.Renderer.
+func (r *Recorder) ToolArguments(choice, tool int32, s []byte) {
+	if r.keep(len(s)) {
+		for i := len(r.calls) - 1; i >= 0; i-- {
+			if c := &r.calls[i]; c.choice == choice && c.index == tool {
+				c.Arguments = append(c.Arguments, s...)
+				break
+			}
+		}
+	}
+	r.Renderer.ToolArguments(choice, tool, s)
+}
+
+// Finish implements response.Renderer.
+func (r *Recorder) Finish(choice int32, reason abi.FinishReason, native []byte) {
+	r.finishes = append(r.finishes, finish{choice, reason})
+	r.Renderer.Finish(choice, reason, native)
+}
+
+// Describe adds to a response what was noted. It is called once, after the response has ended.
+func (r *Recorder) Describe(to *Response) {
+	slices.SortStableFunc(r.finishes, func(a, b finish) int { return cmp.Compare(a.choice, b.choice) })
+	for _, f := range r.finishes {
+		to.Finishes = append(to.Finishes, f.reason)
+	}
+	slices.SortStableFunc(r.calls, func(a, b Call) int { return cmp.Or(cmp.Compare(a.choice, b.choice), cmp.Compare(a.index, b.index)) })
+	to.Calls, to.Truncated = r.calls, r.more
+}
+
+// maxText is how many bytes of texts a response to a copy may have. It is what the gateway holds of one response: a stream, of which
+// it holds nothing, would go on without end.
+const maxText = response.DefaultMaxHeld
+
+// Nowhere is the renderer of a response that nobody receives.
+type Nowhere struct {
+	out  response.Output
+	text int
+}
+
+var (
+	_ clientapi.Renderer    = (*Nowhere)(nil)
+	_ response.ItemRenderer = (*Nowhere)(nil)
+)
+
+// Reset implements response.Renderer.
+func (n *Nowhere) Reset(*response.Head) *response.Output {
+	n.text = 0
+	return &n.out
+}
+
+// count counts bytes of texts.
+func (n *Nowhere) count(s []byte) {
+	if n.text += len(s); n.text > maxText && n.out.Failed == nil {
+		n.out.Failed = apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
+	}
+}
+
+// Text implements response.Renderer.
+func (n *Nowhere) Text(_ int32, s []byte) { n.count(s) }
+
+// Refusal implements response.Renderer.
+func (n *Nowhere) Refusal(_ int32, s []byte) { n.count(s) }
+
+// Reasoning implements response.Renderer.
+func (n *Nowhere) Reasoning(_ int32, _ abi.ReasoningPart, _ int32, s []byte) { n.count(s) }
+
+// ToolCall implements response.Renderer.
+func (n *Nowhere) ToolCall(_ int32, c response.ToolCall) { n.count(c.Arguments) }
+
+// ToolArguments implements response.Renderer.
+func (n *Nowhere) ToolArguments(_, _ int32, s []byte) { n.count(s) }
+
+// ToolEnd implements response.Renderer.
+func (n *Nowhere) ToolEnd(int32, int32) {}
+
+// Member implements response.Renderer.
+func (n *Nowhere) Member(_ abi.Scope, _, _ int32, _, value []byte) bool {
+	n.count(value)
+	return true
+}
+
+// Flush implements response.Renderer.
+func (n *Nowhere) Flush(int32, bool) {}
+
+// Frame implements response.Renderer. What a frame means has been counted.
+func (n *Nowhere) Frame([]byte, []byte) {}
+
+// Finish implements response.Renderer.
+func (n *Nowhere) Finish(int32, abi.FinishReason, []byte) {}
+
+// Complete implements response.Renderer.
+func (n *Nowhere) Complete(response.Usage) {}
+
+// AppendError implements response.Renderer.
+func (n *Nowhere) AppendError(dst []byte, _ *apierror.Error) []byte { return dst }
+
+// AppendResponse implements response.Renderer.
+func (n *Nowhere) AppendResponse(dst []byte, _ response.Usage) []byte { return dst }
+
+// Embedding implements response.ItemRenderer.
+func (n *Nowhere) Embedding(_ int32, numbers []byte) { n.count(numbers) }
+
+// Rank implements response.ItemRenderer.
+func (n *Nowhere) Rank(int32, []byte) {}
+
+// EndItems implements response.ItemRenderer.
+func (n *Nowhere) EndItems() {}
+
+// Respond implements clientapi.Renderer.
+func (n *Nowhere) Respond(clientapi.Request) {}
+
+// Pass implements clientapi.Renderer.
+func (n *Nowhere) Pass() {}
