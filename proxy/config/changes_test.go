@@ -142,7 +142,7 @@ func TestSince(t *testing.T) {
 }
 
 func TestNeedsRestart(t *testing.T) {
-	for member, value := range map[string]string{"url": `"redis://h"`, "ca": `"ca.pem"`, "prefix": `"p"`, "timeout": `"1s"`, "share": "0.5", "lease": `"1m"`} {
+	for member, value := range map[string]string{"url": `"redis://h"`, "prefix": `"p"`, "timeout": `"1s"`, "share": "0.5", "lease": `"1m"`} {
 		got := parsed(t, "[store]\n"+member+" = "+value+"\n"+before).NeedsRestart(parsed(t, before))
 		if strings.Join(got, " ") != "store."+member {
 			t.Errorf("store.%s: %q", member, got)

@@ -53,8 +53,7 @@ func (l *loader) store(t table) {
 	s.Zone = t.zone("zone")
 	l.hasStore, l.storeTable = t.has("url"), t
 	l.storeURL(&t)
-	ca, n := t.text("ca")
-	s.CA = l.relative(n, ca)
+	l.storeCA(&t)
 	s.Prefix = "sluice"
 	if v, n := t.text("prefix"); n != nil {
 		s.Prefix = v
@@ -83,6 +82,26 @@ func (l *loader) storeURL(t *table) {
 	}
 	if err := checkStoreURL(n.text); err != nil {
 		t.fail(n, "url", "%v", err)
+	}
+}
+
+// storeCA reads the file of the authority of the store's certificate, and checks it.
+func (l *loader) storeCA(t *table) {
+	name, n := t.text("ca")
+	if name == "" {
+		return
+	}
+	s := &l.cfg.Store
+	s.CA = l.relative(n, name)
+	data, err := l.o.ReadFile(s.CA)
+	if err == nil {
+		err = checkCertificate(data)
+	}
+	switch {
+	case err != nil:
+		t.fail(n, "ca", "%s: %v", show(n), withoutPath(err))
+	case s.URL != "" && !strings.HasPrefix(s.URL.Reveal(), "rediss://"):
+		t.fail(n, "ca", `can never apply: the URL does not begin with "rediss://"`)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // shared is spending with a store: the line of its URL is the 5th.
@@ -142,6 +143,28 @@ func TestStoreURLIsNotShown(t *testing.T) {
 	_, err := config.Parse("gateway.toml", []byte("[store]\nurl = { file = \"url.txt\" }"), config.Options{ReadFile: func(string) ([]byte, error) { return nil, errors.New("not there") }})
 	if err == nil || !strings.Contains(err.Error(), "store.url.file: ") {
 		t.Errorf("a file that is missing: %v", err)
+	}
+}
+
+// TestStoreCA checks the file with the authority of the store's certificate.
+func TestStoreCA(t *testing.T) {
+	good := string(proxytest.GoodPair(t).Cert)
+	for _, c := range []struct{ name, url, ca, want string }{
+		{"a certificate", "rediss://h", good, ""},
+		{"no certificate", "rediss://h", "x", "gateway.toml:3:6: store.ca: \"ca.pem\": contains no PEM certificate"},
+		{"no file", "rediss://h", "", "gateway.toml:3:6: store.ca: \"ca.pem\": file does not exist"},
+		{"without TLS", "redis://h", good, `gateway.toml:3:6: store.ca: can never apply: the URL does not begin with "rediss://"`},
+	} {
+		cfg, err := config.Parse("gateway.toml", []byte("[store]\nurl = \""+c.url+"\"\nca = \"ca.pem\"\n"), config.Options{ReadFile: func(name string) ([]byte, error) {
+			if c.ca == "" {
+				return nil, os.ErrNotExist
+			}
+			return []byte(c.ca), nil
+		}})
+		switch {
+		case c.want == "" && (err != nil || cfg.Store.CA != "ca.pem"), c.want != "" && (err == nil || strings.TrimSpace(err.Error()) != c.want):
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 

@@ -244,7 +244,7 @@ func TestRace(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Options{})
 	const gateways, workers, limit = 4, 8, 1_000_000
-	var granted, requests [gateways * workers]int64
+	var granted, requests, rates [gateways * workers]int64
 	var wait sync.WaitGroup
 	for g := range gateways {
 		s := open(t, at(server.URL()), 0)
@@ -257,6 +257,7 @@ func TestRace(t *testing.T) {
 					r.Counters = []spend.Counter{
 						money(limit, granted[n], granted[n], 1+(r.Number*7919+int64(n))%997),
 						{Of: spend.Concurrent, Limit: 500, Granted: requests[n], Want: 1, Least: 1},
+						{Of: spend.Tokens, Limit: 700, Granted: rates[n], Want: 1, Least: 1},
 					}
 					r.Counters[0].Least = 1
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -267,21 +268,21 @@ func TestRace(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					m, c := replies[0].Counters[0].Granted, replies[0].Counters[1].Granted
-					if m == granted[n] && c == requests[n] {
+					m, c, r := replies[0].Counters[0].Granted, replies[0].Counters[1].Granted, replies[0].Counters[2].Granted
+					if m == granted[n] && c == requests[n] && r == rates[n] {
 						return
 					}
-					granted[n], requests[n] = m, c
+					granted[n], requests[n], rates[n] = m, c, r
 				}
 			})
 		}
 	}
 	wait.Wait()
-	var money, concurrent int64
+	var money, concurrent, tokens int64
 	for i := range granted {
-		money, concurrent = money+granted[i], concurrent+requests[i]
+		money, concurrent, tokens = money+granted[i], concurrent+requests[i], tokens+rates[i]
 	}
-	if money != limit || concurrent != 500 {
-		t.Errorf("granted %d of %d, and %d requests of 500", money, limit, concurrent)
+	if money != limit || concurrent != 500 || tokens != 700 {
+		t.Errorf("granted %d of %d, %d requests of 500 and %d tokens of 700", money, limit, concurrent, tokens)
 	}
 }

@@ -56,7 +56,7 @@ const (
 
 	// maxBatch is how many reports are one pipeline.
 	maxBatch = 256
-	// maxCalls bounds the calls under way: rueidis waits without a deadline while the ring of a connection is full, which has 512 places.
+	// maxCalls bounds the calls under way: rueidis waits without a deadline while the ring of a connection is full, which has 256 places.
 	maxCalls = 128
 
 	// checkEvery is how often the generation of a tag is asked for.
@@ -102,7 +102,7 @@ func Open(c *config.Store) (*Store, error) {
 	option.DisableRetry = true
 	option.AlwaysPipelining = true // a call that is given up leaves the connection as it is
 	option.PipelineMultiplex = -1  // one connection for each server
-	option.RingScaleEachConn = 9
+	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 16<<10, 16<<10
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	option.ConnWriteTimeout = silence

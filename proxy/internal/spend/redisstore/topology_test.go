@@ -82,6 +82,33 @@ func TestDatabaseAndPrefix(t *testing.T) {
 	}
 }
 
+func TestUnixSocket(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s")
+	redistest.Start(t, redistest.Options{Args: []string{"--unixsocket", file}})
+	s := open(t, at("unix://"+file+"?db=2"), 0)
+	if c := sync1(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}}).Counters[0]; c.Granted != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestOpensWhatTheConfigurationTakes opens a store for each form of URL that package config takes.
+func TestOpensWhatTheConfigurationTakes(t *testing.T) {
+	for _, url := range []string{
+		"redis://127.0.0.1:1", "redis://:pass%2fword@127.0.0.1:1/0", "rediss://user:pass@[::1]:1?db=7", "redis://127.0.0.1:1?addr=127.0.0.1:2&addr=127.0.0.1:3",
+		"rediss://:pass@127.0.0.1:1/2?addr=127.0.0.1:2&master_set=mymaster", "unix:///no/such/socket?db=1",
+	} {
+		if _, err := config.Parse("gateway.toml", []byte("[store]\nurl = \""+url+"\"\n"), config.Options{}); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		s, err := redisstore.Open(at(url))
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		s.Close()
+	}
+}
+
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	files := certificate(t, dir)
