@@ -1,0 +1,426 @@
+package spend_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend/spendtest"
+)
+
+// TestModesWhileStoreIsDown checks what each mode promises once the store is gone, that no request waits for it then, and that it is told.
+//
+// covers: litellm#32232 (per process without a word)
+func TestModesWhileStoreIsDown(t *testing.T) {
+	for _, c := range []struct {
+		mode   config.WhenDown
+		served int // requests of 100, of 20, with a share of 200 of 1000
+	}{
+		{mode: config.DownDeny, served: 0},
+		{mode: config.DownShare, served: 2},
+		{mode: config.DownLocal, served: 10},
+	} {
+		for _, what := range []string{"budget", "rate"} {
+			t.Run(string(c.mode)+" "+what, func(t *testing.T) {
+				clock := &clock{at: now}
+				store := spendtest.NewStore(clock.now)
+				limit := spend.Limit{Scope: ofKey, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: c.mode}}
+				need := func(n int64) *spend.Need { return &spend.Need{Prompt: n} }
+				if what == "budget" {
+					b := shared(1000, config.PerDay)
+					b.WhenDown = c.mode
+					limit = spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}}
+					need = func(n int64) *spend.Need { return &spend.Need{Fixed: cost.Nano(n)} }
+				}
+				g := start(t, store, clock, "a", nil, limit)
+				var h spend.Hold
+				if e := h.Reserve(scopes(g.accounts), need(200), now); e != nil {
+					t.Fatal(e)
+				}
+				h.Settle(spend.Used{}, now) // 200 are granted, and free
+				store.Inject(func() spendtest.Fault { return spendtest.Lose })
+				g.Sync()
+				if s, ok := g.State(); !ok || !s.Down || s.Err == nil {
+					t.Errorf("state %+v", s)
+				}
+				before, _ := store.Syncs()
+				served := 0
+				for range 20 {
+					e := new(spend.Hold).Reserve(scopes(g.accounts), need(100), now)
+					switch {
+					case e == nil:
+						served++
+					case c.mode == config.DownLocal && e.Status != 429,
+						c.mode != config.DownLocal && (e.Status != 503 || e.Code != "store_unavailable" || e.RetryAfter == 0 || !errors.Is(e.Cause, spend.ErrStoreDown)):
+						t.Fatalf("%+v", e)
+					}
+				}
+				if served != c.served {
+					t.Errorf("%d requests were served, want %d", served, c.served)
+				}
+				if after, _ := store.Syncs(); after != before {
+					t.Errorf("%d round trips on the way of requests while the store is down", after-before)
+				}
+				// The store is back: what was used meanwhile counts.
+				store.Inject(nil)
+				if err := g.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				if s, _ := g.State(); s.Down {
+					t.Errorf("state %+v", s)
+				}
+				var later time.Time
+				for range 2 { // after more than the lease, what is not held is given back
+					later = clock.move(6 * time.Second)
+					if err := g.Sync(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				other := start(t, store, clock, "b", nil, limit)
+				var last spend.Hold
+				left := int64(1000 - 100*c.served)
+				if e := last.Reserve(scopes(other.accounts), need(left+1), later); e == nil {
+					t.Errorf("more than %d are left", left)
+				}
+				if e := last.Reserve(scopes(other.accounts), need(left), later); e != nil {
+					t.Errorf("%d are left: %v", left, e)
+				}
+				if want := []spend.EventKind{spend.EventStoreDown, spend.EventStoreUp}; !slices.Equal(g.events, want) {
+					t.Errorf("events %v, want %v", g.events, want)
+				}
+			})
+		}
+	}
+}
+
+// TestBackgroundReports has a gateway report by itself: what was used, what happens to the store, and what it gives back.
+func TestBackgroundReports(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for reports, which are made each second")
+	}
+	store := spendtest.NewStore(time.Now)
+	changes := make(chan spend.EventKind, 100)
+	book := spend.NewBook(spend.Options{Store: store, Timeout: time.Minute, Events: func(e spend.Event) { changes <- e.Kind }})
+	at := time.Now()
+	accounts, err := book.Open([]spend.Limit{{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h spend.Hold
+	if e := h.Reserve(scopes(accounts), &spend.Need{Fixed: 100}, at); e != nil {
+		t.Fatal(e)
+	}
+	h.Settle(spend.Used{Cost: 70}, at)
+	total := func() spendtest.Total {
+		return store.Total(ofKey, spend.Money, spend.Window{Per: config.PerTotal}, 1000)
+	}
+	trips := make(chan struct{}, 1)
+	store.Inject(func() spendtest.Fault {
+		select {
+		case trips <- struct{}{}:
+		default:
+		}
+		return spendtest.None
+	})
+	for total().Used != 70 {
+		<-trips
+	}
+	store.Inject(func() spendtest.Fault { return spendtest.Lose })
+	if k := <-changes; k != spend.EventStoreDown {
+		t.Errorf("event %d", k)
+	}
+	store.Inject(nil)
+	if k := <-changes; k != spend.EventStoreUp {
+		t.Errorf("event %d", k)
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Close(); err != nil { // once is enough
+		t.Fatal(err)
+	}
+	if at := total(); at.Taken != 70 || at.Used != 70 {
+		t.Errorf("%+v", at)
+	}
+}
+
+// TestWindowsAreThoseOfTheStore has a gateway whose clock is wrong by hours.
+func TestWindowsAreThoseOfTheStore(t *testing.T) {
+	for _, wrong := range []time.Duration{-20 * time.Hour, 20 * time.Hour, 40 * 24 * time.Hour} {
+		c := &clock{at: now}
+		store := spendtest.NewStore(c.now)
+		own := &clock{at: now.Add(wrong)}
+		limits := []spend.Limit{{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerMinute), shared(2000, config.PerDay)}}}
+		g, other := start(t, store, own, "a", nil, limits...), start(t, store, c, "b", nil, limits...)
+		var h spend.Hold
+		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 900}, own.now()); e != nil {
+			t.Fatalf("%s: %v", wrong, e)
+		}
+		if e := new(spend.Hold).Reserve(scopes(other.accounts), &spend.Need{Fixed: 101}, c.now()); e == nil {
+			t.Errorf("%s: the budget was passed", wrong)
+		}
+		h.Settle(spend.Used{Cost: 900}, own.now())
+		start, end := config.PerDay.Window(now, time.UTC)
+		if s := g.accounts.Status(own.now()); !s[1].Start.Equal(start) || !s[1].End.Equal(end) || s[1].Spent != 900 {
+			t.Errorf("%s: %+v", wrong, s)
+		}
+		// The next window is there when the store says so.
+		c.move(time.Minute)
+		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 1000}, own.now()); e == nil {
+			t.Errorf("%s: before the gateway knows of it", wrong)
+		}
+		if err := g.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 900}, own.now()); e != nil {
+			t.Errorf("%s: in the next window: %v", wrong, e)
+		}
+	}
+}
+
+// TestCopiedIdentity has two processes with one identity, as a copied state folder makes them: the one that learns of it goes on under a
+// new identity, and the budget holds once it has.
+func TestCopiedIdentity(t *testing.T) {
+	c := &clock{at: now}
+	store := spendtest.NewStore(c.now)
+	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerDay)}}
+	first := start(t, store, c, "same", nil, limit)
+	var h spend.Hold
+	if e := h.Reserve(scopes(first.accounts), &spend.Need{Fixed: 300}, now); e != nil {
+		t.Fatal(e)
+	}
+	h.Settle(spend.Used{Cost: 300}, now)
+	later := c.move(time.Minute)
+	copied := start(t, store, c, "same", nil, limit)
+	if e := h.Reserve(scopes(copied.accounts), &spend.Need{Fixed: 400}, later); e != nil {
+		t.Fatal(e)
+	}
+	h.Settle(spend.Used{Cost: 400}, later)
+	for range 2 {
+		for _, g := range []*gateway{first, copied} {
+			if err := g.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Equal(first.events, []spend.EventKind{spend.EventIdentity}) || len(copied.events) > 0 {
+		t.Errorf("events %v and %v", first.events, copied.events)
+	}
+	e := h.Reserve(scopes(copied.accounts), &spend.Need{Fixed: 301}, later)
+	if e == nil || e.Code != "insufficient_quota" {
+		t.Errorf("%v", e)
+	}
+	// A process whose clock was set back since the last one is no copy.
+	c.move(-time.Hour)
+	again := start(t, store, c, "same", nil, limit)
+	if e := h.Reserve(scopes(again.accounts), &spend.Need{Fixed: 100}, c.now()); e != nil {
+		t.Errorf("after the clock was set back: %v", e)
+	}
+	if len(again.events) > 0 {
+		t.Errorf("events %v", again.events)
+	}
+}
+
+// TestRaisedBudgetIsRaisedForAll raises a budget on one gateway: once, whatever is repeated, and again after the store lost its data.
+func TestRaisedBudgetIsRaisedForAll(t *testing.T) {
+	c := &clock{at: now}
+	store := spendtest.NewStore(c.now)
+	journal := newLog()
+	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerDay)}}
+	a, b := start(t, store, c, "a", journal, limit), start(t, store, c, "b", nil, limit)
+	sync := func() {
+		t.Helper()
+		for range 2 {
+			for _, g := range []*gateway{a, b} {
+				c.move(2 * time.Second)
+				if err := g.Refresh(); err != nil {
+					t.Fatal(err)
+				}
+				if err := g.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, g := range []*gateway{a, b} {
+			if s := only(t, g.accounts, c.now()); s.Limit != 1500 || s.Raised != 500 {
+				t.Errorf("%s: %+v", what, s)
+			}
+		}
+	}
+	store.Inject(func() spendtest.Fault { return spendtest.LoseBack })
+	if err := a.Adjust(spend.Adjustment{Scope: ofKey, Per: config.PerDay, At: c.now(), Credit: 500, Reason: "a demo", ID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	store.Inject(nil)
+	sync()
+	check("after a reply that was lost")
+	a = start(t, store, c, "a", journal, limit)
+	sync()
+	check("after a restart")
+	store.Wipe()
+	sync()
+	check("after a loss of data")
+	if e := new(spend.Hold).Reserve(scopes(b.accounts), &spend.Need{Fixed: 1500}, c.now()); e != nil {
+		t.Error(e)
+	}
+}
+
+// TestLostDataIsTold checks what a gateway says and does when the store has lost its data, and that one that is idle notices.
+func TestLostDataIsTold(t *testing.T) {
+	c := &clock{at: now}
+	store := spendtest.NewStore(c.now)
+	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
+	a, b := start(t, store, c, "a", nil, limit), start(t, store, c, "b", nil, limit)
+	var h spend.Hold
+	if e := h.Reserve(scopes(a.accounts), &spend.Need{Fixed: 900}, now); e != nil {
+		t.Fatal(e)
+	}
+	h.Settle(spend.Used{Cost: 900}, now)
+	for range 3 { // until it is idle
+		c.move(5 * time.Second)
+		if err := a.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.Wipe()
+	// The first to ask is a gateway that never used anything: it gets nothing before the other one has reported.
+	e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 500}, c.now())
+	if e == nil || e.Status != 503 {
+		t.Fatalf("%v", e)
+	}
+	c.move(time.Second)
+	for range 2 {
+		for _, g := range []*gateway{a, b} {
+			if err := g.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s, _ := a.State(); !s.Lost || s.Down {
+		t.Errorf("state %+v", s)
+	}
+	c.move(spend.Recovery)
+	for _, g := range []*gateway{a, b} {
+		if err := g.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := g.State(); s.Lost {
+			t.Errorf("state %+v", s)
+		}
+		if want := []spend.EventKind{spend.EventStoreLost, spend.EventStoreUp}; !slices.Equal(g.events, want) {
+			t.Errorf("events %v, want %v", g.events, want)
+		}
+	}
+	if e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 101}, c.now()); e == nil || e.Code != "insufficient_quota" {
+		t.Errorf("%v", e)
+	}
+	if e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 100}, c.now()); e != nil {
+		t.Error(e)
+	}
+}
+
+// slow is a store whose round trips wait while it is held.
+type slow struct {
+	*spendtest.Store
+	held chan struct{} // closed: they do not wait
+}
+
+func (s *slow) Sync(ctx context.Context, reports []spend.Report, replies []spend.Reply) error {
+	select {
+	case <-s.held:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Store.Sync(ctx, reports, replies)
+}
+
+// slowly starts a gateway with a budget of 1000, of which a request holds 10, and with a store that waits from then on.
+func slowly(t *testing.T, when config.WhenDown) (*gateway, *slow, *spend.Hold) {
+	c := &clock{at: now}
+	store := &slow{spendtest.NewStore(c.now), make(chan struct{})}
+	close(store.held)
+	b := shared(1000, config.PerDay)
+	b.WhenDown = when
+	g := start(t, store, c, "a", nil, spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}}, spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+	h := new(spend.Hold)
+	if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 10}, now); e != nil {
+		t.Fatal(e)
+	}
+	store.held = make(chan struct{})
+	return g, store, h
+}
+
+// TestRequestsWaitTogether has requests wait for one round trip: those that come while it is under way are served by the next one, all
+// together, and nothing else waits.
+func TestRequestsWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, store, before := slowly(t, config.DownShare)
+		calls, _ := store.Syncs()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now); e != nil {
+					t.Error(e)
+				}
+			})
+			synctest.Wait()
+		}
+		// No lock is held meanwhile, and a scope that shares nothing is not concerned.
+		before.Settle(spend.Used{Cost: 5}, now)
+		if s := g.accounts.Status(now); s[0].Spent != 5 {
+			t.Errorf("%+v", s)
+		}
+		if e := new(spend.Hold).Reserve(spend.Scopes{spend.Team: g.accounts.Account(spend.Team, "research")}, &spend.Need{Fixed: 30}, now); e != nil {
+			t.Error(e)
+		}
+		close(store.held)
+		all.Wait()
+		if after, _ := store.Syncs(); after-calls > 2 {
+			t.Errorf("%d round trips for 20 requests at once", after-calls)
+		}
+	})
+}
+
+// TestRequestsWaitNoLongerThanTheTimeout has a store that does not respond: the requests that found it so wait for the timeout, and the
+// ones after them for nothing.
+func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, store, _ := slowly(t, config.DownShare)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now)
+				if e == nil || e.Status != 503 {
+					t.Errorf("%v", e)
+				}
+			})
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		all.Wait()
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the last one waited until %s, with a timeout of a minute", took)
+		}
+		if e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now); e == nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %s", e, time.Since(began))
+		}
+		close(store.held)
+		if err := g.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now); e != nil {
+			t.Error(e)
+		}
+	})
+}
