@@ -40,6 +40,7 @@ func shared(limit cost.Nano, per config.Period) config.Budget {
 type gateway struct {
 	*spend.Book
 	accounts *spend.Accounts
+	mu       sync.Mutex
 	events   []spend.EventKind
 }
 
@@ -48,7 +49,11 @@ func start(tb interface{ Fatal(...any) }, store spend.Store, c *clock, name stri
 	g := new(gateway)
 	g.Book = spend.NewBook(spend.Options{
 		Store: store, Instance: name, Journal: journal, Now: c.now, Manual: true, Timeout: time.Minute,
-		Events: func(e spend.Event) { g.events = append(g.events, e.Kind) },
+		Events: func(e spend.Event) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.events = append(g.events, e.Kind)
+		},
 	})
 	accounts, err := g.Open(limits, c.now())
 	if err != nil {
