@@ -1,0 +1,84 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// BenchmarkBudgets compares the processor time of whole requests, client and provider included, at gateways that differ in what they count:
+// nothing; the budget of another key; the ledger of all requests; and the key's own budget. Rounds of the gateways alternate, and each metric
+// is the median of the rounds' ratios to the first gateway, so that a busy machine changes little: 1.01 is one percent more.
+func BenchmarkBudgets(b *testing.B) {
+	provider := serveBench(b, fixed("application/json", `{"id":"c","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"`+
+		strings.Repeat("An answer of some words. ", 20)+`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`))
+	const other = "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\nbudgets = [{ usd = 1, per = \"day\" }]\n"
+	kinds := []struct {
+		name, key, more string
+		state           bool
+	}{
+		{"nothing", "", "", false}, {"nothing-again", "", "", false}, {"budget-of-another-key", "", other, true},
+		{"ledger", "", "[store]\njournal = %q\n", true}, {"budget", "budgets = [{ usd = 1_000_000, per = \"day\" }]", "", true},
+	}
+	const rounds, perRound = 60, 100
+	do := make([]func(), len(kinds))
+	for i, k := range kinds {
+		more := k.more
+		if strings.Contains(more, "%q") {
+			more = fmt.Sprintf(more, b.TempDir())
+		}
+		g := proxytest.StartWith(b, budgeted("http://"+provider, k.key, "", "", "")+more, func(o *proxy.Options) {
+			if k.state {
+				o.StateDir = b.TempDir()
+			}
+		})
+		conn, err := net.Dial("tcp", g.Addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		r, body := bufio.NewReaderSize(conn, 64<<10), budgetRequest(100, false)
+		request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body)
+		response := new(fasthttp.Response)
+		do[i] = func() {
+			if _, err := conn.Write(request); err != nil {
+				b.Fatal(err)
+			}
+			if err := response.Read(r); err != nil || response.StatusCode() != 200 {
+				b.Fatalf("%v: %d %s", err, response.StatusCode(), response.Body())
+			}
+		}
+	}
+	for b.Loop() {
+		ratios := make([][]float64, len(kinds))
+		for round := range rounds + 1 {
+			took := make([]float64, len(kinds))
+			for n := range kinds {
+				i := (n + round) % len(kinds)
+				began := cpu()
+				for range perRound {
+					do[i]()
+				}
+				took[i] = float64(cpu() - began)
+			}
+			if round == 0 {
+				continue // warms up
+			}
+			for i := range kinds {
+				ratios[i] = append(ratios[i], took[i]/took[0])
+			}
+		}
+		for i, k := range kinds[1:] {
+			slices.Sort(ratios[i+1])
+			b.ReportMetric(ratios[i+1][rounds/2], k.name+"/nothing")
+		}
+	}
+}
