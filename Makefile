@@ -104,8 +104,9 @@ test-plugins: plugins ## write, build and run a plugin in each language whose co
 test-net: ## test with lossy and broken networks (Linux, as root)
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest
 
-test-redis: ## test limits and budgets that gateways share, with redis-server of the system's packages
+test-redis: plugins ## test limits and budgets that gateways share, with redis-server of the system's packages
 	REDIS=required $(GO) test $(RACE) -count=1 -timeout 5m ./proxy/internal/spend/redisstore
+	REDIS=required $(GO) test -count=1 -timeout 5m -run 'GatewaysShare|ShareNeeds|StoreIsDown|StoreWithOldData|KilledGateway' ./proxy/internal/testing/e2e
 
 soak: ## run under load with faults and reloads, and look for leaks (SOAK=2m SOAKFLAGS='-rate 400 -seed 1')
 	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)

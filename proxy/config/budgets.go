@@ -14,8 +14,7 @@ type Limits struct {
 	TokensPerMinute   int64
 	Concurrent        int64 // requests in flight
 
-	Local    bool     // counted in this gateway alone, although there is a store
-	WhenDown WhenDown // NoStore where they are not shared
+	WhenDown WhenDown // NoStore where gateways do not share them
 }
 
 // Budget bounds what a key, team, model or provider spends in each window of a period.
@@ -25,8 +24,7 @@ type Budget struct {
 	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0: none
 	Strict bool    // a request holds the most that it can cost, else an estimate
 
-	Local    bool     // counted in this gateway alone, although there is a store
-	WhenDown WhenDown // NoStore where it is not shared
+	WhenDown WhenDown // NoStore where gateways do not share it
 }
 
 // Period is the length of a budget's windows, which are those of the calendar in Store.Zone.
@@ -108,7 +106,7 @@ func (l *loader) limits(of *table) Limits {
 		TokensPerMinute:   t.integer("tokens_per_minute", 0, 1, maxLimit),
 		Concurrent:        t.integer("concurrent", 0, 1, maxLimit),
 	}
-	local, down := l.sharing(&t, DownLocal)
+	down := l.sharing(&t, DownLocal)
 	if limits == (Limits{}) {
 		for _, name := range []string{"shared", "when_down"} {
 			if t.has(name) {
@@ -117,7 +115,7 @@ func (l *loader) limits(of *table) Limits {
 		}
 		return limits
 	}
-	limits.Local, limits.WhenDown = local, down
+	limits.WhenDown = down
 	return limits
 }
 
@@ -136,7 +134,7 @@ func (l *loader) budgets(of *table) []Budget {
 		}
 		b.Warn = t.share("warn", 0)
 		b.Strict = t.bool("strict", true)
-		b.Local, b.WhenDown = l.sharing(&t, DownShare)
+		b.WhenDown = l.sharing(&t, DownShare)
 		t.finish()
 		for _, o := range out {
 			// A budget that another one keeps from ever being reached is a mistake in one of the two.

@@ -173,12 +173,12 @@ func isDatabase(text string) bool {
 	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// sharing reads how limits or a budget are shared between gateways.
-func (l *loader) sharing(t *table, standard WhenDown) (local bool, down WhenDown) {
+// sharing reads how gateways share limits or a budget.
+func (l *loader) sharing(t *table, standard WhenDown) WhenDown {
 	shared := t.look("shared")
-	local = !t.bool("shared", true)
+	local := !t.bool("shared", true)
 	at := t.look("when_down")
-	down = WhenDown(t.choice("when_down", string(DownDeny), string(DownShare), string(DownLocal)))
+	down := WhenDown(t.choice("when_down", string(DownDeny), string(DownShare), string(DownLocal)))
 	if at == nil {
 		down = standard
 	}
@@ -190,13 +190,10 @@ func (l *loader) sharing(t *table, standard WhenDown) (local bool, down WhenDown
 	case local && at != nil:
 		t.fail(at, "when_down", "can never apply: shared is false")
 	}
-	if l.cfg.Store.URL == "" {
-		return false, NoStore
+	if local || l.cfg.Store.URL == "" {
+		return NoStore
 	}
-	if local {
-		return true, NoStore
-	}
-	return false, down
+	return down
 }
 
 // checkShared warns of a store that is not used.

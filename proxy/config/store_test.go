@@ -60,10 +60,10 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, m := c.Providers[0], c.Models[0]
-	if !p.Limits.Local || p.Limits.WhenDown != config.NoStore || !p.Budgets[0].Local || p.Budgets[0].WhenDown != config.NoStore {
+	if p.Limits.WhenDown != config.NoStore || p.Budgets[0].WhenDown != config.NoStore {
 		t.Errorf("not shared: %+v, %+v", p.Limits, p.Budgets)
 	}
-	if m.Limits.Local || m.Limits.WhenDown != config.DownDeny || m.Budgets[0].WhenDown != config.DownLocal {
+	if m.Limits.WhenDown != config.DownDeny || m.Budgets[0].WhenDown != config.DownLocal {
 		t.Errorf("shared: %+v, %+v", m.Limits, m.Budgets)
 	}
 	if text := c.Warnings.Error(); !strings.Contains(text, "models[0].budgets: budgets[0]: while the store is down, each gateway can spend all of it") {
