@@ -30,7 +30,12 @@ func promtool(t *testing.T, file string) {
 	}
 }
 
-func TestAlerts(t *testing.T) { promtool(t, "deploy/alerts_test.yml") }
+func TestAlerts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs promtool")
+	}
+	promtool(t, "deploy/alerts_test.yml")
+}
 
 // TestAlertOfDeadTarget serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
 // has Prometheus evaluate the shipped alerts with everything that it would have scraped.

@@ -22,6 +22,9 @@ func manyKeys(n int) []byte {
 
 // covers: F14
 func TestLoads100000Keys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a configuration of 10 MB")
+	}
 	data := manyKeys(100_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

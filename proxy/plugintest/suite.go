@@ -257,15 +257,29 @@ func (s Suite) Vectors(tb testing.TB) []*Vector {
 	if dir == "" {
 		dir = filepath.Join("testdata", "vectors")
 	}
-	vectors, err := Load(dir)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	once, _ := folders.LoadOrStore(dir, sync.OnceValues(func() ([]*Vector, error) { return Load(dir) }))
+	vectors, err := once.(func() ([]*Vector, error))()
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
 	if len(vectors) == 0 {
 		tb.Fatalf("plugintest: no vectors in %s", dir)
 	}
-	return vectors
+	own := make([]*Vector, len(vectors))
+	for i, v := range vectors {
+		c := *v
+		own[i] = &c
+	}
+	return own
 }
+
+// folders has the vectors of each folder, read once: func() ([]*Vector, error) by path. A test gets a Vector of its own, whose bytes and
+// maps it shares with others.
+var folders sync.Map
 
 // Vector is the vector of this name, which must exist.
 func (s Suite) Vector(tb testing.TB, name string) *Vector {

@@ -151,6 +151,7 @@ var changes = []struct {
 func TestDetectsChanges(t *testing.T) {
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := folder{t, t.TempDir()}
 			f.write("conf/file", "old")
 			if c.prepare != nil {
@@ -265,6 +266,9 @@ func TestRefresh(t *testing.T) {
 
 // TestFileThatKeepsChanging checks that a file that never settles is read all the same.
 func TestFileThatKeepsChanging(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes a file for two seconds, as fast as it can")
+	}
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	w := start(t, f.at("file"))
