@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
@@ -230,5 +232,73 @@ func TestStoreWithOldData(t *testing.T) {
 				t.Error("no gateway has noticed")
 			}
 		})
+	}
+}
+
+// TestKilledGatewayIsBooked kills one of two gateways with one Redis while the provider has a request of it. What the gateway had of the budget is
+// spent once its lease is over, and nothing is held; when it is back, what it had not used is free again, and Redis has what the ledgers have.
+func TestKilledGatewayIsBooked(t *testing.T) {
+	server, b := redis(t), newBiller(t)
+	asked, gone := make(chan struct{}), make(chan struct{})
+	b.serve = func(_ http.ResponseWriter, maxTokens int64, _ bool) bool {
+		if maxTokens != 1000 {
+			return false
+		}
+		close(asked)
+		<-gone
+		return true
+	}
+	defer close(gone)
+	toml := sharedKeys(b.URL, server.URL(), "10s", [2]string{"a", `budgets = [{ usd = 10, per = "total" }]`})
+	serve := func(dir string) *binarytest.Gateway {
+		return binarytest.Start(t, binarytest.Options{Config: "[server]\n" + strings.Replace(toml, "[store]\n", fmt.Sprintf("[store]\njournal = %q\n", dir), 1)})
+	}
+	ask := func(g *binarytest.Gateway, maxTokens int) (status int, err error) {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+"/v1/chat/completions", strings.NewReader(budgetRequest(maxTokens, false)))
+		if err != nil {
+			return 0, err
+		}
+		req.Header.Set("Authorization", "Bearer sk-a-0123456789abcdef")
+		req.Header.Set("Content-Type", "application/json")
+		transport := &http.Transport{DisableKeepAlives: true}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	}
+	dir := t.TempDir()
+	killed, other := serve(dir), serve(t.TempDir())
+	for _, g := range []*binarytest.Gateway{killed, other} {
+		eventually(t, "the store grants something", func() bool {
+			status, err := ask(g, 1)
+			return err == nil && status == 200
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = ask(killed, 1000)
+	}()
+	<-asked
+	killed.Signal(t, syscall.SIGKILL)
+	<-killed.Ended()
+	<-ended
+	// A request of 1000 tokens costs 0.01 dollars, and a share is 0.2 dollars at most.
+	const limit, held = 10_000_000_000, 10_000_000
+	eventually(t, "what the killed gateway had is spent", func() bool {
+		taken, used := inStore(t, server, limit)
+		return taken == used && used >= b.billed.Load()+held
+	})
+	f := &fleet{t: t, gateways: make([]*proxytest.Gateway, 2), admin: []string{"http://" + serve(dir).Admin, "http://" + other.Admin}}
+	eventually(t, "Redis has what the ledgers have", func() bool {
+		taken, used := inStore(t, server, limit)
+		first, firstHeld := f.budget(0)
+		second, secondHeld := f.budget(1)
+		sum := f.ledger(0) + f.ledger(1)
+		return taken == sum && used == sum && first == sum && second == sum && firstHeld+secondHeld == 0
+	})
+	if n := f.ledger(0); n < held || n > 2*held {
+		t.Errorf("the ledger of the gateway that was killed has %d nano-dollars, of which a hold is %d", n, held)
 	}
 }
