@@ -424,3 +424,32 @@ func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
 		}
 	})
 }
+
+// TestGrantedRatesEndWithTheLease has a gateway that cannot reach the store use what it was granted of a rate only until others may have it.
+func TestGrantedRatesEndWithTheLease(t *testing.T) {
+	c := &clock{at: now}
+	store := spendtest.NewStore(c.now)
+	limit := spend.Limit{Scope: ofKey, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: config.DownShare}}
+	g := start(t, store, c, "a", nil, limit)
+	request := func(tokens int64) int {
+		var h spend.Hold
+		if e := h.Reserve(scopes(g.accounts), &spend.Need{Prompt: tokens}, c.now()); e != nil {
+			return e.Status
+		}
+		h.Settle(spend.Used{}, c.now())
+		return 200
+	}
+	if status := request(500); status != 200 {
+		t.Fatal(status)
+	}
+	store.Inject(func() spendtest.Fault { return spendtest.Lose })
+	g.Sync()
+	c.move(10*time.Second - 1)
+	if status := request(500); status != 200 {
+		t.Errorf("status %d before the lease has ended", status)
+	}
+	c.move(1)
+	if status := request(1); status != 503 {
+		t.Errorf("status %d after the lease has ended", status)
+	}
+}
