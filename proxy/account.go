@@ -101,11 +101,14 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 // maxRoute is how long x-gateway-route may be.
 const maxRoute = 2 << 10
 
-// appendRoute describes a decision in a header's value. The random number comes first, so that it is never cut off.
+// appendRoute describes a decision in a header's value. The random number comes first, so that it is never cut off. What is too long is cut
+// between two elements.
 func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
 	dst = d.AppendLine(fmt.Appendf(dst, "random %016x; ", random))
 	if len(dst) > maxRoute {
-		dst = append(dst[:maxRoute-len("...")], "..."...)
+		cut := dst[:maxRoute-len("...")]
+		cut = cut[:max(bytes.LastIndex(cut, []byte("; ")), bytes.LastIndex(cut, []byte(", ")))+len("; ")]
+		dst = append(cut, "..."...)
 	}
 	return dst
 }

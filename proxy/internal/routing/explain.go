@@ -3,6 +3,7 @@ package routing
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -16,6 +17,9 @@ const (
 //
 //	rule small; affinity conversation 9f86d081884c7d65 (x-session-id); router ordered: weighted: a m, then b n;
 //	order a/m, b/n (circuit open); left out c/o (when); shadow d/p; attempts a/m 529 overloaded 12ms, b/n 200 340ms
+//
+// Parts are separated by semicolons, and the elements of lists by commas. Names that others have chosen are percent-encoded as far as they
+// hold these, blanks, parentheses, or what is not printable, so that the line has one reading.
 func (d *Decision) AppendLine(dst []byte) []byte {
 	start := len(dst)
 	part := func(name string) {
@@ -26,22 +30,22 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 	}
 	if rule := d.Rule(); rule != "" {
 		part("rule")
-		dst = appendPrintable(dst, rule)
+		dst = appendWord(dst, rule)
 	}
 	if d.Affinity.Known {
 		part("affinity")
-		dst = append(appendHex(append(appendPrintable(dst, d.affinityName()), ' '), d.Affinity.Sum), " ("...)
-		dst = append(appendPrintable(dst, d.Affinity.From), ')')
+		dst = append(appendHex(append(appendWord(dst, d.affinityName()), ' '), d.Affinity.Sum), " ("...)
+		dst = append(appendWord(dst, d.Affinity.From), ')')
 	}
 	if d.policy != nil && d.policy.Canary != nil {
 		part("canary")
-		dst = append(append(appendName(dst, &d.policy.Targets[d.policy.Canary.Target]), ' '), d.canaryState()...)
+		dst = append(append(appendTarget(dst, &d.policy.Targets[d.policy.Canary.Target]), ' '), d.canaryState()...)
 	}
 	if d.Router != RouterNotAsked {
 		part("router")
 		dst = append(dst, d.Router.String()...)
 		if d.Words != "" {
-			dst = appendPrintable(append(dst, ": "...), d.Words[:min(len(d.Words), maxWords)])
+			dst = appendPrintable(append(dst, ": "...), strings.ReplaceAll(d.Words[:min(len(d.Words), maxWords)], ";", ","))
 		}
 	}
 	if len(d.order) > 0 {
@@ -135,7 +139,7 @@ func (d *Decision) appendTargets(dst []byte, indexes []int, note func(i int) str
 		if n == maxListed {
 			return append(strconv.AppendInt(dst, int64(len(indexes)-n), 10), " more"...)
 		}
-		dst = appendName(dst, &d.policy.Targets[i])
+		dst = appendTarget(dst, &d.policy.Targets[i])
 		if what := note(i); what != "" {
 			dst = append(append(append(dst, " ("...), what...), ')')
 		}
@@ -152,7 +156,7 @@ func (d *Decision) appendAttempts(dst []byte) []byte {
 		if n == maxListed {
 			return append(strconv.AppendInt(dst, int64(len(d.attempts)-n), 10), " more"...)
 		}
-		dst = appendName(dst, a.Target)
+		dst = appendTarget(dst, a.Target)
 		if a.Why != "" {
 			dst = append(append(append(dst, " ("...), a.Why...), ')')
 		}
@@ -164,7 +168,7 @@ func (d *Decision) appendAttempts(dst []byte) []byte {
 			dst = strconv.AppendInt(append(dst, ' '), int64(a.Status), 10)
 		}
 		if a.Code != "" {
-			dst = appendPrintable(append(dst, ' '), a.Code)
+			dst = appendWord(append(dst, ' '), a.Code)
 		}
 		if a.Code != NotPermitted && a.Code != Spent && a.Code != BudgetSpent {
 			dst = append(strconv.AppendInt(append(dst, ' '), a.Took.Milliseconds(), 10), "ms"...)
@@ -259,6 +263,24 @@ func (a *Attempt) appendJSON(dst []byte) []byte {
 		dst = strconv.AppendInt(append(dst, `,"ms":`...), a.Took.Milliseconds(), 10)
 	}
 	return append(dst, '}')
+}
+
+// appendTarget appends a target's name, "provider/model", as a word.
+func appendTarget(dst []byte, t *Target) []byte {
+	return appendWord(append(appendWord(dst, t.Provider), '/'), t.Model)
+}
+
+// appendWord appends a name as one word of a line: percent-encoded where it holds what separates words.
+func appendWord(dst []byte, s string) []byte {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ' || c > '~' || strings.IndexByte("%,;()", c) >= 0:
+			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
 }
 
 // appendName appends a target's name, "provider/model", in printable ASCII.

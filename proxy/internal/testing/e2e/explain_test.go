@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,16 +19,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// modelProvider is a provider whose models do as their names say: ok-…, down-…, limited-…, refuses-…, broken-…. Its base URLs are below
-// one path for each configured provider.
+// modelProvider is a provider whose models do as their names say: ok-…, down-…, limited-…, refuses-…, broken-…, silent-…. Its base URLs are
+// below one path for each configured provider.
 type modelProvider struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string // "provider/model" of each request
+
+	// silence is called by a silent model that is asked first, and returns when it responds; nil: it responds at once.
+	silence func(r *http.Request, failed <-chan struct{})
+	failed  chan struct{} // closed when a model fails that is asked after the first
 }
 
 func newModelProvider(t testing.TB) *modelProvider {
-	p := &modelProvider{}
+	p := &modelProvider{failed: make(chan struct{})}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Model  string
@@ -37,12 +42,20 @@ func newModelProvider(t testing.TB) *modelProvider {
 		_ = json.Unmarshal(data, &body)
 		provider, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		p.mu.Lock()
+		n, silence, failed := 0, p.silence, p.failed
 		if !strings.HasSuffix(body.Model, "-shadow") {
 			p.asked = append(p.asked, provider+"/"+body.Model)
+			n = len(p.asked)
 		}
 		p.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		does, _, _ := strings.Cut(body.Model, "-")
+		if n == 2 && does != "ok" && does != "silent" {
+			defer close(failed)
+		}
+		if does == "silent" && n == 1 && silence != nil {
+			silence(r, failed)
+		}
 		switch {
 		case does == "down":
 			w.WriteHeader(503)
@@ -72,7 +85,7 @@ func (p *modelProvider) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	asked := p.asked
-	p.asked = nil
+	p.asked, p.failed = nil, make(chan struct{})
 	return asked
 }
 
@@ -186,6 +199,23 @@ type world struct {
 	provider *modelProvider
 	clock    atomic.Int64
 	lot      atomic.Uint64 // of the next request
+
+	retries int  // attempts at one target
+	hedged  bool // silent targets are hedged
+}
+
+// silence is the provider's: it makes an attempt seem late, and ends when that is cancelled, or its hedge has failed. Where no hedge can
+// be sent, it ends after a while.
+func (w *world) silence(r *http.Request, failed <-chan struct{}) {
+	if !w.hedged {
+		return
+	}
+	w.clock.Add(int64(2 * time.Millisecond))
+	select {
+	case <-r.Context().Done():
+	case <-failed:
+	case <-time.After(100 * time.Millisecond):
+	}
 }
 
 func (w *world) pick(of ...string) string { return of[w.IntN(len(of))] }
@@ -218,7 +248,8 @@ func (w *world) toml() string {
 	strategy := func() string {
 		return w.maybe(50, fmt.Sprintf("strategy = %q", w.pick("weighted", "priority", "least-latency", "cheapest")))
 	}
-	fmt.Fprintf(&b, "\n[[models]]\nid = \"m\"\nretry = { attempts = 1 }\n%s\n", strategy())
+	w.retries, w.hedged = 1+w.IntN(3), w.IntN(2) == 0
+	fmt.Fprintf(&b, "\n[[models]]\nid = \"m\"\nretry = { attempts = %d, backoff = \"0s\" }\n%s\n", w.retries, strategy())
 	if w.IntN(2) == 0 {
 		fmt.Fprintf(&b, "affinity = %q\n", w.pick("conversation", "user", "key", "none", "header:x-tenant"))
 	}
@@ -230,7 +261,7 @@ func (w *world) toml() string {
 	}
 	var targets, names []string
 	for range 1 + w.IntN(5) {
-		provider, model := fmt.Sprintf("p%d", w.IntN(4)), w.pick("ok", "ok", "down", "limited", "refuses", "broken")+"-"+w.pick("a", "b", "c")
+		provider, model := fmt.Sprintf("p%d", w.IntN(4)), w.pick("ok", "ok", "down", "down", "limited", "refuses", "broken", "silent", "silent", "silent")+"-"+w.pick("a", "b", "c")
 		if slices.Contains(names, provider+"/"+model) {
 			continue
 		}
@@ -245,6 +276,9 @@ func (w *world) toml() string {
 			rule += ", " + s
 		}
 		rules = append(rules, rule+" }")
+	}
+	if w.hedged = w.hedged && len(targets) > 1; w.hedged {
+		b.WriteString("hedge = { after = \"1ms\", budget = 1 }\n")
 	}
 	fmt.Fprintf(&b, "rules = [%s]\ntargets = [\n%s]\n", strings.Join(rules, ", "), strings.Join(targets, ""))
 	return b.String()
@@ -270,11 +304,12 @@ func (w *world) request() (body string, headers map[string]string) {
 func TestExplainEqualsRequest(t *testing.T) {
 	const requests = 8
 	provider := newModelProvider(t)
-	explainedTwo, tried, open, rejected := 0, 0, 0, 0 // what the cases have covered
+	explainedTwo, tried, open, rejected, retried, hedged := 0, 0, 0, 0, 0, 0 // what the cases have covered
 	for seed := range scale(70, 4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
 			toml := w.toml()
+			provider.silence = w.silence
 			start := time.Now()
 			g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
 				o.Now = func() time.Time { return start.Add(time.Duration(w.clock.Load())) }
@@ -313,7 +348,12 @@ func TestExplainEqualsRequest(t *testing.T) {
 				if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || random != fmt.Sprintf("%016x", w.lot.Load()) {
 					t.Fatalf("explained %+v\nhappened  %+v\nroute %s\n%s\n%s", want, got, reply.Header.Get("X-Gateway-Route"), body, toml)
 				}
-				checkAttempts(t, want.order, attempts, provider.take(), reply)
+				w.checkAttempts(t, want.order, attempts, provider.take(), reply)
+				if t.Failed() {
+					t.Fatalf("%s\n%s", reply.Header.Get("X-Gateway-Route"), toml)
+				}
+				retried += strings.Count(strings.Join(attempts, ","), "(retry)")
+				hedged += strings.Count(strings.Join(attempts, ","), "(hedge)")
 				if len(want.order) > 1 {
 					explainedTwo++
 				}
@@ -326,41 +366,87 @@ func TestExplainEqualsRequest(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d orders of several targets, %d requests with several attempts, %d with an open circuit, %d rejected", explainedTwo, tried, open, rejected)
-	if !testing.Short() && (explainedTwo < 100 || tried < 50 || open < 30 || rejected < 3) {
+	t.Logf("%d orders of several targets, %d requests with several attempts, %d with an open circuit, %d rejected, %d retries, %d hedges", explainedTwo, tried, open, rejected, retried, hedged)
+	if !testing.Short() && (explainedTwo < 100 || tried < 50 || open < 30 || rejected < 3 || retried < 10 || hedged < 10) {
 		t.Error("the cases have become too simple")
 	}
 }
 
+// routeAttempt is an attempt in x-gateway-route: a target, why it was made, its status and error code, or how it ended without.
+var routeAttempt = regexp.MustCompile(`^([!-~]+?/[!-~]+?)(?: \((retry|hedge)\))? (?:(not_permitted)|(cancelled) \d+ms|(\d{3})(?: ([!-~]+))? \d+ms)$`)
+
 // checkAttempts compares the attempts of a route with the order, with what the providers were asked, and with the response.
-func checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
+func (w *world) checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
 	t.Helper()
-	var made []string
-	ended := false
-	for i, a := range attempts {
-		target, outcome, _ := strings.Cut(a, " ")
-		planned, _, _ := strings.Cut(order[min(i, len(order)-1)], " ")
-		if target != planned || ended {
-			t.Errorf("attempt %d is at %s, want %s; route %v of %v", i+1, target, planned, attempts, order)
+	walked, inRow, made, ended := 0, 0, 0, false
+	last, hedge := "", false
+	asked = slices.Clone(asked)
+	for i, text := range attempts {
+		m := routeAttempt.FindStringSubmatch(text)
+		if m == nil {
+			t.Errorf("attempt %q cannot be read", text)
+			return
 		}
-		if strings.Contains(outcome, "not_permitted") {
+		target, why, refused, cancelled, status := m[1], m[2], m[3] != "", m[4] != "", m[5]
+		does, _, _ := strings.Cut(target[strings.IndexByte(target, '/')+1:], "-")
+		switch why {
+		case "retry":
+			if inRow++; target != last || inRow > w.retries {
+				t.Errorf("attempt %d is number %d in a row at %s, after one at %s", i+1, inRow, target, last)
+			}
+		default:
+			planned := ""
+			if walked < len(order) {
+				planned, _, _ = strings.Cut(order[walked], " ")
+			}
+			if walked, inRow = walked+1, 1; target != planned {
+				t.Errorf("attempt %d is at %s, want %s", i+1, target, planned)
+			}
+		}
+		if late := refused && w.hedged && made == 1; ended && why != "hedge" && !late { // a hedge that was not permitted is no attempt
+			t.Errorf("attempt %d comes after the end of the request", i+1)
+		}
+		if refused {
 			continue
 		}
-		made = append(made, target)
-		_, model, _ := strings.Cut(target, "/")
-		does, _, _ := strings.Cut(model, "-")
-		ended = does == "ok" || does == "refuses"
-		if wantStatus := map[string]string{"ok": "200 ", "limited": "429 ", "refuses": "400 "}[does]; !strings.HasPrefix(outcome, wantStatus) {
-			t.Errorf("attempt at %s: %s", target, outcome)
+		made++
+		if why == "hedge" {
+			hedge = true
+			if made != 2 || !w.hedged || !strings.Contains(last, "/silent-") {
+				t.Errorf("attempt %d is a hedge of one at %s", i+1, last)
+			}
 		}
-		if does == "ok" != (reply.Status == 200) && ended {
-			t.Errorf("status %d after %v", reply.Status, attempts)
+		if at := slices.Index(asked, target); at >= 0 {
+			asked = slices.Delete(asked, at, at+1)
+		} else if !cancelled {
+			t.Errorf("the provider of attempt %d was not asked", i+1)
+		}
+		want := map[string]string{"ok": "200", "silent": "200", "limited": "429", "refuses": "400", "down": "503", "broken": "502"}[does]
+		switch {
+		case cancelled:
+			if !w.hedged || made > 2 || !strings.Contains(strings.Join(attempts, " "), "(hedge)") {
+				t.Errorf("attempt %d was cancelled without another one", i+1)
+			}
+		case status != want:
+			t.Errorf("attempt %d has the status %s, want %s", i+1, status, want)
+		case does == "refuses" && why != "hedge", want == "200":
+			ended = true
+		}
+		if why != "hedge" || does == "broken" { // which has won, and then failed
+			last = target
 		}
 	}
-	if !slices.Equal(made, asked) {
-		t.Errorf("the route has the attempts %v, the providers were asked %v", made, asked)
+	if len(asked) > 0 {
+		t.Errorf("providers were asked %v beside the attempts %v", asked, attempts)
 	}
-	if !ended && len(attempts) != len(order) {
-		t.Errorf("attempts %v of the order %v", attempts, order)
+	if !hedge && strings.Contains(strings.Join(attempts, " "), "cancelled") {
+		t.Errorf("an attempt was cancelled: %v", attempts)
+	}
+	if n := reply.Header.Get("X-Gateway-Attempts"); made > 0 && n != fmt.Sprint(made) {
+		t.Errorf("x-gateway-attempts is %s with the attempts %v", n, attempts)
+	}
+	succeeded := strings.Contains(strings.Join(attempts, ", ")+",", " 200 ")
+	if succeeded != (reply.Status == 200) || !ended && walked != len(order) {
+		t.Errorf("status %d after the attempts %v of the order %v", reply.Status, attempts, order)
 	}
 }
