@@ -430,3 +430,25 @@ func TestManyProviders(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// One pattern that fits no model is one mistake, however many keys have it.
+func TestFewKeysWithoutModelsAreNamed(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[providers.p]\nplugin = \"openai\"\nlist_models = { enabled = false }\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n")
+	for i := range 1000 {
+		fmt.Fprintf(&text, "[[keys]]\nname = \"k%d\"\nsecret = \"sk-%020d\"\nmodels = [\"gpt*\"]\n", i, i)
+	}
+	c, err := config.Parse("f", []byte(text.String()), config.Options{Bundled: bundled, Now: today})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, w := range c.Warnings {
+		if strings.Contains(w.Error(), "no model matches") {
+			found = append(found, w.Error())
+		}
+	}
+	if len(found) != 11 || !strings.Contains(found[9], "keys[9].models") || !strings.HasSuffix(found[10], "keys: no model matches the models of 990 more") {
+		t.Errorf("%d warnings: %q", len(found), found)
+	}
+}

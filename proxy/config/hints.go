@@ -49,7 +49,7 @@ var hints = func() map[string]map[string]string {
 	add("keys[]", "write limits = { requests_per_minute = … }", "rpm", "requestsperminute", "ratelimit")
 	add("keys[]", "write limits = { tokens_per_minute = … }", "tpm", "tokensperminute")
 	const bounds = "write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]"
-	for _, of := range []string{"", "server", "models[].targets[]", "models[].rules[]", "store", "admin"} {
+	for _, of := range []string{"", "server", "router", "models[].targets[]", "models[].rules[]", "store", "admin"} {
 		add(of, bounds, "limits", "limit", "ratelimit", "ratelimits", "rpm", "tpm", "requestsperminute", "tokensperminute")
 		add(of, strings.Replace(bounds, "limits", "budgets", 1), "budgets", "budget", "maxbudget", "spend")
 	}

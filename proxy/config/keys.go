@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -197,6 +198,9 @@ func (t *table) moment(name string) (time.Time, *node) {
 	return time.Time{}, nil
 }
 
+// maxUseless is how many keys without a model are named: of many keys, a wrong pattern is one mistake.
+const maxUseless = 10
+
 // useless warns about keys whose patterns match no model.
 func (l *loader) useless() {
 	c := l.cfg
@@ -213,10 +217,19 @@ func (l *loader) useless() {
 		}
 		return is
 	}
+	found, after := 0, Position{}
 	for i := range c.Keys {
 		k := &c.Keys[i]
-		if len(k.Models) > 0 && !slices.ContainsFunc(k.Models, fits) {
-			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "models"), "no model matches"))
+		if len(k.Models) == 0 || slices.ContainsFunc(k.Models, fits) {
+			continue
 		}
+		if found++; found <= maxUseless {
+			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "models"), "no model matches"))
+		} else if found == maxUseless+1 {
+			after = k.Pos
+		}
+	}
+	if more := found - maxUseless; more > 0 {
+		l.d.warnings = append(l.d.warnings, newError(l.d.file, after, "keys", fmt.Sprintf("no model matches the models of %d more", more)))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -112,10 +113,13 @@ func (l *loader) checkOptions() {
 	}
 	for _, t := range l.optionTables {
 		s := find(t.plugin)
+		c := optionCheck{d: l.d, plugin: t.plugin, skip: t.skip}
+		if t.skip != nil && (s == nil || !s.AdditionalProperties.none) {
+			c.misplaced(t.n, s, &t.path)
+		}
 		if s == nil {
 			continue
 		}
-		c := optionCheck{d: l.d, plugin: t.plugin, skip: t.skip}
 		for _, name := range t.routers {
 			switch router := find(name); {
 			case name == "":
@@ -155,6 +159,36 @@ type optionCheck struct {
 func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...any) {
 	c.d.fail(offset, where.String(), format, args...)
 }
+
+// misplaced reports tables of other tables in one that has the settings of a plugin beside keys of the configuration, and that takes any
+// settings: they would apply to nothing.
+func (c *optionCheck) misplaced(n *node, s *schema, where *keyPath) {
+	for i := range n.names {
+		m := &n.names[i]
+		switch {
+		case slices.Contains(c.skip, m.name) || !subtables()[m.name] || m.value.kind != kindTable && m.value.kind != kindArray:
+		case s == nil:
+			path := where.child(m.name)
+			c.fail(int(m.offset), &path, "is a key of other tables, and the plugin %s does not say that it has such an option%s", c.plugin, c.hint(m.name, new(schema), where))
+		case s.Properties[m.name] == nil:
+			path := where.child(m.name)
+			c.fail(int(m.offset), &path, "is a key of other tables, and the plugin %s has no such option%s", c.plugin, c.hint(m.name, s, where))
+		}
+	}
+}
+
+// subtables are the names of tables in other tables than [router].
+var subtables = sync.OnceValue(func() map[string]bool {
+	names := make(map[string]bool)
+	for _, s := range reference {
+		path := strings.TrimSuffix(s.Path, "[]")
+		if at := strings.LastIndexByte(path, '.'); at > 0 && path[:at] != "router" && (s.Type == TypeTable || s.Type == TypeTables) {
+			names[path[at+1:]] = true
+		}
+	}
+	delete(names, "NAME")
+	return names
+})
 
 func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool) {
 	for i := range n.names {

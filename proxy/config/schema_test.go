@@ -92,6 +92,14 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			"f:4:1: router.strategy_options: the plugin router has no such option; write its members here, besides strategy",
 			`f:5:1: router.zon: the plugin router has no such option, did you mean "zone"?`,
 		}},
+		{"tables of others in the table of a router without a schema", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[router]\nplugin = \"mine\"\nbudgets = [{ usd = 1, per = \"day\" }]\nretry = { attempts = 2 }\nlimits = { requests_per_minute = 1 }\nweights = { a = 1 }\ntimeout = \"1s\"\n", []string{
+			"f:6:1: router.budgets: is a key of other tables, and the plugin mine does not say that it has such an option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+			"f:7:1: router.retry: is a key of other tables, and the plugin mine does not say that it has such an option; write it in [[models]]",
+			"f:8:1: router.limits: is a key of other tables, and the plugin mine does not say that it has such an option; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+		}},
+		{"budgets in the router's table", "[router]\nplugin = \"router\"\nbudgets = [{ usd = 1, per = \"day\" }]\n", []string{
+			"f:3:1: router.budgets: the plugin router has no such option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+		}},
 		{"the routers of a model and its rules", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = 1 } }]\nstrategy = \"chaep\"\nstrategy_options = { max = 1 }\nrules = [{ name = \"r\", strategy = \"slow\", strategy_options = { strategie = 1 } }]\nshadow = [{ target = \"p\", options = { onn = 1, region = \"x\" } }]\n", []string{
 			"f:5:51: models[0].targets[0].options.region: must be a string, not an integer",
 			`f:6:12: models[0].strategy: "chaep" is invalid: want "fast" or "cheap", did you mean "cheap"?`,

@@ -68,7 +68,7 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 		} else {
 			dst = append(dst, ", "...)
 		}
-		dst = appendName(dst, &d.policy.Shadows[i].Target)
+		dst = appendTarget(dst, &d.policy.Shadows[i].Target)
 	}
 	if len(d.attempts) > 0 {
 		part("attempts")
