@@ -249,8 +249,8 @@ func (h *history) quiet(end func(*flight)) {
 // a store that loses its data or comes back with old ones. What requests of all gateways hold and have spent together never exceeds a
 // budget, in the end all gateways and the store agree on what was spent, and what is left of a budget is left for each of them.
 //
-// covers: litellm#30522, litellm#27639 (holds leak), litellm#28247 (counters seeded once for each process), litellm#30684 (an old snapshot
-// reads low)
+// Of others' defects: holds leak (litellm#30522, #27639), counters are seeded once for each process (#28247), an old snapshot reads low
+// (#30684).
 func TestSharedBudgetsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		periods := rapid.SliceOfNDistinct(rapid.IntRange(0, config.Periods-1), 1, 3, rapid.ID[int]).Draw(t, "periods")
@@ -337,7 +337,7 @@ func TestSharedBudgetsHold(t *testing.T) {
 // TestSharedRatesHold runs such histories with limits of requests, tokens and concurrent requests: in any stretch of time no more is
 // admitted than the limit and what is replenished, whatever happens to gateways and store, unless they are to go on without it.
 //
-// covers: bifrost#3547 (limits per replica), litellm#32232 (per process without a word)
+// Defects of others: limits per replica (bifrost#3547), per process without a word (litellm#32232).
 func TestSharedRatesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.Limits{

@@ -183,7 +183,7 @@ func TestReserveAllocatesNothing(t *testing.T) {
 // TestGatewaysRace has clients of several gateways race for a budget, a rate and concurrent requests, with round trips that are lost, while
 // gateways report in the background. Not one nano-dollar and not one request more is admitted, and in the end nothing is held.
 //
-// covers: bifrost#3547 (limits per replica)
+// A defect of others: limits per replica (bifrost#3547).
 func TestGatewaysRace(t *testing.T) {
 	const limit, most, concurrent = 1_000_000, 900, 8
 	c := &clock{at: now}
@@ -264,7 +264,7 @@ func TestGatewaysRace(t *testing.T) {
 
 // TestResponseIsLoweredToWhatIsLeftForAll lowers a response to what other gateways have left, and not to what happens to be granted here.
 //
-// covers: bifrost#5770 (refused far below the limit)
+// A defect of others: refused far below the limit (bifrost#5770).
 func TestResponseIsLoweredToWhatIsLeftForAll(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)

@@ -17,7 +17,7 @@ import (
 
 // TestModesWhileStoreIsDown checks what each mode promises once the store is gone, that no request waits for it then, and that it is told.
 //
-// covers: litellm#32232 (per process without a word)
+// A defect of others: per process without a word (litellm#32232).
 func TestModesWhileStoreIsDown(t *testing.T) {
 	for _, c := range []struct {
 		mode   config.WhenDown
