@@ -209,9 +209,11 @@ func TestHedgeByQuantile(t *testing.T) {
 		if n == 100 {
 			want = "second"
 		}
-		if r := g.Chat(t, askM); r.Status != 200 || !strings.Contains(r.Body, want) {
+		r := g.Chat(t, askM)
+		if r.Status != 200 || !strings.Contains(r.Body, want) {
 			t.Fatalf("request %d: %d %s", n, r.Status, r.Body)
 		}
+		g.Log.Request(t, r.RequestID()) // by then its time is a sample
 	}
 	if n := len(b.Requests()); n != 1 {
 		t.Errorf("%d hedges", n)
