@@ -1,0 +1,47 @@
+package e2e_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	tapes "github.com/sluice-gateway/sluice/proxy/internal/recording"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestHedgeIsFilteredAndRecorded has a first target that begins a response and falls silent: what a filter masks, and what a recording of either
+// provider has, is as if there had been its attempt alone.
+func TestHedgeIsFilteredAndRecorded(t *testing.T) {
+	const text = "a top secret and more"
+	for _, c := range []struct {
+		name, body string
+		respond    func(string) up.Step
+	}{{"non-streaming", askM, respond}, {"stream", askMStream, respondStream}} {
+		for provider, want := range map[string]tapes.Tape{
+			"a": {Status: 200, Ending: tapes.Disconnected},
+			"b": {Status: 200, Ending: tapes.Ended, Body: []byte(text)},
+		} {
+			t.Run(c.name+"/"+provider, func(t *testing.T) {
+				a := up.New(t, up.Script{up.ReadRequest(), up.EventStream(), up.Chunk("\n\n"), up.AwaitClose()})
+				b := up.New(t, up.Script{up.ReadRequest(), c.respond(text)})
+				from := proxy.NewRecorder(provider)
+				g := proxytest.StartWith(t, twoTargets(a.URL(), b.URL(), `hedge = { after = "10ms", budget = 1 }`)+blocklist("mask", ""), func(o *proxy.Options) { o.Recorder = from })
+				if r := g.Chat(t, c.body); r.Status != 200 || content(r.Body) != "a [x] and more" || r.Header.Get("X-Gateway-Provider") != "b" {
+					t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), proxytest.EventTimeout)
+				defer cancel()
+				tape, err := from.Next(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tape.Release()
+				if tape.Status != want.Status || tape.Ending != want.Ending || !strings.Contains(string(tape.Body), string(want.Body)) || !strings.Contains(string(tape.Request.Body), "a prompt of some words") {
+					t.Errorf("recorded: status %d, ending %v, %q, of request %s", tape.Status, tape.Ending, tape.Body, tape.Request.Body)
+				}
+			})
+		}
+	}
+}
