@@ -216,7 +216,9 @@ func (x *completion) finish() {
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
-	x.recordLedger(r, journal.Labels{Key: r.Key, Team: x.key.Team(), Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
+	if x.key != nil { // else the client may not come in
+		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
+	}
 	x.held.Settle(used, x.finishedAt)
 	x.hold.Settle(x.settleFailed(used), x.finishedAt)
 	if x.again != nil {
