@@ -106,7 +106,7 @@ test-net: ## test with lossy and broken networks (Linux, as root)
 
 test-redis: plugins ## test limits and budgets that gateways share, with redis-server of the system's packages
 	REDIS=required $(GO) test $(RACE) -count=1 -timeout 5m ./proxy/internal/spend/redisstore
-	REDIS=required $(GO) test -count=1 -timeout 5m -run 'GatewaysShare|ShareNeeds|StoreIsDown|StoreWithOldData|KilledGateway' ./proxy/internal/testing/e2e
+	REDIS=required $(GO) test -count=1 -timeout 5m -run '^TestGatewaysShare|^TestShareNeedsNoRoundTrip|^TestModesWhileStoreIsDown|^TestStoreWithOldData|^TestKilledGatewayIsBooked' ./proxy/internal/testing/e2e
 
 soak: ## run under load with faults and reloads, and look for leaks (SOAK=2m SOAKFLAGS='-rate 400 -seed 1')
 	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
@@ -125,11 +125,9 @@ lint: ## run gofmt, go vet (gateway and plugins) and staticcheck
 	$(GO) tool staticcheck ./...
 
 fuzz: ## run every fuzz target (FUZZTIME=10s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "fuzz $$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg; \
-		done; \
+	@set -e; git grep '^func Fuzz' -- '*_test.go' ':!:*/testdata/*' | grep -v '{}$$' | sed -E 's|^|./|; s|/[^/]*:func (\w+).*| \1|' | sort | while read -r pkg target; do \
+		echo "fuzz $$pkg $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg; \
 	done
 
 bench: build ## compare CPU time, memory and start-up with a bare reverse proxy (BENCHFLAGS='-quick -run unpaced')
