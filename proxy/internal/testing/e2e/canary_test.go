@@ -159,7 +159,7 @@ func TestRouteHeader(t *testing.T) {
 	}
 }
 
-// A route is cut off where it would be too long for a header, and keeps its random number.
+// A route is cut off between two of its elements where it would be too long for a header, and keeps its random number.
 func TestRouteHeaderIsBounded(t *testing.T) {
 	provider := newModelProvider(t)
 	var targets strings.Builder
@@ -169,7 +169,7 @@ func TestRouteHeaderIsBounded(t *testing.T) {
 	toml := strings.Replace(canaryModel(provider.URL, "p1/ok-new", "10m"), `{ provider = "p0", model = "ok-a" }`, targets.String(), 1)
 	g := proxytest.Start(t, strings.Replace(toml, "models = ", "explain = true\nmodels = ", 1))
 	reply := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, "x-gateway-explain: 1")
-	if route := reply.Header.Get("X-Gateway-Route"); len(route) != 2048 || !strings.HasPrefix(route, "random ") || !strings.HasSuffix(route, "...") {
+	if route := reply.Header.Get("X-Gateway-Route"); len(route) > 2048 || len(route) < 1800 || !strings.HasPrefix(route, "random ") || !strings.HasSuffix(route, "...") {
 		t.Errorf("%d bytes: %q", len(route), route)
 	}
 }

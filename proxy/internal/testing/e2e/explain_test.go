@@ -309,7 +309,9 @@ func TestExplainEqualsRequest(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
 			toml := w.toml()
+			provider.mu.Lock()
 			provider.silence = w.silence
+			provider.mu.Unlock()
 			start := time.Now()
 			g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
 				o.Now = func() time.Time { return start.Add(time.Duration(w.clock.Load())) }
