@@ -142,6 +142,7 @@ type durable struct {
 	journal journal.Lazy
 	store   *config.Store   // of the configuration at the start
 	opening journal.Options // what the journal is opened with
+	offline bool            // nothing is opened: the Server serves no requests
 
 	book    *spend.Book
 	redis   *redisstore.Store    // in which limits are shared; nil: they are not
@@ -157,7 +158,7 @@ const journalDir = "journal"
 
 // init says where the state of a gateway is; nothing is opened.
 func (d *durable) init(o *Options) {
-	d.state.Path, d.store = o.StateDir, &o.Config.Store
+	d.state.Path, d.store, d.offline = o.StateDir, &o.Config.Store, o.Offline
 	d.opening = journal.Options{Zone: d.store.Zone, Keep: d.store.Keep, Refuse: d.store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now}
 }
 
@@ -207,7 +208,7 @@ func CheckStore(ctx context.Context, cfg *config.Config) (time.Duration, error) 
 func (d *durable) open(cfg *config.Config) error {
 	required := cfg.Budgeted() || d.store.Journal != ""
 	switch {
-	case d.journal.Get() != nil || !required && !hasLimits(cfg):
+	case d.offline || d.journal.Get() != nil || !required && !hasLimits(cfg):
 		return nil
 	case d.state.Path == "":
 		if cfg.Budgeted() {

@@ -67,7 +67,7 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir keeps compiled plugins between starts; Config.Server.CacheDir overrides it. "": they are not kept.
 	CacheDir string
-	// Offline makes no connection to the store of shared limits: for a Server that serves no requests.
+	// Offline opens neither the journal nor the store of shared limits: for a Server that serves no requests.
 	Offline bool
 	// StateDir keeps what must outlive the process; FindStateDir finds it. "": nothing is kept.
 	StateDir string

@@ -168,3 +168,20 @@ func TestKilledGatewayForgetsNothing(t *testing.T) {
 		t.Errorf("the ledger has %d requests that were not under way at a kill, and the provider answered %d", requests-booked, answered)
 	}
 }
+
+// TestCheckOfBudgetsOpensNothing checks configurations with a budget, beside a gateway that may be running: nothing is said of the folder that
+// keeps it, and none is made.
+func TestCheckOfBudgetsOpensNothing(t *testing.T) {
+	sluice, dir := buildSluice(t, true), t.TempDir()
+	folder := filepath.Join(dir, "journal")
+	text := fmt.Sprintf(journalConfig, folder, "http://127.0.0.1:1/v1")
+	for _, text := range []string{text, strings.Replace(text, fmt.Sprintf("journal = %q", folder), "", 1)} {
+		r := run(t, sluice, dir, nil, []string{"check", "--config", writeConfig(t, text)})
+		if r.exit != 0 || r.stderr != "" {
+			t.Errorf("exit %d: %s%s", r.exit, r.stdout, r.stderr)
+		}
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("the folder of the journal was made")
+	}
+}
