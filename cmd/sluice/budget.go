@@ -47,17 +47,9 @@ func newBudgetCommand(o *options) *cobra.Command {
 	}
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")
-	formatFlag(c, &format)
+	formatFlag(c, &format, proxy.BudgetFormats())
 	c.AddCommand(newBudgetRaiseCommand(o), newBudgetResetCommand(o), newBudgetHistoryCommand(o))
 	return c
-}
-
-func stateFlag(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "state", "", "state `directory`; overrides the configuration")
-}
-
-func formatFlag(c *cobra.Command, format *string) {
-	c.Flags().StringVar(format, "format", "table", "`format` of the output: "+strings.Join(proxy.BudgetFormats(), ", "))
 }
 
 // scopeArguments takes a scope and its name, both optional.
@@ -235,6 +227,6 @@ func newBudgetHistoryCommand(o *options) *cobra.Command {
 		},
 	}
 	stateFlag(c, &dir)
-	formatFlag(c, &format)
+	formatFlag(c, &format, proxy.BudgetFormats())
 	return c
 }

@@ -54,10 +54,18 @@ func newUsageCommand(o *options) *cobra.Command {
 	f.StringVar(&q.Since, "since", "", "first `day`, YYYY-MM-DD")
 	f.StringVar(&q.Until, "until", "", "last `day`, YYYY-MM-DD")
 	f.StringVar(&by, "by", "key,model", "`columns` to group by: day, key, team, model, provider, tags; \"\" for the total alone")
-	f.StringVar(&format, "format", "table", "`format` of the output: "+strings.Join(proxy.UsageFormats(), ", "))
+	formatFlag(c, &format, proxy.UsageFormats())
 	f.BoolVar(&q.Raw, "raw", false, "add up the single requests, as far as they are kept, instead of the sums of days")
-	f.StringVar(&dir, "state", "", "state `directory`; overrides the configuration")
+	stateFlag(c, &dir)
 	return c
+}
+
+func stateFlag(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "state", "", "state `directory`; overrides the configuration")
+}
+
+func formatFlag(c *cobra.Command, format *string, formats []string) {
+	c.Flags().StringVar(format, "format", "table", "`format` of the output: "+strings.Join(formats, ", "))
 }
 
 // state returns the configuration, and the state folder of its gateway; a non-empty dir overrides that.

@@ -1,10 +1,6 @@
 package spend
 
-import (
-	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/config"
-)
+import "time"
 
 // State is how it stands with the store that gateways share.
 type State struct {
@@ -12,12 +8,6 @@ type State struct {
 	Lost  bool      // it has lost data, and grants nothing before all gateways have reported; the same modes are in force
 	Since time.Time // when one of the two changed
 	Err   error     // why it cannot be reached
-}
-
-// Modes counts what is shared by what happens to it while the store cannot be reached.
-type Modes struct {
-	Limits  map[config.WhenDown]int // scopes with limits
-	Budgets map[config.WhenDown]int
 }
 
 // State returns how it stands with the store. ok is false if nothing is shared.
@@ -28,27 +18,6 @@ func (b *Book) State() (s State, ok bool) {
 	b.sync.mu.Lock()
 	defer b.sync.mu.Unlock()
 	return b.sync.state, true
-}
-
-// Modes returns what of the accounts is shared.
-func (a *Accounts) Modes() Modes {
-	m := Modes{Limits: make(map[config.WhenDown]int), Budgets: make(map[config.WhenDown]int)}
-	if a == nil || a.book.sync == nil {
-		return m
-	}
-	for _, accounts := range a.of {
-		for _, account := range accounts {
-			if account.limits.WhenDown != config.NoStore {
-				m.Limits[account.limits.WhenDown]++
-			}
-			for i := range account.budgets {
-				if when := account.budgets[i].WhenDown; when != config.NoStore {
-					m.Budgets[when]++
-				}
-			}
-		}
-	}
-	return m
 }
 
 // reachable reports whether the store can be asked for more of a scope.
@@ -100,6 +69,12 @@ func (y *syncer) observeLoss() {
 
 // observeRecovery takes note of a store that grants again.
 func (y *syncer) observeRecovery() {
+	y.mu.Lock()
+	was := y.state.Lost
+	y.mu.Unlock()
+	if !was {
+		return
+	}
 	all, _ := y.book.allShared()
 	for _, u := range all {
 		u.mu.Lock()
@@ -110,7 +85,7 @@ func (y *syncer) observeRecovery() {
 		}
 	}
 	y.mu.Lock()
-	was := y.state.Lost
+	was = y.state.Lost // another round trip may have been first
 	if was {
 		y.state.Lost, y.state.Since = false, y.now()
 	}

@@ -85,14 +85,20 @@ func (y *syncer) learnTime() {
 	if y.learned.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(y.timeout, time.Second))
+	_, err := y.askTime(max(y.timeout, time.Second))
+	y.observe(err)
+}
+
+// askTime makes a round trip that tells nothing, and learns the offset of the store's clock.
+func (y *syncer) askTime(timeout time.Duration) (Reply, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	replies := make([]Reply, 1)
 	err := y.store.Sync(ctx, []Report{{Instance: y.identity(), Number: y.numbers.Add(1), Lease: y.lease}}, replies)
 	if err == nil {
 		y.learn(replies[0].Time)
 	}
-	y.observe(err)
+	return replies[0], err
 }
 
 func (y *syncer) learn(store time.Time) {
@@ -333,19 +339,15 @@ func (y *syncer) reportAll(due []*usage, last bool) error {
 	return nil
 }
 
-// probe makes a round trip that tells nothing.
+// probe makes sure that the store is there.
 func (y *syncer) probe() error {
-	ctx, cancel := context.WithTimeout(context.Background(), y.timeout)
-	defer cancel()
-	replies := make([]Reply, 1)
-	err := y.store.Sync(ctx, []Report{{Instance: y.identity(), Number: y.numbers.Add(1), Lease: y.lease}}, replies)
-	if err == nil {
-		y.learn(replies[0].Time)
-		if replies[0].Lost {
-			y.observeLoss()
-		} else {
-			y.observeRecovery()
-		}
+	reply, err := y.askTime(y.timeout)
+	switch {
+	case err != nil:
+	case reply.Lost:
+		y.observeLoss()
+	default:
+		y.observeRecovery()
 	}
 	y.observe(err)
 	return err
