@@ -188,7 +188,7 @@ func (x *completion) finish() {
 	case failed != nil:
 		x.recordError(failed)
 	case x.writer.Complete():
-		if x.passing && x.api.id == responsesAPI && x.server.responses != nil {
+		if x.passing && x.api.id == clientapi.Responses && x.server.responses != nil {
 			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), targetKey(x.target))
 		}
 		x.recordOutcome(routing.Succeeded, 0)

@@ -125,7 +125,7 @@ func findKey(r *arrival) (*access.Key, *apierror.Error) {
 }
 
 // keyHeaders are the headers in which clients of some APIs send their key, unless they send it in Authorization.
-var keyHeaders = [apiCount]string{messagesAPI: "x-api-key", geminiAPI: "x-goog-api-key"}
+var keyHeaders = [clientapi.NumAPIs]string{clientapi.Messages: "x-api-key", clientapi.Gemini: "x-goog-api-key"}
 
 // recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
 // come from its address.
@@ -483,18 +483,18 @@ func requestedTier(r clientapi.Request) string {
 
 // limitMembers are the members that limit the tokens of a response, by the names that they have; the first is the one to add. Those of
 // Gemini are in a member of the document.
-var limitMembers = [apiCount][]string{
-	chatAPI: {"max_tokens", "max_completion_tokens"}, messagesAPI: {"max_tokens"}, responsesAPI: {"max_output_tokens"}, legacyAPI: {"max_tokens"},
-	geminiAPI: {"maxOutputTokens", "max_output_tokens"},
+var limitMembers = [clientapi.NumAPIs][]string{
+	clientapi.Chat: {"max_tokens", "max_completion_tokens"}, clientapi.Messages: {"max_tokens"}, clientapi.Responses: {"max_output_tokens"}, clientapi.LegacyCompletions: {"max_tokens"},
+	clientapi.Gemini: {"maxOutputTokens", "max_output_tokens"},
 }
 
 var geminiConfigs = [...]string{"generationConfig", "generation_config"}
 
 // limitMember is what a request says about the tokens of a response.
-func limitMember(r clientapi.Request, api apiID) jsondoc.Value {
+func limitMember(r clientapi.Request, api clientapi.ID) jsondoc.Value {
 	doc, _ := r.Document()
 	in := doc.Root()
-	if api == geminiAPI {
+	if api == clientapi.Gemini {
 		in = anyMember(in, geminiConfigs[:])
 	}
 	return anyMember(in, limitMembers[api])
@@ -514,7 +514,7 @@ func isZero(v jsondoc.Value) bool {
 }
 
 // appendWithLimit appends a document with a limit of tokens, in the place of values that mean none.
-func appendWithLimit(dst, doc []byte, api apiID, tokens int64) ([]byte, error) {
+func appendWithLimit(dst, doc []byte, api clientapi.ID, tokens int64) ([]byte, error) {
 	var d jsondoc.Doc
 	limits := clientapi.Limits{}.Lowered()
 	if err := d.Parse(doc, limits.Document()); err != nil {
@@ -523,7 +523,7 @@ func appendWithLimit(dst, doc []byte, api apiID, tokens int64) ([]byte, error) {
 	var edits jsondoc.Edits
 	edits.Reset(&d)
 	in, names, limit := d.Root(), limitMembers[api], strconv.FormatInt(tokens, 10)
-	if api == geminiAPI {
+	if api == clientapi.Gemini {
 		config := anyMember(in, geminiConfigs[:])
 		switch {
 		case !config.Exists():

@@ -27,25 +27,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// apiID numbers the APIs that clients can use.
-type apiID uint8
-
-const (
-	chatAPI apiID = iota
-	messagesAPI
-	responsesAPI
-	embeddingsAPI
-	rerankAPI
-	legacyAPI // completions of a prompt
-	moderationsAPI
-	geminiAPI
-	apiCount
-)
-
 // clientAPI is an API that clients can use, with what its requests are served with.
 type clientAPI struct {
 	*clientapi.API
-	id        apiID
+	id        clientapi.ID
 	form      abi.Forms    // of requests
 	dialect   abi.Dialect  // of responses that a provider writes in this API
 	kind      config.Kinds // of requests; chat if unset
@@ -58,25 +43,25 @@ type clientAPI struct {
 }
 
 // clientAPIs are all APIs, by their numbers.
-type clientAPIs [apiCount]clientAPI
+type clientAPIs [clientapi.NumAPIs]clientAPI
 
 func (a *clientAPIs) init(o responses.Options) {
 	o.Failure = native.Failure
-	a[chatAPI].API, a[chatAPI].form, a[chatAPI].dialect = openai.API(), abi.FormChat, abi.DialectOpenAI
-	a[messagesAPI].API, a[messagesAPI].form, a[messagesAPI].dialect = messages.API(o.Sealer), abi.FormMessages, abi.DialectMessages
-	a[messagesAPI].idHeader = "request-id"
-	a[responsesAPI].API = responses.API(o)
-	a[responsesAPI].form, a[responsesAPI].dialect = abi.FormResponses, abi.DialectResponses
-	a[embeddingsAPI] = clientAPI{API: calls.Embeddings(native.Failure), form: abi.FormEmbeddings, kind: config.KindEmbeddings, dialect: abi.DialectOpenAI}
-	a[rerankAPI] = clientAPI{API: calls.Rerank(native.Failure), form: abi.FormRerank, kind: config.KindRerank, dialect: abi.DialectOpenAI}
-	a[legacyAPI] = clientAPI{API: calls.Completions(native.Failure), form: abi.FormCompletions, kind: config.KindCompletions, dialect: abi.DialectOpenAI}
-	a[moderationsAPI] = clientAPI{API: calls.Moderations(native.Failure), form: abi.FormModerations, kind: config.KindModerations, dialect: abi.DialectOpenAI}
-	a[geminiAPI].API, a[geminiAPI].form, a[geminiAPI].dialect = gemini.API(o.Sealer), abi.FormGemini, abi.DialectGemini
+	a[clientapi.Chat].API, a[clientapi.Chat].form, a[clientapi.Chat].dialect = openai.API(), abi.FormChat, abi.DialectOpenAI
+	a[clientapi.Messages].API, a[clientapi.Messages].form, a[clientapi.Messages].dialect = messages.API(o.Sealer), abi.FormMessages, abi.DialectMessages
+	a[clientapi.Messages].idHeader = "request-id"
+	a[clientapi.Responses].API = responses.API(o)
+	a[clientapi.Responses].form, a[clientapi.Responses].dialect = abi.FormResponses, abi.DialectResponses
+	a[clientapi.Embeddings] = clientAPI{API: calls.Embeddings(native.Failure), form: abi.FormEmbeddings, kind: config.KindEmbeddings, dialect: abi.DialectOpenAI}
+	a[clientapi.Rerank] = clientAPI{API: calls.Rerank(native.Failure), form: abi.FormRerank, kind: config.KindRerank, dialect: abi.DialectOpenAI}
+	a[clientapi.LegacyCompletions] = clientAPI{API: calls.Completions(native.Failure), form: abi.FormCompletions, kind: config.KindCompletions, dialect: abi.DialectOpenAI}
+	a[clientapi.Moderations] = clientAPI{API: calls.Moderations(native.Failure), form: abi.FormModerations, kind: config.KindModerations, dialect: abi.DialectOpenAI}
+	a[clientapi.Gemini].API, a[clientapi.Gemini].form, a[clientapi.Gemini].dialect = gemini.API(o.Sealer), abi.FormGemini, abi.DialectGemini
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
 		}
-		a[id].id, a[id].heartbeat = apiID(id), chunk(a[id].Heartbeat)
+		a[id].id, a[id].heartbeat = clientapi.ID(id), chunk(a[id].Heartbeat)
 	}
 }
 
@@ -131,8 +116,8 @@ type work struct {
 	filtered     *filter.Renderer   // writes for the writer
 	translation  plugin.Attempt
 	decoders     decoders.Set
-	decoder      framing.Decoder            // of the response's framing, once framed
-	readers      [apiCount]clientapi.Reader // nil until a provider speaks that API
+	decoder      framing.Decoder                     // of the response's framing, once framed
+	readers      [clientapi.NumAPIs]clientapi.Reader // nil until a provider speaks that API
 	batch        response.Batch
 	out          upstream.Request
 	headerSource *upstream.Response // whose headers the plugin may read
@@ -234,7 +219,7 @@ type lowered struct {
 // release gives the lowered request back.
 func (l *lowered) release(s *Server) {
 	if l.request != nil {
-		s.apis[chatAPI].putRequest(l.request)
+		s.apis[clientapi.Chat].putRequest(l.request)
 	}
 	s.buffers.put(l.body)
 	*l = lowered{}

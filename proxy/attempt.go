@@ -270,7 +270,7 @@ func (a *attempt) prepare() *apierror.Error {
 // remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back, and those of
 // Gemini mostly never get it.
 func (x *completion) remembersThinking(translated bool) bool {
-	return x.api.id == chatAPI || (x.api.id == responsesAPI || x.api.id == geminiAPI) && translated
+	return x.api.id == clientapi.Chat || (x.api.id == clientapi.Responses || x.api.id == clientapi.Gemini) && translated
 }
 
 // chooseDocument chooses what the target's plugin makes its request from: the client's own document where that is what the plugin
@@ -282,7 +282,7 @@ func (a *attempt) chooseDocument() *apierror.Error {
 		t.Summary.Form = x.api.Name
 		return nil
 	}
-	a.translated, t.Summary.Form = true, x.server.apis[chatAPI].Name
+	a.translated, t.Summary.Form = true, x.server.apis[clientapi.Chat].Name
 	if x.lowered.request == nil && x.lowered.err == nil {
 		x.lowered.err = x.lower()
 	}
@@ -305,7 +305,7 @@ func (x *completion) lower() *apierror.Error {
 	if e := x.admission.grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
-	r := s.apis[chatAPI].getRequest().(*openai.Request)
+	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
 	l.request = r
 	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
 		e = originError(x.request, e)
@@ -334,7 +334,7 @@ func (a *attempt) sendRequest() error {
 	}
 	asked := a.of.api
 	if a.translated {
-		asked = &s.apis[chatAPI]
+		asked = &s.apis[clientapi.Chat]
 	}
 	if a.speaks = s.apis.ofDialect(a.translation.Dialect, asked); a.speaks != nil {
 		a.reader = a.work.reader(a.speaks)

@@ -84,33 +84,33 @@ const (
 // served.
 var endpoints = [...]struct {
 	path, allow string
-	api         apiID
+	api         clientapi.ID
 	serve       service
 }{
 	unknownEndpoint:      {},
-	unknownMessages:      {api: messagesAPI},
-	completions:          {pathCompletions, "POST", chatAPI, serveCompletions},
-	messagesCompletions:  {pathMessages, "POST", messagesAPI, serveCompletions},
-	messagesCount:        {pathMessages + "/count_tokens", "POST", messagesAPI, serveCounts},
-	unknownResponses:     {api: responsesAPI},
-	responsesCompletions: {pathResponses, "POST", responsesAPI, serveCompletions},
-	responsesCount:       {pathResponses + "/input_tokens", "POST", responsesAPI, serveCounts},
-	storedResponse:       {pathResponses + "/{id}", "GET, HEAD, DELETE", responsesAPI, serveStored},
-	storedItems:          {pathResponses + "/{id}/input_items", "GET, HEAD", responsesAPI, serveStored},
-	cancelResponse:       {pathResponses + "/{id}/cancel", "POST", responsesAPI, serveStored},
-	embeddings:           {pathEmbeddings, "POST", embeddingsAPI, serveCompletions},
-	rerank:               {pathRerank, "POST", rerankAPI, serveCompletions},
-	rerankV2:             {pathRerankV2, "POST", rerankAPI, serveCompletions},
-	legacyCompletions:    {pathLegacy, "POST", legacyAPI, serveCompletions},
-	moderations:          {pathModerations, "POST", moderationsAPI, serveCompletions},
-	modelList:            {pathModels, "GET, HEAD", chatAPI, serveModels},
-	oneModel:             {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
-	unknownGemini:        {api: geminiAPI},
-	geminiContent:        {pathGemini + "/{model}" + callContent, "POST", geminiAPI, serveCompletions},
-	geminiStream:         {pathGemini + "/{model}" + callStream, "POST", geminiAPI, serveCompletions},
-	geminiCount:          {pathGemini + "/{model}" + callCount, "POST", geminiAPI, serveCounts},
-	geminiModelList:      {pathGemini, "GET, HEAD", geminiAPI, serveModels},
-	geminiModel:          {pathGemini + "/{id}", "GET, HEAD", geminiAPI, serveModels},
+	unknownMessages:      {api: clientapi.Messages},
+	completions:          {pathCompletions, "POST", clientapi.Chat, serveCompletions},
+	messagesCompletions:  {pathMessages, "POST", clientapi.Messages, serveCompletions},
+	messagesCount:        {pathMessages + "/count_tokens", "POST", clientapi.Messages, serveCounts},
+	unknownResponses:     {api: clientapi.Responses},
+	responsesCompletions: {pathResponses, "POST", clientapi.Responses, serveCompletions},
+	responsesCount:       {pathResponses + "/input_tokens", "POST", clientapi.Responses, serveCounts},
+	storedResponse:       {pathResponses + "/{id}", "GET, HEAD, DELETE", clientapi.Responses, serveStored},
+	storedItems:          {pathResponses + "/{id}/input_items", "GET, HEAD", clientapi.Responses, serveStored},
+	cancelResponse:       {pathResponses + "/{id}/cancel", "POST", clientapi.Responses, serveStored},
+	embeddings:           {pathEmbeddings, "POST", clientapi.Embeddings, serveCompletions},
+	rerank:               {pathRerank, "POST", clientapi.Rerank, serveCompletions},
+	rerankV2:             {pathRerankV2, "POST", clientapi.Rerank, serveCompletions},
+	legacyCompletions:    {pathLegacy, "POST", clientapi.LegacyCompletions, serveCompletions},
+	moderations:          {pathModerations, "POST", clientapi.Moderations, serveCompletions},
+	modelList:            {pathModels, "GET, HEAD", clientapi.Chat, serveModels},
+	oneModel:             {pathModels + "/{id}", "GET, HEAD", clientapi.Chat, serveModels},
+	unknownGemini:        {api: clientapi.Gemini},
+	geminiContent:        {pathGemini + "/{model}" + callContent, "POST", clientapi.Gemini, serveCompletions},
+	geminiStream:         {pathGemini + "/{model}" + callStream, "POST", clientapi.Gemini, serveCompletions},
+	geminiCount:          {pathGemini + "/{model}" + callCount, "POST", clientapi.Gemini, serveCounts},
+	geminiModelList:      {pathGemini, "GET, HEAD", clientapi.Gemini, serveModels},
+	geminiModel:          {pathGemini + "/{id}", "GET, HEAD", clientapi.Gemini, serveModels},
 }
 
 // service is how the requests of an endpoint are served.
@@ -229,14 +229,14 @@ func matchStored(path []byte) endpoint {
 
 // headAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
 // like.
-func headAPI(h *fasthttp.RequestHeader) apiID {
+func headAPI(h *fasthttp.RequestHeader) clientapi.ID {
 	to := matchPath(requestPath(h))
 	switch {
 	case to == geminiModelList, to == geminiModel, endpoints[to].serve != serveModels:
 	case len(h.Peek(messagesVersion)) > 0:
-		return messagesAPI
+		return clientapi.Messages
 	case len(h.Peek(geminiClient)) > 0:
-		return geminiAPI
+		return clientapi.Gemini
 	}
 	return endpoints[to].api
 }

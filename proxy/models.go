@@ -34,9 +34,9 @@ const (
 // modelsForm finds out how the client wants models described.
 func modelsForm(ctx *fasthttp.RequestCtx) modelForm {
 	switch {
-	case headAPI(&ctx.Request.Header) == messagesAPI:
+	case headAPI(&ctx.Request.Header) == clientapi.Messages:
 		return messagesModels
-	case headAPI(&ctx.Request.Header) == geminiAPI:
+	case headAPI(&ctx.Request.Header) == clientapi.Gemini:
 		return geminiModels
 	case ctx.QueryArgs().Has("client_version"):
 		return codexModels

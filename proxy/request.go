@@ -180,7 +180,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 	if s.recorder != nil {
 		x.presented = presentedKeys(h)
 	}
-	if x.api.id == messagesAPI {
+	if x.api.id == clientapi.Messages {
 		x.betas = parseBetas(h, x.generation)
 	}
 	if e := x.readBody(ctx); e != nil {
@@ -244,7 +244,7 @@ func (x *completion) fitModel() *apierror.Error {
 
 // readAddress reads what the path says of the request, in an API where it does.
 func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Error {
-	if x.api.id != geminiAPI {
+	if x.api.id != clientapi.Gemini {
 		return nil
 	}
 	if e := checkStream(to, ctx); e != nil {

@@ -387,11 +387,11 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 		return Explained{}, errClosed
 	}
 	defer g.release()
-	id, name := chatAPI, cmp.Or(r.API, s.apis[chatAPI].Name)
-	for id < apiCount && s.apis[id].Name != name {
+	id, name := clientapi.Chat, cmp.Or(r.API, s.apis[clientapi.Chat].Name)
+	for id < clientapi.NumAPIs && s.apis[id].Name != name {
 		id++
 	}
-	if id == apiCount {
+	if id == clientapi.NumAPIs {
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
@@ -455,7 +455,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 		}
 		head.Set(name, value)
 	}
-	if x.api.id == messagesAPI {
+	if x.api.id == clientapi.Messages {
 		x.betas = parseBetas(head, g)
 	}
 	if r.Random != "" {
@@ -501,7 +501,7 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
 	if len(r.Body) == 0 {
 		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
 	}
-	if x.api.id == geminiAPI {
+	if x.api.id == clientapi.Gemini {
 		if r.Model == "" {
 			return errors.New("which model? the Gemini API has it in the path, not in the body")
 		}
@@ -519,10 +519,10 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
 }
 
 // shortPrompts are requests of each API, with a place for the model's id.
-var shortPrompts = [apiCount]string{
-	chatAPI: `{"model":"%s","messages":[{"role":"user","content":"Hello"}]}`, messagesAPI: `{"model":"%s","max_tokens":1024,"messages":[{"role":"user","content":"Hello"}]}`,
-	responsesAPI: `{"model":"%s","input":"Hello"}`, embeddingsAPI: `{"model":"%s","input":"Hello"}`, rerankAPI: `{"model":"%s","query":"Hello","documents":["Hello"]}`,
-	legacyAPI: `{"model":"%s","prompt":"Hello"}`, moderationsAPI: `{"model":"%s","input":"Hello"}`, geminiAPI: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
+var shortPrompts = [clientapi.NumAPIs]string{
+	clientapi.Chat: `{"model":"%s","messages":[{"role":"user","content":"Hello"}]}`, clientapi.Messages: `{"model":"%s","max_tokens":1024,"messages":[{"role":"user","content":"Hello"}]}`,
+	clientapi.Responses: `{"model":"%s","input":"Hello"}`, clientapi.Embeddings: `{"model":"%s","input":"Hello"}`, clientapi.Rerank: `{"model":"%s","query":"Hello","documents":["Hello"]}`,
+	clientapi.LegacyCompletions: `{"model":"%s","prompt":"Hello"}`, clientapi.Moderations: `{"model":"%s","input":"Hello"}`, clientapi.Gemini: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
 }
 
 // explainedRefusal is for a request that is refused before it is routed. The error's message may repeat what the request says.

@@ -6,6 +6,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
+// ID numbers the APIs that clients can use, for tables of them.
+type ID uint8
+
+// The APIs.
+const (
+	Chat ID = iota
+	Messages
+	Responses
+	Embeddings
+	Rerank
+	LegacyCompletions // of a prompt
+	Moderations
+	Gemini
+	NumAPIs // how many there are
+)
+
 // API is one of the APIs in which clients ask for a completion.
 type API struct {
 	Name string // in the log, in metrics and in a plugin's summary: "chat", "messages", "responses"
