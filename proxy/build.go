@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
@@ -66,12 +67,8 @@ func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation
 
 func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	cfg := g.config
-	specs, unread := readPlugins(cfg, b.bundled)
 	var err error
-	if g.plugins, err = b.plugins.Load(ctx, specs); err != nil {
-		err = locateErrors(cfg, err)
-	}
-	if err := errors.Join(unread, err); err != nil {
+	if g.plugins, err = modules.Load(ctx, b.plugins, cfg, b.bundled); err != nil {
 		return err // of every plugin at once
 	}
 	g.redactor, g.salt = newRedactor(cfg), routing.NewSalt(cfg.Router.Salt)
@@ -83,20 +80,20 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		built, err := newProvider(ctx, g.plugins.Plugin(p.Plugin), p, g.redactor)
 		if err != nil {
-			errs = append(errs, configError(cfg, p.Pos, "providers."+p.Name, err))
+			errs = append(errs, cfg.NewError(p.Pos, "providers."+p.Name, err.Error()))
 			continue
 		}
 		g.providers[p.Name] = built
 	}
 	routers := routerBinder{generation: g, bound: map[string]*routing.Router{}}
 	if g.router, err = routers.bind(ctx, config.ModelRouter{Plugin: cfg.Router.Plugin, Settings: cfg.Router.Settings}); err != nil {
-		errs = append(errs, configError(cfg, cfg.Router.Pos, "router", err))
+		errs = append(errs, cfg.NewError(cfg.Router.Pos, "router", err.Error()))
 	}
 	for i := range cfg.Filters {
 		f := &cfg.Filters[i]
 		binding, err := bindFilter(ctx, g.plugins.Plugin(f.Plugin), f, g.redactor)
 		if err != nil {
-			errs = append(errs, configError(cfg, f.Pos, fmt.Sprintf("filters[%d]", i), err))
+			errs = append(errs, cfg.NewError(f.Pos, fmt.Sprintf("filters[%d]", i), err.Error()))
 			continue
 		}
 		g.filters = append(g.filters, &filter.Filter{Config: f, Binding: binding})
@@ -105,7 +102,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		m := &cfg.Models[i]
 		policy, err := routers.policy(ctx, m)
 		if err != nil {
-			errs = append(errs, configError(cfg, m.Pos, fmt.Sprintf("models[%d]", i), err))
+			errs = append(errs, cfg.NewError(m.Pos, fmt.Sprintf("models[%d]", i), err.Error()))
 		} else if len(policy.Targets) > 0 {
 			g.policies[m.ID] = policy
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
@@ -297,16 +296,3 @@ func (e *BuildError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what is wrong.
 func (e *BuildError) Unwrap() error { return e.Err }
-
-// NoPluginError is for a bundled plugin that was not built into the binary.
-type NoPluginError struct{ Plugin string }
-
-// Error says what to do about it.
-func (e *NoPluginError) Error() string {
-	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
-}
-
-// configError is an error at a position of the configuration.
-func configError(cfg *config.Config, at config.Position, key string, err error) error {
-	return cfg.NewError(at, key, err.Error())
-}

@@ -2,10 +2,7 @@ package proxy
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -134,46 +131,5 @@ func TestCheckIntervalWithoutProvider(t *testing.T) {
 	x := &completion{conn: new(downstream.Conn), attempt: new(attempt), stream: true}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
 		t.Errorf("%s", d)
-	}
-}
-
-// noSchemas is a folder of bundled plugins without schemas.
-type noSchemas struct{}
-
-func (noSchemas) OptionsSchema(string) []byte { return nil }
-
-// TestSchemaOfPluginFile adds schemas to a module, and reads them as the gateway does for a plugin from a file.
-func TestSchemaOfPluginFile(t *testing.T) {
-	module := []byte("\x00asm\x01\x00\x00\x00")
-	add := func(plugin, schema string) {
-		t.Helper()
-		var err error
-		if module, err = AddOptionsSchema(module, plugin, []byte(schema)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add("", `{"properties":{"a":{}}}`)
-	add("b", `{"properties":{"b":{}}}`)
-	file := filepath.Join(t.TempDir(), "mine.wasm")
-	if err := os.WriteFile(file, module, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sum := fmt.Sprintf("%x", sha256.Sum256(module))
-	for _, tt := range []struct{ name, file, sum, want string }{
-		{"a", file, sum, `{"properties":{"a":{}}}`},
-		{"b", file, sum, `{"properties":{"b":{}}}`},
-		{"a", file, strings.Repeat("0", 64), ""},
-		{"a", file + "x", sum, ""},
-		{"a", "", "", ""},
-	} {
-		if got := OptionsSchema(noSchemas{}, &config.Plugin{Name: tt.name, File: tt.file, SHA256: tt.sum}); string(got) != tt.want {
-			t.Errorf("%+v: schema %s", tt, got)
-		}
-	}
-	if _, err := AddOptionsSchema(module, "b", []byte("{}")); err == nil {
-		t.Error("a second schema of a plugin is added")
-	}
-	if _, err := AddOptionsSchema(module, "c", []byte("[]")); err == nil {
-		t.Error("an invalid schema is added")
 	}
 }
