@@ -171,10 +171,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves jsondoc, apierror, framing, breaker, glob, fairlru, httpfield and cost of proxy/internal import no sibling, but framing httpfield",
+		"the leaves jsondoc, apierror, framing, breaker, buffers, glob, fairlru, httpfield and cost of proxy/internal import no sibling, but framing httpfield",
 		"JSON, errors, framings, amounts and the like stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "fairlru", "httpfield", "cost"} {
+			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "buffers", "glob", "fairlru", "httpfield", "cost"} {
 				dir := "proxy/internal/" + leaf
 				if within(p.dir, dir) && i.own && i.path != "sdk/abi" && !within(i.path, dir) && !(leaf == "framing" && i.path == "proxy/internal/httpfield") {
 					return true

@@ -189,7 +189,7 @@ func (x *completion) finish() {
 		x.recordError(failed)
 	case x.writer.Complete():
 		if x.passing && x.api.id == clientapi.Responses && x.server.responses != nil {
-			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), targetKey(x.target))
+			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), x.target.FullName())
 		}
 		x.recordOutcome(routing.Succeeded, 0)
 		x.recordUsage()
@@ -498,14 +498,14 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	if isChat {
 		own = chat.Body
 	}
-	body, err := appendWithLimit(s.buffers.get(len(own)+64), own, x.api.id, tokens)
+	body, err := appendWithLimit(s.buffers.Get(len(own)+64), own, x.api.id, tokens)
 	if err != nil {
-		s.buffers.put(body)
+		s.buffers.Put(body)
 		return internalError(err)
 	}
 	x.body = body
 	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
-		s.buffers.put(old)
+		s.buffers.Put(old)
 		return e
 	}
 	var e *apierror.Error
@@ -514,7 +514,7 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	} else {
 		_, e = x.parseRequest(to)
 	}
-	s.buffers.put(old)
+	s.buffers.Put(old)
 	if e != nil {
 		return e
 	}

@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
@@ -129,10 +129,8 @@ type work struct {
 
 // scratch is the memory of what a completion needs whichever of its attempts responds.
 type scratch struct {
-	chain    filter.Chain      // the filters that apply to the request
-	tried    []*routing.Budget // of the providers that have been sent the request
-	routed   routing.Request   // what the decision is based on
-	decision routing.Decision  // in which order the targets are tried, and what came of it
+	chain filter.Chain      // the filters that apply to the request
+	tried []*routing.Budget // of the providers that have been sent the request
 }
 
 func (a *clientAPI) getWork() *work {
@@ -167,15 +165,13 @@ func (a *clientAPI) putWork(w *work) {
 	w.decoders.Reset()
 	w.decoder = nil
 	w.headerSource = nil
-	w.routed = routing.Request{}
-	w.decision.Reset()
 	a.works.Put(w)
 }
 
 // routed is the decision where a request goes, and what it is based on. It outlives attempts, and its memory the completion.
 type routed struct {
-	request  routing.Request // until the documents are released
-	decision routing.Decision
+	request  routing.Request  // until the documents are released
+	decision routing.Decision // in which order the targets are tried, and what came of it
 }
 
 // routings keeps the memory of decisions.
@@ -211,79 +207,16 @@ func (w *work) reader(a *clientAPI) clientapi.Reader {
 // lowered is a client's request as a chat completions request, for providers that do not speak the client's API.
 type lowered struct {
 	request  *openai.Request
-	body     []byte              // that request holds; from buffers
+	body     []byte              // that request holds; from the server's buffers
 	warnings []clientapi.Warning // what of the client's request it leaves out or changes
 	err      *apierror.Error     // the client's request cannot be one
 }
 
-// release gives the lowered request back.
-func (l *lowered) release(s *Server) {
+// release gives the lowered request back, to the chat API and to b.
+func (l *lowered) release(chat *clientAPI, b *buffers.Pool) {
 	if l.request != nil {
-		s.apis[clientapi.Chat].putRequest(l.request)
+		chat.putRequest(l.request)
 	}
-	s.buffers.put(l.body)
+	b.Put(l.body)
 	*l = lowered{}
-}
-
-// targetKey names a target for the memory of responses.
-func targetKey(t *routing.Target) string { return t.Provider + "/" + t.Model }
-
-// originError is the error of a request as its client wrote it, for one of its chat completions request: what was wrong with
-// that may come from another place.
-func originError(r clientapi.Request, e *apierror.Error) *apierror.Error {
-	if e.Param == "" {
-		return e
-	}
-	moved := *e
-	moved.Param = ""
-	if r != nil {
-		moved.Param = r.Origin(e.Param)
-	}
-	if moved.Param != "" {
-		moved.Message = strings.ReplaceAll(e.Message, e.Param, moved.Param)
-	}
-	return &moved
-}
-
-// buffers keeps the memory of bodies of requests and responses. The large ones are kept apart, or most of them would
-// be used for requests of a line.
-type buffers struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
-
-const (
-	// smallBuffer is how large a buffer for a body of unknown length is.
-	smallBuffer = 4 << 10
-
-	// largeBuffer is how large the smallest of the large ones is.
-	largeBuffer = 32 << 10
-)
-
-func (b *buffers) pool(size int) *sync.Pool {
-	if size < largeBuffer {
-		return &b.small
-	}
-	return &b.large
-}
-
-// get returns an empty buffer with room for a body of about size bytes.
-func (b *buffers) get(size int) []byte {
-	h, ok := b.pool(size).Get().(*[]byte)
-	if !ok {
-		return make([]byte, 0, max(size, smallBuffer))
-	}
-	p := (*h)[:0]
-	*h = nil
-	b.handles.Put(h)
-	return p
-}
-
-func (b *buffers) put(p []byte) {
-	if cap(p) == 0 || cap(p) > keepBody {
-		return
-	}
-	h, ok := b.handles.Get().(*[]byte)
-	if !ok {
-		h = new([]byte)
-	}
-	*h = p
-	b.pool(cap(p)).Put(h)
 }

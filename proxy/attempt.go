@@ -297,7 +297,7 @@ func (a *attempt) chooseDocument() *apierror.Error {
 func (x *completion) lower() *apierror.Error {
 	l, s := &x.lowered, x.server
 	_, own := x.request.Document()
-	body, warnings, e := x.request.AppendChat(s.buffers.get(len(own)))
+	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
 	l.body = body
 	if e != nil {
 		return e
@@ -308,7 +308,7 @@ func (x *completion) lower() *apierror.Error {
 	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
 	l.request = r
 	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
-		e = originError(x.request, e)
+		e = clientapi.OriginError(x.request, e)
 		e.TryNext = true // a provider that speaks the client's API may take it
 		return e
 	}
@@ -467,11 +467,11 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 		return emptyResponse()
 	}
 	s := a.of.server
-	body, err := a.response.ReadAll(s.buffers.get(0), maxErrorBody)
+	body, err := a.response.ReadAll(s.buffers.Get(0), maxErrorBody)
 	for errors.Is(err, errCommit) {
 		body, err = a.response.ReadAll(body, maxErrorBody)
 	}
-	defer func() { s.buffers.put(body) }()
+	defer func() { s.buffers.Put(body) }()
 	if a.wait.Gone() {
 		return errDisconnected
 	}

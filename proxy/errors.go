@@ -237,7 +237,7 @@ func (a *attempt) rejection(status int, body []byte) error {
 func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
 	if x := a.of; a.translated && e != x.lowered.err {
 		x.busy.Lock()
-		e = originError(x.request, e)
+		e = clientapi.OriginError(x.request, e)
 		x.busy.Unlock()
 	}
 	d := *e

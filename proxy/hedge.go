@@ -448,7 +448,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		to.Figures.End(shadow.Dropped, 0)
 		return
 	}
-	y.body = append(s.buffers.get(len(m.document)), m.document...)
+	y.body = append(s.buffers.Get(len(m.document)), m.document...)
 	y.users.Store(1)
 	c := &shadowCopy{completion: y, mirrored: &mirrored{mirror: m, to: to}}
 	c.ctx, c.cancel = context.WithCancelCause(s.shadows.ctx)

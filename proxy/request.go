@@ -105,11 +105,11 @@ func (d *documents) release(s *Server, a *clientAPI) {
 		return
 	}
 	if d.request != nil {
-		d.lowered.release(s)
+		d.lowered.release(&s.apis[clientapi.Chat], &s.buffers)
 		a.putRequest(d.request)
 		d.request = nil
 	}
-	s.buffers.put(d.body)
+	s.buffers.Put(d.body)
 	d.body = nil
 	d.admission.shrink(&d.counted)
 }
@@ -293,7 +293,7 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	x.watcher.Start()
 	input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
 	err := x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
-	body, changed := s.buffers.get(len(x.body)), false
+	body, changed := s.buffers.Get(len(x.body)), false
 	if err == nil {
 		body, changed, err = x.chain.Request(&x.watcher, x.api.Name, x.body, body)
 	}
@@ -302,14 +302,14 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	}
 	x.tags = x.chain.AppendTags(nil)
 	if err != nil || !changed {
-		s.buffers.put(body)
+		s.buffers.Put(body)
 		if err != nil {
 			return clientError(err)
 		}
 		return nil
 	}
 	old := x.body
-	defer s.buffers.put(old)
+	defer s.buffers.Put(old)
 	x.body = body
 	if e := x.admission.grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
@@ -330,7 +330,7 @@ func (x *completion) releaseBody() *apierror.Error {
 	if !ok || !chat.Rewritten() {
 		return nil
 	}
-	x.server.buffers.put(x.body)
+	x.server.buffers.Put(x.body)
 	x.body = nil
 	if e := x.admission.grow(&x.counted, len(chat.Body)); e != nil {
 		return e
@@ -350,12 +350,12 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
-	restored, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
+	restored, changed := s.thinking.Restore(s.buffers.Get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
 	if !changed || x.admission.grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
-		s.buffers.put(restored)
+		s.buffers.Put(restored)
 		return body
 	}
-	s.buffers.put(body)
+	s.buffers.Put(body)
 	return restored
 }
 
@@ -406,7 +406,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		x.bodyRead = true
 		return nil
 	}
-	x.body = s.buffers.get(max(length, 0))
+	x.body = s.buffers.Get(max(length, 0))
 	if length > 0 {
 		if e := x.admission.grow(&x.counted, length); e != nil {
 			return e

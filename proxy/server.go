@@ -35,6 +35,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -50,13 +51,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-const (
-	// readBuffer holds a request's head: a larger one is 431.
-	readBuffer = 32 << 10
-
-	// keepBody is how large a buffer may be to be kept for another request.
-	keepBody = 256 << 10
-)
+// readBuffer holds a request's head: a larger one is 431.
+const readBuffer = 32 << 10
 
 // Options configure a Server.
 type Options struct {
@@ -118,7 +114,7 @@ type Server struct {
 	http      fasthttp.Server
 	admission admission
 	apis      clientAPIs
-	buffers   buffers
+	buffers   buffers.Pool
 	thinking  *thinking.Memory  // outlives a reload
 	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
@@ -224,7 +220,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
 	// An idle connection holds the memory of its last bodies. The limit is one of the process.
-	fasthttp.SetBodySizePoolLimit(keepBody, keepBody)
+	fasthttp.SetBodySizePoolLimit(buffers.MaxKept, buffers.MaxKept)
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.handleReadError,

@@ -497,7 +497,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 
 // parseExplained reads the body, or makes one of the shortest prompt.
 func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
-	x.body = append(x.server.buffers.get(len(r.Body)), r.Body...)
+	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
 		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
 	}

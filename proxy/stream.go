@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
@@ -25,7 +26,7 @@ import (
 // call; the response's head leaves with the first one.
 type chunkWriter struct {
 	conn    *downstream.Conn
-	buffers *buffers
+	buffers *buffers.Pool
 	head    []byte // until it is sent; from buffers
 	close   bool   // the connection is closed after the response
 	n       int64  // bytes of the body that were written
@@ -38,15 +39,15 @@ var lastChunk = []byte("0\r\n\r\n")
 const maxChunkOverhead = 32
 
 // start takes the response's head from what the handler has set.
-func (w *chunkWriter) start(conn *downstream.Conn, buffers *buffers, ctx *fasthttp.RequestCtx) {
+func (w *chunkWriter) start(conn *downstream.Conn, pool *buffers.Pool, ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
 	w.close = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
 	if w.close {
 		h.SetConnectionClose()
 	}
-	w.conn, w.buffers = conn, buffers
-	w.head = append(buffers.get(0), h.Header()...)
+	w.conn, w.buffers = conn, pool
+	w.head = append(pool.Get(0), h.Header()...)
 }
 
 // write sends data as one chunk, after the head if that has not been sent.
@@ -54,14 +55,14 @@ func (w *chunkWriter) write(data []byte) error {
 	out := w.head
 	w.head = nil
 	if out == nil {
-		out = w.buffers.get(len(data) + maxChunkOverhead)
+		out = w.buffers.Get(len(data) + maxChunkOverhead)
 	}
 	if len(data) > 0 {
 		out = append(strconv.AppendInt(out, int64(len(data)), 16), "\r\n"...)
 		out = append(append(out, data...), "\r\n"...)
 	}
 	_, err := w.conn.Write(out)
-	w.buffers.put(out)
+	w.buffers.Put(out)
 	if err == nil {
 		w.n += int64(len(data))
 	}
@@ -220,8 +221,8 @@ func (x *completion) startReading(stream bool) {
 // readDocument reads a response that is one JSON document, of which first is the beginning.
 func (x *completion) readDocument(ctx context.Context, first []byte) error {
 	read := len(first) // which is invalid after the next line
-	body, err := x.response.ReadAllWithin(append(x.server.buffers.get(len(first)), first...), maxDocument, x.reserveResponse)
-	defer func() { x.server.buffers.put(body) }()
+	body, err := x.response.ReadAllWithin(append(x.server.buffers.Get(len(first)), first...), maxDocument, x.reserveResponse)
+	defer func() { x.server.buffers.Put(body) }()
 	for errors.Is(err, errCommit) {
 		// There is nothing to stream before all of it is there; the wait goes on until its own deadlines.
 		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)

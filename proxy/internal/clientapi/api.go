@@ -1,6 +1,8 @@
 package clientapi
 
 import (
+	"strings"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -82,6 +84,23 @@ type Request interface {
 
 	// Reset drops the request and releases its body.
 	Reset()
+}
+
+// OriginError returns an error of the document that AppendChat has written as one of the client's own, r: it names the place in r, as far as
+// that is known. r is nil where the client's request is gone.
+func OriginError(r Request, e *apierror.Error) *apierror.Error {
+	if e.Param == "" {
+		return e
+	}
+	moved := *e
+	moved.Param = ""
+	if r != nil {
+		moved.Param = r.Origin(e.Param)
+	}
+	if moved.Param != "" {
+		moved.Message = strings.ReplaceAll(e.Message, e.Param, moved.Param)
+	}
+	return &moved
 }
 
 // CountRequest is a Request of an API that counts tokens.

@@ -55,6 +55,9 @@ func (t *Target) RecordUsage(u Usage) {
 	}
 }
 
+// FullName is "provider/model", as in Request.Previous.
+func (t *Target) FullName() string { return t.Provider + "/" + t.Model }
+
 // name is the hash of the target's name.
 func (t *Target) name() uint64 { return nameHash(t.Provider, t.Model) }
 
