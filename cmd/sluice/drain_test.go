@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -168,7 +168,7 @@ func TestDrainDeadlineWithManyStreams(t *testing.T) {
 //
 // covers: F77
 func TestDrainClosesIdleConnections(t *testing.T) {
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	for name, server := range map[string]string{"HTTP": "", "HTTPS": pair.Table(t, t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			took := time.Hour
@@ -183,7 +183,7 @@ func TestDrainClosesIdleConnections(t *testing.T) {
 }
 
 // drainIdle starts a gateway with idle connections, and returns how long it takes to end.
-func drainIdle(t *testing.T, server string, pair *proxytest.Pair) time.Duration {
+func drainIdle(t *testing.T, server string, pair *certtest.Pair) time.Duration {
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`shutdown_timeout = "1h"`+"\n"+server, testKey)))
 	address := strings.TrimPrefix(p.ready(), "http://")
 	base := "http://" + address

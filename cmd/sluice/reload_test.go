@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -118,12 +118,12 @@ func TestRewrittenFileWithoutChanges(t *testing.T) {
 func TestReloadRenewsCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	old, next, last := proxytest.GoodPair(t), proxytest.GoodPair(t), proxytest.GoodPair(t)
+	old, next, last := certtest.Valid(t), certtest.Valid(t), certtest.Valid(t)
 	cert, key := old.Write(t, dir)
 	path := writeConfig(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey))
 	p := start(t, dir, nil, "serve", "--quiet", "--config", path)
 	_, address, _ := strings.Cut(p.ready(), "://")
-	connect := func(pair *proxytest.Pair) *tls.Conn {
+	connect := func(pair *certtest.Pair) *tls.Conn {
 		t.Helper()
 		c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pair.Roots})
 		if err != nil {

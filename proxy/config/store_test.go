@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
 // shared is spending with a store: the line of its URL is the 5th.
@@ -148,7 +148,7 @@ func TestStoreURLIsNotShown(t *testing.T) {
 
 // TestStoreCA checks the file with the authority of the store's certificate.
 func TestStoreCA(t *testing.T) {
-	good := string(proxytest.GoodPair(t).Cert)
+	good := string(certtest.Valid(t).Cert)
 	for _, c := range []struct{ name, url, ca, want string }{
 		{"a certificate", "rediss://h", good, ""},
 		{"no certificate", "rediss://h", "x", "gateway.toml:3:6: store.ca: \"ca.pem\": contains no PEM certificate"},

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
 // TestTLS reads [server.tls] and the files it names.
 func TestTLS(t *testing.T) {
 	const table = "[server.tls]\ncert = \"cert.pem\"\nkey = \"/keys/key.pem\"\n"
-	soon := proxytest.NewPair(t, today.AddDate(0, -1, 0), today.AddDate(0, 0, 3))
-	past, future := proxytest.NewPair(t, today.AddDate(0, -2, 0), today.AddDate(0, -1, 0)), proxytest.NewPair(t, today.AddDate(0, 1, 0), today.AddDate(1, 0, 0))
-	good, other := proxytest.NewPair(t, today.AddDate(0, -1, 0), today.AddDate(0, 6, 0)), proxytest.GoodPair(t)
+	soon := certtest.New(t, today.AddDate(0, -1, 0), today.AddDate(0, 0, 3))
+	past, future := certtest.New(t, today.AddDate(0, -2, 0), today.AddDate(0, -1, 0)), certtest.New(t, today.AddDate(0, 1, 0), today.AddDate(1, 0, 0))
+	good, other := certtest.New(t, today.AddDate(0, -1, 0), today.AddDate(0, 6, 0)), certtest.Valid(t)
 	files := func(cert, key []byte) map[string][]byte {
 		return map[string][]byte{"/etc/sluice/cert.pem": cert, "/keys/key.pem": key}
 	}
@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 
 func TestTLSErrorNamesFile(t *testing.T) {
 	dir := t.TempDir()
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	cert, key := pair.Write(t, dir)
 	loaded, err := (&config.TLS{CertFile: cert, KeyFile: key}).Load()
 	if err != nil || loaded.Leaf.SerialNumber.Cmp(pair.Serial) != 0 {

@@ -9,9 +9,11 @@ package proxytest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +89,20 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 // compiled holds the plugins of all gateways of this process: reading 20 MB of machine code for each costs more than most
 // tests.
 var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(CacheDir()) })
+
+// trust returns a client configuration that trusts a self-signed certificate.
+func trust(tb testing.TB, file string) *tls.Config {
+	tb.Helper()
+	cert, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(cert) {
+		tb.Fatalf("%s contains no certificate", file)
+	}
+	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
+}
 
 // Parse reads a configuration as Start does.
 func Parse(tb testing.TB, toml string) *config.Config {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/cmd/bench/load"
 	"github.com/sluice-gateway/sluice/cmd/bench/provider"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,13 +39,17 @@ func serve(t *testing.T, dialect string, sc provider.Scenario) (*provider.Server
 	return s, ln.Addr().String()
 }
 
+// eventTimeout is how long a test waits for an event. It elapses only in a test that fails.
+const eventTimeout = 20 * time.Second
+
 // waitFor waits until a count satisfies a condition.
 func waitFor(t *testing.T, r *load.Run, enough func(load.Count) bool) {
 	t.Helper()
-	for end := time.Now().Add(proxytest.EventTimeout); !enough(r.Count()); {
+	for end := time.Now().Add(eventTimeout); !enough(r.Count()); {
 		if time.Now().After(end) {
 			t.Fatalf("%+v", r.Count())
 		}
+		time.Sleep(time.Millisecond) // the processor is for the load
 	}
 }
 

@@ -13,16 +13,16 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/metricstest"
 )
 
-func scrape(tb testing.TB, m *telemetry.Metrics) (proxytest.Metrics, string) {
+func scrape(tb testing.TB, m *telemetry.Metrics) (metricstest.Metrics, string) {
 	tb.Helper()
 	var out bytes.Buffer
 	if err := m.Write(&out); err != nil {
 		tb.Fatal(err)
 	}
-	return proxytest.ParseMetrics(tb, out.String()), out.String()
+	return metricstest.Parse(tb, out.String()), out.String()
 }
 
 // account makes a log that only counts. It is two seconds after 1000.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -21,7 +22,7 @@ func overBoth(t *testing.T, test func(t *testing.T, table string)) {
 	if testing.Short() {
 		return
 	}
-	t.Run("TLS", func(t *testing.T) { test(t, proxytest.GoodPair(t).Table(t, t.TempDir())) })
+	t.Run("TLS", func(t *testing.T) { test(t, certtest.Valid(t).Table(t, t.TempDir())) })
 }
 
 // awaitNothingHeld waits until no request holds anything of the gateway.

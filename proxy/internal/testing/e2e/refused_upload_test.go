@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -25,7 +26,7 @@ func TestRefusedUploadGetsResponse(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(arrived), upstreamtest.Wait(nil)})
 	busy := func(toml string) string { return strings.Replace(toml, "max_body", "max_requests = 1\nmax_body", 1) }
 	sized := fmt.Sprintf("Content-Length: %d\r\n\r\n", upload)
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	plain, secure := configuration(provider.URL(), ""), configuration(provider.URL(), "")+pair.Table(t, t.TempDir())
 	large := func(toml string) string { return strings.Replace(toml, `"1MiB"`, `"32MiB"`, 1) }
 	for _, c := range []struct {

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
 // TestTLSListener checks what clients get: the certificate, HTTP/1.1, at least TLS 1.2, and session resumption.
 func TestTLSListener(t *testing.T) {
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
 	for _, body := range []string{hello, strings.Replace(hello, "}]}", `}],"stream":true}`, 1)} {
 		if r := g.Chat(t, body); r.Status != 200 || r.Err != nil {
@@ -74,7 +75,7 @@ func TestReloadRenewsCertificate(t *testing.T) {
 		upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
 	})
 	dir := t.TempDir()
-	first, second := proxytest.GoodPair(t), proxytest.GoodPair(t)
+	first, second := certtest.Valid(t), certtest.Valid(t)
 	toml := configuration(provider.URL(), "") + first.Table(t, dir)
 	g := proxytest.Start(t, toml)
 	shown := func() string {
@@ -127,7 +128,7 @@ func TestTLSMismatch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for handshakes that fail")
 	}
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	t.Run("TLS on the plain port", func(t *testing.T) {
 		g := proxytest.Start(t, configuration("", ""))
 		admin := g.Admin(t)
@@ -191,7 +192,7 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a time-out")
 	}
-	pair := proxytest.GoodPair(t)
+	pair := certtest.Valid(t)
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nread_timeout = \"1s\"", 1)+pair.Table(t, t.TempDir()))
 	var stalled []net.Conn
 	for range 5 {
@@ -220,7 +221,7 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 
 // TestReloadCannotToggleTLS checks that a reload neither enables nor disables TLS, and reports that.
 func TestReloadCannotToggleTLS(t *testing.T) {
-	table := proxytest.GoodPair(t).Table(t, t.TempDir())
+	table := certtest.Valid(t).Table(t, t.TempDir())
 	for name, c := range map[string]struct{ before, after string }{"begins": {"", table}, "ends": {table, ""}} {
 		t.Run(name, func(t *testing.T) {
 			g := proxytest.Start(t, configuration("", "")+c.before)
