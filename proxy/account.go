@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,10 +11,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -461,35 +460,6 @@ func (x *completion) countLimit(e *apierror.Error) {
 	}
 }
 
-// estimateNeed is what the request may need of rates.
-func (x *completion) estimateNeed() spend.Need {
-	f := x.request.Describe()
-	tokens := min(cmp.Or(f.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	return spend.Need{Prompt: promptEstimate(f), Completion: int64(f.N) * tokens}
-}
-
-// unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
-const unknownMaxTokens = 32 << 10
-
-// limitTokens is the limit of each choice of a request under a budget: the client's, otherwise what the provider is to be asked for.
-func (x *completion) limitTokens(r *clientapi.Facts) int64 {
-	m := x.model
-	switch {
-	case r.MaxTokens > 0:
-		return r.MaxTokens
-	case x.api.kind&(config.KindChat|config.KindCompletions) == 0, isZero(limitMember(x.request, x.api.id)):
-		return 0 // there is no text in the response
-	case m.DefaultMaxTokens == 0:
-		return cmp.Or(m.MaxTokens, unknownMaxTokens)
-	}
-	// A default is for the response beside the thinking that the client has asked for.
-	limit := m.DefaultMaxTokens + r.Thinking.BudgetTokens
-	if m.MaxTokens > 0 {
-		limit = min(limit, m.MaxTokens)
-	}
-	return limit
-}
-
 // insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
 func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
@@ -498,7 +468,7 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	if isChat {
 		own = chat.Body
 	}
-	body, err := appendWithLimit(s.buffers.Get(len(own)+64), own, x.api.id, tokens)
+	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
 	if err != nil {
 		s.buffers.Put(body)
 		return internalError(err)
@@ -525,22 +495,6 @@ func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
-// addTarget makes a need that of a request which may also be sent to a target, in any of the service tiers that it may get there.
-func (x *completion) addTarget(n *spend.Need, t *routing.Target, p *spend.Prompt) {
-	if t.Prices == nil {
-		return
-	}
-	of, asked := *p, ""
-	of.PerImage = cmp.Or(x.model.MaxImageTokens, spend.ImageTokens(t.Model))
-	// The options of a target may ask for another tier than the client.
-	if t.Prices.HasServiceTiers() && !bytes.Contains(t.Options, []byte("_tier")) && !bytes.Contains(t.Options, []byte("speed")) {
-		asked = requestedTier(x.request)
-	}
-	for prices := range t.Prices.Possible(asked) {
-		n.AddTarget(prices, &of, int64(x.request.Describe().N))
-	}
-}
-
 // holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
 // target may serve it as it is.
 func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
@@ -548,11 +502,11 @@ func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold
 	if scopes[spend.Provider] == nil {
 		return nil, nil
 	}
-	n := x.estimateNeed()
+	n := estimate.Rates(x.request.Describe(), x.model.DefaultMaxTokens)
 	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
 	if scopes.Budgeted() {
-		prompt := describePrompt(x.request)
-		x.addTarget(&n, t, &prompt)
+		prompt := estimate.Prompt(x.request)
+		estimate.AddTarget(&n, x.request, &prompt, t, x.model.MaxImageTokens)
 		n.Fixed, n.MaxTokens = n.Ceiling(), 0
 	}
 	h := new(spend.Hold)

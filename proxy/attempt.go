@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -242,7 +243,7 @@ func (a *attempt) prepare() *apierror.Error {
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
 		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
-		Choices: facts.N, PromptEstimate: promptEstimate(facts), Prices: a.target.Prices, Aliases: a.alias,
+		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), Prices: a.target.Prices, Aliases: a.alias,
 		Tap: x.mirror.tap(),
 	})
 	if x.chain.OnResponse() {

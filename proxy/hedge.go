@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -276,7 +277,7 @@ func (c *racer) stop(err error) {
 // charge counts an attempt that is cancelled: its provider charges at least for the prompt.
 func (c *racer) charge() {
 	x := c.race.x
-	used := spend.Used{Tokens: promptEstimate(x.request.Describe())}
+	used := spend.Used{Tokens: estimate.PromptTokens(x.request.Describe())}
 	if p := c.target.Prices; p != nil {
 		used.Cost = p.Cost(cost.Tokens{Prompt: used.Tokens})
 	}

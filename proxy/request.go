@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -362,16 +363,16 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 // admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
 // limit of tokens, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint) *apierror.Error {
-	x.need = x.estimateNeed()
 	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
+	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
 	strict := scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
 	if !strict && !scopes.Budgeted() {
 		return x.reserve(scopes)
 	}
-	n.MaxTokens = x.limitTokens(r)
-	prompt := describePrompt(x.request)
+	n.MaxTokens = estimate.MaxTokens(x.request, x.api.Limit, x.model.MaxTokens, x.model.DefaultMaxTokens)
+	prompt := estimate.Prompt(x.request)
 	for i := range x.policy.Targets {
-		x.addTarget(n, &x.policy.Targets[i], &prompt)
+		estimate.AddTarget(n, x.request, &prompt, &x.policy.Targets[i], x.model.MaxImageTokens)
 	}
 	x.maxTokens = n.MaxTokens
 	if e := x.reserve(scopes); e != nil {
@@ -511,7 +512,7 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	*r = routing.Request{
 		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
 		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
-		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: promptEstimate(facts), MaxTokens: facts.MaxTokens,
+		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: estimate.PromptTokens(facts), MaxTokens: facts.MaxTokens,
 		Random: x.random, Summary: x,
 	}
 	doc, _ := x.request.Document()

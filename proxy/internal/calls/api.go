@@ -31,7 +31,11 @@ func Embeddings(f Failure) *clientapi.API { return embeddings.api(f) }
 func Rerank(f Failure) *clientapi.API { return rerank.api(f) }
 
 // Completions returns the legacy completions API of OpenAI.
-func Completions(f Failure) *clientapi.API { return completions.api(f) }
+func Completions(f Failure) *clientapi.API {
+	api := completions.api(f)
+	api.Limit.Names = []string{"max_tokens"}
+	return api
+}
 
 // Moderations returns the moderations API of OpenAI.
 func Moderations(f Failure) *clientapi.API { return moderations.api(f) }

@@ -45,6 +45,9 @@ type API struct {
 	// CountRequest if it has.
 	AppendCount func(dst []byte, tokens int64) []byte
 
+	// Limit is where a request limits the tokens of its response; zero: there is no text in the response.
+	Limit LimitMembers
+
 	// Failure reads a provider's error response, one of an API that it speaks itself.
 	Failure func(status int, body []byte) *apierror.Error
 
@@ -53,6 +56,12 @@ type API struct {
 
 	// IDPrefix begins the IDs that the gateway gives responses: "chatcmpl-".
 	IDPrefix string
+}
+
+// LimitMembers are the members of a request that limit the tokens of its response.
+type LimitMembers struct {
+	In    []string // the member of the document that has them, by the names that it may have; nil: the document itself
+	Names []string // the first is the one that is written where there is none
 }
 
 // Request is a client's request that is read and checked once. It is ready for Parse, also again after Reset.

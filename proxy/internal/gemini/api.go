@@ -14,6 +14,9 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		NewReader:   func() clientapi.Reader { return new(Reader) },
 		AppendError: AppendError,
 		AppendCount: AppendCount,
+		Limit: clientapi.LimitMembers{
+			In: []string{"generationConfig", "generation_config"}, Names: []string{"maxOutputTokens", "max_output_tokens"},
+		},
 		Failure:     Failure,
 		PassedTexts: passedTexts,
 		Heartbeat:   "\n\n", // Google's clients take a comment for an error

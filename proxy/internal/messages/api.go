@@ -16,6 +16,7 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		Status:      Status,
 		AppendCount: AppendCount,
 		PassedTexts: passedTexts,
+		Limit:       clientapi.LimitMembers{Names: []string{"max_tokens"}},
 		Failure:     Failure,
 		Heartbeat:   "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 		IDPrefix:    "msg_",

@@ -16,6 +16,7 @@ func API() *clientapi.API {
 		NewRenderer: func() clientapi.Renderer { return new(Renderer) },
 		NewReader:   func() clientapi.Reader { return new(Reader) },
 		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
+		Limit:       clientapi.LimitMembers{Names: []string{"max_tokens", "max_completion_tokens"}},
 		Failure:     native.Failure,
 		Heartbeat:   ": keep-alive\n",
 		IDPrefix:    "chatcmpl-",

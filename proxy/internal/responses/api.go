@@ -41,6 +41,7 @@ func API(o Options) *clientapi.API {
 		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
 		AppendCount: appendCount,
 		PassedTexts: passedTexts,
+		Limit:       clientapi.LimitMembers{Names: []string{"max_output_tokens"}},
 		Failure:     o.Failure,
 		Heartbeat:   ": keep-alive\n\n",
 		IDPrefix:    responsePrefix,
