@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -132,6 +133,85 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	g.catalog = catalog.New(cfg, &lister{generation: g}, options)
 	return nil
 }
+
+const (
+	maxListBody  = 8 << 20
+	maxListPages = 32
+)
+
+// lister lists the models of providers, through their plugins.
+type lister struct {
+	generation *generation
+}
+
+// ListModels reads every page of a provider's list.
+func (l *lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
+	p := l.generation.providers[name]
+	if p == nil || p.client == nil {
+		return nil, fmt.Errorf("provider %s cannot list models", name)
+	}
+	var all []catalog.Listed
+	var cursor []byte
+	for range maxListPages {
+		page, next, err := l.page(ctx, p, cursor)
+		if err != nil {
+			return nil, fmt.Errorf("list models of %s: %w", name, err)
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all, nil
+		}
+		cursor = []byte(next)
+	}
+	return nil, fmt.Errorf("list models of %s: more than %d pages", name, maxListPages)
+}
+
+func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalog.Listed, string, error) {
+	out, err := p.binding.List(ctx, cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	headers := make([]upstream.Header, len(out.Headers))
+	for i, h := range out.Headers {
+		headers[i] = upstream.Header(h)
+	}
+	response, err := p.client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, contextWatcher{ctx})
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Close()
+	body, err := response.ReadAll(nil, maxListBody)
+	if err != nil {
+		return nil, "", err
+	}
+	status := response.Status()
+	if status >= 300 {
+		body = p.redact(body)
+	}
+	page, err := p.binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
+	switch {
+	case status >= 300 && err != nil:
+		return nil, "", fmt.Errorf("GET %s%s returned status %d: %w", l.generation.config.Provider(p.name).BaseURL, out.Path, status, err)
+	case status >= 300:
+		return nil, "", fmt.Errorf("GET %s%s returned status %d", l.generation.config.Provider(p.name).BaseURL, out.Path, status)
+	case err != nil:
+		return nil, "", err
+	}
+	listed := make([]catalog.Listed, 0, len(page.Models))
+	for _, raw := range page.Models {
+		var m catalog.Listed
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, "", fmt.Errorf("invalid model in the list: %w", err)
+		}
+		listed = append(listed, m)
+	}
+	return listed, page.Next, nil
+}
+
+// contextWatcher ends a wait for a provider with its context.
+type contextWatcher struct{ ctx context.Context }
+
+func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }
 
 // durable is what outlives the process, and what several gateways count together.
 type durable struct {

@@ -16,9 +16,11 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -115,6 +117,13 @@ func (g *generation) close() {
 	}
 	close(g.closed)
 	g.builder.open.unclosed.Done()
+}
+
+// missingModel is for a model that a client cannot have: there is none of this id, or its key may not use it.
+func (g *generation) missingModel(h *fasthttp.RequestHeader, key *access.Key, id string, exists bool) *apierror.Error {
+	e := modellist.Missing(g.catalog, key, id)
+	e.Cause = g.missingModelCause(h, id, exists)
+	return e
 }
 
 // missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.

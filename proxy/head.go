@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 )
 
 const (
@@ -207,7 +208,7 @@ func addressedModel(path []byte) (string, *apierror.Error) {
 	_, name := matchCall(rest, unknownGemini)
 	model, err := url.PathUnescape(string(name))
 	if err != nil || !utf8.ValidString(model) {
-		return "", modelNotFound(string(name))
+		return "", modellist.NotFound(string(name))
 	}
 	return model, nil
 }

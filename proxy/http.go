@@ -1,18 +1,22 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
@@ -155,11 +159,11 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	case endpoints[to].serve == serveStored:
 		body, e = s.storedResponse(ctx, r.Key, to, string(path[len(pathResponses)+1:]))
 	case to == modelList, to == geminiModelList:
-		body = listModels(g, key, modelsForm(ctx))
+		body = modelForm(ctx).List(modellist.Visible(g.catalog, key))
 	case to == geminiModel:
-		body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathGemini)+1:], modelsForm(ctx))
+		body, e = describeModel(ctx, g, key, path[len(pathGemini)+1:])
 	default:
-		body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathModels)+1:], modelsForm(ctx))
+		body, e = describeModel(ctx, g, key, path[len(pathModels)+1:])
 	}
 	if e != nil {
 		return e
@@ -167,6 +171,32 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(body)
 	return nil
+}
+
+// modelForm finds out how the client wants models described.
+func modelForm(ctx *fasthttp.RequestCtx) modellist.Form {
+	switch {
+	case headAPI(&ctx.Request.Header) == clientapi.Messages:
+		return modellist.Messages
+	case headAPI(&ctx.Request.Header) == clientapi.Gemini:
+		return modellist.Gemini
+	case ctx.QueryArgs().Has("client_version"):
+		return modellist.Codex
+	}
+	return modellist.OpenAI
+}
+
+// describeModel returns one model. Its id is in the path as it is, or percent-encoded.
+func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
+	id, err := url.PathUnescape(string(escaped))
+	if err != nil {
+		return nil, modellist.NotFound(string(escaped))
+	}
+	m, ok := g.catalog.Model(context.Background(), id)
+	if !ok || !key.Allows(id) {
+		return nil, g.missingModel(&ctx.Request.Header, key, id, ok)
+	}
+	return modelForm(ctx).Model(m), nil
 }
 
 // storedResponse responds from what is kept of a client's responses. rest is the path below that of Responses.

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -202,13 +203,11 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 			s.metrics.Refuse(telemetry.RefusedModel)
 			s.metrics.RejectKey(key.Name(), telemetry.RejectedModel)
 		}
-		e := x.generation.missingModel(key, facts.Model)
-		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, facts.Model, ok)
-		return e
+		return x.generation.missingModel(&ctx.Request.Header, key, facts.Model, ok)
 	}
 	x.model, x.record.Model = m, m.ID
 	if m.Kinds&x.api.kind == 0 {
-		return wrongKind(m, x.api.kind)
+		return modellist.WrongKind(m, x.api.kind)
 	}
 	if endpoints[to].serve != serveCounts {
 		if e := x.filterRequest(to, facts); e != nil {
@@ -226,7 +225,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 		return apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
 	}
 	if len(x.policy.Targets) == 0 {
-		return modelNotFound(facts.Model)
+		return modellist.NotFound(facts.Model)
 	}
 	if endpoints[to].serve == serveCounts {
 		return x.reserve(x.scopes())

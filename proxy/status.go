@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
@@ -480,7 +481,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 	case !x.key.Allows(facts.Model):
 		return nil, fmt.Errorf("%w: see models in [[keys]]", g.missingModelCause(head, facts.Model, true))
 	case m.Kinds&x.api.kind == 0:
-		return nil, wrongKind(m, x.api.kind).Cause
+		return nil, modellist.WrongKind(m, x.api.kind).Cause
 	}
 	x.model, x.record.Model, x.stream = m, m.ID, facts.Stream
 	if e := x.filterRequest(to, facts); e != nil {
