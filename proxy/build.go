@@ -587,22 +587,3 @@ func upstreamCredential(a *config.Auth) credential.Credential {
 	}
 	return c
 }
-
-// newRedactor returns a redactor of every configured credential. Credentials that are obtained later are added to it.
-func newRedactor(cfg *config.Config) *credential.Redactor {
-	var secrets []string
-	for i := range cfg.Providers {
-		a := &cfg.Providers[i].Auth
-		for _, s := range a.Secrets {
-			secrets = append(secrets, s.Reveal())
-		}
-		if a.AWS != nil {
-			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
-		}
-	}
-	for i := range cfg.Keys {
-		secrets = append(secrets, string(cfg.Keys[i].Secret))
-	}
-	secrets = append(secrets, cfg.Store.Secrets()...)
-	return credential.NewRedactor(secrets...)
-}

@@ -180,6 +180,25 @@ func (g *generation) redactorOf(presented []string) func([]byte) []byte {
 	}
 }
 
+// newRedactor returns a redactor of every configured credential. Credentials that are obtained later are added to it.
+func newRedactor(cfg *config.Config) *credential.Redactor {
+	var secrets []string
+	for i := range cfg.Providers {
+		a := &cfg.Providers[i].Auth
+		for _, s := range a.Secrets {
+			secrets = append(secrets, s.Reveal())
+		}
+		if a.AWS != nil {
+			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
+		}
+	}
+	for i := range cfg.Keys {
+		secrets = append(secrets, string(cfg.Keys[i].Secret))
+	}
+	secrets = append(secrets, cfg.Store.Secrets()...)
+	return credential.NewRedactor(secrets...)
+}
+
 // inherit takes over what the generation before knows of credentials. It is called before this one serves.
 func (g *generation) inherit(old *generation) {
 	for name, p := range g.providers {
