@@ -1,6 +1,10 @@
-package plugintest
+package plugintest_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
+)
 
 func TestGuestsAreBuiltWithoutHostFlags(t *testing.T) {
 	for flags, want := range map[string]string{
@@ -11,7 +15,7 @@ func TestGuestsAreBuiltWithoutHostFlags(t *testing.T) {
 		"-buildmode=pie -trimpath":                             "-trimpath",
 		"-tags=raceful":                                        "-tags=raceful",
 	} {
-		if got := guestFlags(flags); got != want {
+		if got := buildtest.GuestFlags(flags); got != want {
 			t.Errorf("of %q remains %q, want %q", flags, got, want)
 		}
 	}

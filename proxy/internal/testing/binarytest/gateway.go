@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
 // Options are how a gateway is started.
@@ -86,9 +86,17 @@ func Start(tb testing.TB, o Options) *Gateway {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g.cmd = exec.Command(proxytest.Binary(tb, proxytest.BinaryOptions{Race: o.Race}), "serve", "--quiet", "--config", g.Config, "--listen", o.Listen)
+	binary, err := buildtest.Sluice(buildtest.SluiceOptions{Race: o.Race})
+	if err != nil {
+		tb.Fatalf("build sluice: %v", err)
+	}
+	cache, err := buildtest.CacheDir("compiled")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g.cmd = exec.Command(binary, "serve", "--quiet", "--config", g.Config, "--listen", o.Listen)
 	g.cmd.Dir = dir
-	g.cmd.Env = append([]string{"SLUICE_CACHE=" + proxytest.CacheDir(), "HOME=" + dir}, o.Env...)
+	g.cmd.Env = append([]string{"SLUICE_CACHE=" + cache, "HOME=" + dir}, o.Env...)
 	stderr, err := g.cmd.StderrPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -144,8 +152,11 @@ func Start(tb testing.TB, o Options) *Gateway {
 	return g
 }
 
+// EventTimeout is how long a test waits for an event. It is long because it elapses only in a test that fails.
+const EventTimeout = 20 * time.Second
+
 // startTimeout is how long a start may take that compiles all plugins, with the race detector, on a busy machine.
-const startTimeout = 6 * proxytest.EventTimeout
+const startTimeout = 6 * EventTimeout
 
 // The lines of the log that say where a gateway listens.
 const (

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // Usage is what a process takes of the machine.
@@ -62,7 +60,7 @@ const looks = 20 * time.Millisecond
 func Await(is func() bool) bool {
 	t := time.NewTicker(looks)
 	defer t.Stop()
-	over := time.NewTimer(proxytest.EventTimeout)
+	over := time.NewTimer(EventTimeout)
 	defer over.Stop()
 	for !is() {
 		select {

@@ -1,9 +1,10 @@
-// Package buildtest runs go build for tests: guests of plugintest, and the sluice binary.
+// Package buildtest runs go build for tests: plugins as modules, and the sluice binary.
 //
 // It owns the folder of outputs below the user's cache folder, which test processes share, and the decision whether an output is up
-// to date. It knows nothing about what is built. Every build has a deadline, and its error says what was waited for.
+// to date. It does not run what it builds, and so imports neither the gateway nor an engine: a test of the binary links neither.
+// Every build has a deadline, and its error says what was waited for.
 //
-// Run may be called from any goroutine and process: a lock file keeps two processes from linking the same program at once.
+// All functions may be called from any goroutine and process: a lock file keeps two processes from linking the same program at once.
 package buildtest
 
 import (

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/linktest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // The gateway as it ships, on a host of its own between a client's and a provider's.
@@ -113,7 +112,7 @@ func (s *site) line() binarytest.Line {
 	select {
 	case l := <-s.lines:
 		return l
-	case <-time.After(2 * proxytest.EventTimeout):
+	case <-time.After(2 * binarytest.EventTimeout):
 		s.t.Fatalf("the request is not over:\n%s", s.Tail())
 		return binarytest.Line{}
 	}

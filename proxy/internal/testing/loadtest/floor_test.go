@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // connections is how many a test keeps busy.
@@ -250,7 +249,7 @@ func keptAlive(addr string, beats int) error {
 	if _, err := s.Text(); err != nil {
 		return err
 	}
-	if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(binarytest.EventTimeout)); err != nil {
 		return err
 	}
 	return s.Beats(beats)

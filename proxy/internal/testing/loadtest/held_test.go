@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // rounds is how many events each held stream gets.
@@ -98,7 +97,7 @@ func holdStreams(t *testing.T, n int, prompt string) {
 	expectCalm(t, g, before)
 	say("  at the end %.1f MB of memory, %.1f MB before", memory(t, g).resident/(1<<20), idle.resident/(1<<20))
 	g.Signal(t, syscall.SIGTERM)
-	if exit := g.Wait(t, proxytest.EventTimeout); exit != 0 {
+	if exit := g.Wait(t, binarytest.EventTimeout); exit != 0 {
 		t.Errorf("exit %d", exit)
 	}
 }
@@ -251,7 +250,7 @@ func (h *holding) check(t *testing.T) {
 // await waits until every stream has had an event.
 func (h *holding) await(t *testing.T, event int) {
 	t.Helper()
-	limit := time.NewTimer(3 * proxytest.EventTimeout)
+	limit := time.NewTimer(3 * binarytest.EventTimeout)
 	defer limit.Stop()
 	for {
 		h.check(t)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 // listed is how many models the provider lists.
@@ -61,7 +60,7 @@ func (l *lister) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-l.called:
-	case <-time.After(proxytest.EventTimeout):
+	case <-time.After(binarytest.EventTimeout):
 		t.Fatalf("there is no list behind number %d", l.calls.Load())
 	}
 }

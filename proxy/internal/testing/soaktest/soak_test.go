@@ -14,9 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/soaktest"
-	"github.com/sluice-gateway/sluice/proxy/plugintest"
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
 var (
@@ -51,7 +50,11 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Provider.Close()
-	guest, err := soaktest.NewGuest(t.TempDir(), plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/hostile"))
+	hostile, err := buildtest.Plugin("./proxy/internal/testing/e2e/testdata/guests/hostile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := soaktest.NewGuest(t.TempDir(), hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +112,12 @@ func TestSoak(t *testing.T) {
 	if !calm {
 		// Whoever looks for what is left wants to know what it does.
 		g.Signal(t, syscall.SIGQUIT)
-		g.Wait(t, proxytest.EventTimeout)
+		g.Wait(t, binarytest.EventTimeout)
 		t.Errorf("its goroutines:\n%s", strings.Join(run.Raw(), "\n"))
 		return
 	}
 	g.Signal(t, syscall.SIGTERM)
-	if exit := g.Wait(t, 2*proxytest.EventTimeout); exit != 0 {
+	if exit := g.Wait(t, 2*binarytest.EventTimeout); exit != 0 {
 		t.Errorf("SIGTERM ends with %d", exit)
 	}
 }
