@@ -35,10 +35,13 @@ type history struct {
 	requests int64
 	cost     cost.Nano
 	spent    cost.Nano // settled, or held
+	safe     bool      // from a process that is killed
 }
 
-// write appends a random history to a journal, and returns how it went on.
-func write(t *rapid.T, j *Journal) []history {
+func always() bool { return true }
+
+// write appends a random history to a journal, and returns how it went on. flushes says whether what was appended is written after a step.
+func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 	now := history{size: firstAt}
 	all := []history{now}
 	type hold struct {
@@ -48,6 +51,7 @@ func write(t *rapid.T, j *Journal) []history {
 	var held []hold
 	var unlisted []uint64
 	for range rapid.IntRange(1, 30).Draw(t, "steps") {
+		now.safe = false
 		switch rapid.IntRange(0, 3).Draw(t, "step") {
 		case 0:
 			h := hold{NewID(), cost.Nano(rapid.IntRange(1, 1000).Draw(t, "amount"))}
@@ -56,6 +60,7 @@ func write(t *rapid.T, j *Journal) []history {
 				t.Fatal(err)
 			}
 			now.spent += h.amount
+			now.safe = true
 		case 1:
 			if len(held) == 0 {
 				continue
@@ -80,10 +85,12 @@ func write(t *rapid.T, j *Journal) []history {
 			now.requests++
 			now.cost += 5
 		}
-		if err := j.Flush(); err != nil {
-			t.Fatal(err)
+		if flushes() {
+			if err := j.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			now.size, now.safe = j.offset, true
 		}
-		now.size = j.offset
 		all = append(all, now)
 	}
 	return all
@@ -95,6 +102,9 @@ func (j *Journal) abandon() {
 	<-j.stopped
 	j.folding.Wait()
 	_ = j.file.Close()
+	if j.buffer != nil {
+		_ = j.buffer.close()
+	}
 	j.closed = true
 }
 
@@ -107,7 +117,8 @@ func (j *Journal) spent(name string) (sum cost.Nano) {
 	return sum
 }
 
-// TestEveryCrashPoint cuts the segment off at any byte: what was whole before it counts, once, and holds count as spent.
+// TestEveryCrashPoint cuts the segment off at any byte, as a machine does that goes down: what was whole before it counts, once, and holds
+// count as spent.
 func TestEveryCrashPoint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, and waits for the disk at each")
@@ -119,9 +130,10 @@ func TestEveryCrashPoint(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
-		all := write(t, j)
+		all := write(t, j, always)
 		name := filepath.Join(dir, segmentName(j.header.number))
 		j.abandon()
+		_ = os.Remove(filepath.Join(dir, bufferName))
 		cut := rapid.Int64Range(0, all[len(all)-1].size).Draw(t, "cut")
 		if err := os.Truncate(name, cut); err != nil {
 			t.Fatal(err)
@@ -133,22 +145,129 @@ func TestEveryCrashPoint(t *testing.T) {
 			}
 		}
 		for range 2 {
-			again := openAt(t, dir)
-			got, booked := again.spent("k"), int64(0)
-			u, err := ReadUsage(dir, time.UTC, Query{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			booked = u.Total.Booked
-			if got != want.spent || u.Total.Requests-booked != want.requests {
-				t.Errorf("cut at %d: %d spent, %d requests and %d booked; want %+v", cut, got, u.Total.Requests, booked, want)
-			}
-			if len(again.state.open) != 0 {
-				t.Errorf("%d requests are open", len(again.state.open))
-			}
-			again.abandon()
+			checkFolder(t, dir, want)
 		}
 	})
+}
+
+// TestKilledAfterAnyStep kills a process of whose records some are written: those up to the last hold count, once.
+func TestKilledAfterAnyStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens hundreds of journals, and waits for the disk at each")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "journal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		j := openAt(t, dir)
+		all := write(t, j, func() bool { return rapid.Bool().Draw(t, "written") })
+		j.abandon()
+		var want history
+		for _, h := range all {
+			if h.safe {
+				want = h
+			}
+		}
+		for range 2 {
+			checkFolder(t, dir, want)
+		}
+	})
+}
+
+// checkFolder opens the journal of a process that was killed.
+func checkFolder(t *rapid.T, dir string, want history) {
+	j := openAt(t, dir)
+	defer j.abandon()
+	u, err := ReadUsage(dir, time.UTC, Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, requests := j.spent("k"), u.Total.Requests-u.Total.Booked; got != want.spent || requests != want.requests {
+		t.Errorf("%d spent, %d requests and %d booked; want %+v", got, requests, u.Total.Booked, want)
+	}
+	if len(j.state.open) != 0 {
+		t.Errorf("%d requests are open", len(j.state.open))
+	}
+}
+
+// TestBufferFails cuts the buffer's file off, so that its memory faults: holds go to the segment, and none is lost.
+func TestBufferFails(t *testing.T) {
+	dir := t.TempDir()
+	j := openAt(t, dir)
+	if j.buffer == nil {
+		t.Skip("memory cannot be mapped here")
+	}
+	hold := func(id uint64) {
+		if err := j.Hold(&Hold{Request: id, Number: 1, At: at, Scopes: Labels{Key: "k"}, Amount: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(1)
+	if got := j.offset; got != firstAt {
+		t.Errorf("a hold was written to the segment, which is %d bytes long", got)
+	}
+	if err := os.Truncate(filepath.Join(dir, bufferName), 0); err != nil {
+		t.Fatal(err)
+	}
+	hold(2)
+	hold(3)
+	j.abandon()
+	again := openAt(t, dir)
+	defer again.Close()
+	if got := again.spent("k"); got != 300 {
+		t.Errorf("%d spent, want what three requests held", got)
+	}
+}
+
+// TestForeignBuffer opens journals whose buffer is of another segment, or damaged: what is in the segment stays as it is.
+func TestForeignBuffer(t *testing.T) {
+	for name, change := range map[string]func(buffer []byte, segment string) []byte{
+		"empty":           func([]byte, string) []byte { return nil },
+		"no header":       func(b []byte, _ string) []byte { return append(make([]byte, firstAt), b[firstAt:]...) },
+		"header cut off":  func(b []byte, _ string) []byte { return b[:headerSize-1] },
+		"damaged record":  func(b []byte, _ string) []byte { b[firstAt+9] ^= 1; return b },
+		"no segment":      func(b []byte, segment string) []byte { _ = os.Remove(segment); return b },
+		"segment cut off": func(b []byte, segment string) []byte { _ = os.Truncate(segment, firstAt); return b },
+		"of another segment": func(b []byte, segment string) []byte {
+			h := newHeader(formSegment)
+			h.number, h.made = 1, at
+			_ = os.WriteFile(segment, h.append(nil), 0o600)
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			j := openAt(t, dir)
+			j.Request(&Request{ID: 7, At: at, Labels: Labels{Key: "k"}, Cost: 1})
+			if err := j.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Hold(&Hold{Request: 8, Number: 1, At: at, Scopes: Labels{Key: "k"}, Amount: 100}); err != nil {
+				t.Fatal(err)
+			}
+			segment, file := filepath.Join(dir, segmentName(j.header.number)), filepath.Join(dir, bufferName)
+			j.abandon()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Skip("memory cannot be mapped here")
+			}
+			data = change(data, segment)
+			before, _ := os.ReadFile(segment)
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if added, err := restore(dir); added != 0 || err != nil {
+				t.Errorf("restore added %d bytes: %v", added, err)
+			}
+			if after, _ := os.ReadFile(segment); string(after) != string(before) {
+				t.Error("the segment was changed")
+			}
+			again := openAt(t, dir)
+			again.abandon()
+		})
+	}
 }
 
 // TestEveryDamagedByte changes a byte: one record is missing at most, and nothing counts twice.
@@ -163,7 +282,7 @@ func TestEveryDamagedByte(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
-		all := write(t, j)
+		all := write(t, j, always)
 		name := filepath.Join(dir, segmentName(j.header.number))
 		j.abandon()
 		data, err := os.ReadFile(name)
@@ -287,15 +406,23 @@ func FuzzFiles(f *testing.F) {
 	records = appendBucket(records, &bucket{at.Unix(), 1, 2, 3}, 0, n)
 	records = appendRow(records, &Sums{Requests: 1}, n)
 	records = appendEnd(records, 7)
-	for _, form := range []form{formSegment, formSnapshot, formDay} {
+	for _, form := range []form{formSegment, formSnapshot, formDay, formBuffer} {
 		f.Add(byte(form), records, true)
 		f.Add(byte(form), records[:100], false)
 	}
 	f.Add(byte(0), []byte("nothing"), false)
 	f.Fuzz(func(t *testing.T, kind byte, data []byte, seals bool) {
 		dir := t.TempDir()
-		h := newHeader(form(kind % 4))
+		h := newHeader(form(kind % 5))
 		h.number, h.through = 1, 1
+		if h.form == formBuffer {
+			// It belongs to the segment whose header it has.
+			segment := h
+			segment.form, h.through = formSegment, firstAt
+			if err := os.WriteFile(filepath.Join(dir, segmentName(1)), segment.append(nil), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		file := data
 		if h.form != 0 {
 			file = append(h.append(nil), data...)
@@ -307,10 +434,17 @@ func FuzzFiles(f *testing.F) {
 			}
 			i += n
 		}
-		for _, name := range []string{segmentName(1), snapshotName(1), dayFile(dayOf(at, time.UTC))} {
+		names := []string{bufferName, segmentName(1), snapshotName(1), dayFile(dayOf(at, time.UTC))}
+		if h.form == formBuffer {
+			names = names[:1]
+		}
+		for _, name := range names {
 			if err := os.WriteFile(filepath.Join(dir, name), file, 0o600); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if _, err := restore(dir); err != nil {
+			t.Fatal(err)
 		}
 		u, err := ReadUsage(dir, time.UTC, Query{By: []Column{ByDay, ByTags}})
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 type header struct {
 	form    form
 	seed    uint32 // of the file's checksums
-	number  uint64 // of a segment
-	through uint64 // of a snapshot or a day: the last segment that is in it
+	number  uint64 // of a segment, or that of a buffer
+	through uint64 // of a snapshot or a day: the last segment that is in it. Of a buffer: the offset of its records in their segment.
 	day     int32  // of a day
 	made    time.Time
 	folded  bool // of a segment: without holds, which are in a snapshot
@@ -30,6 +30,7 @@ const (
 	formSegment form = 1 + iota
 	formSnapshot
 	formDay
+	formBuffer
 )
 
 const (

@@ -1,8 +1,8 @@
 // Package journal keeps what a gateway must not forget, on one machine and without a database: what requests hold and have spent of
 // budgets, and the ledger, which has how much each key, team, model and provider used on each day.
 //
-// Everything is appended to a segment, a file of checksummed records. Appending a hold writes it to the kernel, so that killing the
-// process loses none; other records are written, and all of them made durable, every few milliseconds by one goroutine. When a segment
+// Everything is appended to a segment, a file of checksummed records, and made durable every few milliseconds by one goroutine. A hold is
+// in memory that the kernel has as soon as it is appended, so that killing the process loses none (see buffer). When a segment
 // is full or its day is over, it is folded: the sums of its days go to a file each (the ledger, kept for ever), what scopes have spent
 // goes to a snapshot. A start reads the last snapshot and the segments after it. Segments stay for a while as the raw requests, without
 // holds once two snapshots have these.
@@ -40,7 +40,7 @@ type Options struct {
 	Log    *slog.Logger   // nil: nothing is logged
 
 	// For tests. Now is the clock of days and ages; Interval is the time between commits, and SegmentSize the size at which a segment is
-	// folded, in bytes; Create creates a segment.
+	// folded, in bytes; Create creates a segment, to which each hold is written at once.
 	Now         func() time.Time
 	Interval    time.Duration
 	SegmentSize int64
@@ -74,9 +74,10 @@ type Journal struct {
 	mu      sync.Mutex
 	state   *state
 	file    File
-	header  header // of file
-	offset  int64  // how much of file is written
-	pending []byte // records that are to be written at offset
+	header  header  // of file
+	offset  int64   // how much of file is written
+	pending []byte  // records that are to be written at offset
+	buffer  *buffer // of pending; nil: holds are written to file
 	closed  bool
 	dirty   bool // there are records that may not be durable
 	failed  failure
@@ -116,13 +117,15 @@ func Open(dir string, o Options) (*Journal, error) {
 	if o.SegmentSize == 0 {
 		o.SegmentSize = defaultSegmentSize
 	}
-	if o.Create == nil {
-		o.Create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	removeTemporary(dir)
+	if added, err := restore(dir); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	} else if added > 0 {
+		o.Log.Info("journal: records of a killed gateway completed", "bytes", added)
+	}
 	read, err := readFolder(dir, o.Zone)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -145,6 +148,11 @@ func Open(dir string, o Options) (*Journal, error) {
 	}
 	if err := j.book(); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), j.file.Close())
+	}
+	if o.Create == nil {
+		if j.buffer, err = openBuffer(dir); err != nil {
+			o.Log.Info("journal: each hold is written to the file, since memory for them cannot be mapped", "error", err)
+		}
 	}
 	j.busy = true
 	j.folding.Go(func() {
@@ -182,7 +190,11 @@ func (j *Journal) create(number uint64) error {
 
 func (j *Journal) newSegment(h header) (File, error) {
 	name := filepath.Join(j.dir, segmentName(h.number))
-	f, err := j.o.Create(name)
+	create := j.o.Create
+	if create == nil {
+		create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
+	}
+	f, err := create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +249,7 @@ func (j *Journal) request(r *Request) {
 	j.sealFrom(from, at)
 }
 
-// Hold writes a hold. After it has returned, killing the process does not lose it.
+// Hold appends a hold. After it has returned, killing the process does not lose it.
 func (j *Journal) Hold(h *Hold) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -253,8 +265,7 @@ func (j *Journal) Hold(h *Hold) error {
 	err := j.failed.err
 	if err == nil {
 		// While the disk is full, only the goroutine tries again.
-		err = j.flush()
-		j.fail(err)
+		err = j.save()
 	}
 	j.notify()
 	if err != nil && j.o.Refuse {
@@ -359,6 +370,30 @@ func (s *state) forgetSegment() {
 	}
 }
 
+// save has what is pending outlive the process.
+func (j *Journal) save() error {
+	if j.buffer != nil && j.buffer.hasRoom(j.pending) {
+		err := j.buffer.save(j.pending, &j.header, j.offset)
+		if err == nil {
+			return nil
+		}
+		j.o.Log.Warn("journal: each hold is written to the file from here on, since the mapped memory for them failed", "error", err)
+		j.closeBuffer()
+	}
+	err := j.flush()
+	j.fail(err)
+	return err
+}
+
+// closeBuffer has holds be written to the segment.
+func (j *Journal) closeBuffer() {
+	if j.buffer != nil {
+		_ = j.buffer.close()
+		_ = os.Remove(filepath.Join(j.dir, bufferName))
+		j.buffer = nil
+	}
+}
+
 // flush writes what is pending. What could not be written stays pending at its place.
 func (j *Journal) flush() error {
 	if len(j.pending) == 0 {
@@ -369,6 +404,9 @@ func (j *Journal) flush() error {
 	}
 	j.offset += int64(len(j.pending))
 	j.pending = j.pending[:0]
+	if j.buffer != nil {
+		j.buffer.saved = 0
+	}
 	if cap(j.pending) > 2*flushAt {
 		j.pending = nil // it has grown while the disk was full
 	}
@@ -515,6 +553,9 @@ func (j *Journal) Close() error {
 	<-j.stopped
 	j.folding.Wait()
 	err := j.commit()
+	if err == nil {
+		j.closeBuffer() // else the next start writes what it has
+	}
 	if e := j.file.Close(); err == nil {
 		err = e
 	}
