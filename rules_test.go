@@ -143,10 +143,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
+		"only proxy, proxy/internal/endpoint, which reads its heads, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
 		"its values are reused after a handler returns: what they lend must not spread; the bare proxy is what the gateway is compared with",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
+			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/endpoint", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
 		},
 	},
 	{
@@ -208,6 +208,13 @@ var importRules = []struct {
 		"the connection does not know a request: it is given limits, and tells a Request about delivery",
 		func(p *pkg, i imported) bool {
 			return within(p.dir, "proxy/internal/downstream") && i.own && !slices.Contains([]string{"proxy/internal/rescue", "proxy/internal/tcpconn"}, i.path)
+		},
+	},
+	{
+		"proxy/internal/endpoint imports only apierror, clientapi and httpfield of proxy/internal",
+		"what a head says is found in the head: it takes no configuration, no server and no plugin",
+		func(p *pkg, i imported) bool {
+			return within(p.dir, "proxy/internal/endpoint") && i.own && !slices.Contains([]string{"proxy/internal/apierror", "proxy/internal/clientapi", "proxy/internal/httpfield"}, i.path)
 		},
 	},
 	{
@@ -278,6 +285,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
 		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
+		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},
 		{"sdk/json", other("unsafe"), other("math/bits")},

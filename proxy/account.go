@@ -14,7 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -78,7 +80,7 @@ const maxWarnings = 1 << 10
 // setRouteHeaders describes in the response's head which target responded, and what the plugin had to change.
 func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	set := func(name, value string) {
-		if value != "" && isVisibleASCII([]byte(strings.ReplaceAll(value, " ", ""))) {
+		if value != "" && httpfield.VisibleASCII(strings.ReplaceAll(value, " ", "")) {
 			h.Set(name, value)
 		}
 	}
@@ -461,7 +463,7 @@ func (x *completion) countLimit(e *apierror.Error) {
 }
 
 // insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
-func (x *completion) insertLimit(to endpoint, tokens int64) *apierror.Error {
+func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
 	chat, isChat := x.request.(*openai.Request)
 	old, own := x.body, x.body

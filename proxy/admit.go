@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -38,7 +39,7 @@ type admission struct {
 // arrival is a request whose head has been read, and that matches an endpoint.
 type arrival struct {
 	generation *generation
-	endpoint   endpoint
+	endpoint   endpoint.ID
 	head       *fasthttp.RequestHeader
 	now        time.Time
 
@@ -65,7 +66,7 @@ func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
 	if int64(size) > a.limits.Load().MaxBody {
 		return key, a.tooLarge()
 	}
-	if !r.endpoint.hasBody() {
+	if !r.endpoint.HasBody() {
 		return key, nil
 	}
 	if e := checkContent(r.head); e != nil {
@@ -100,7 +101,7 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 // findKey finds the client's key in the headers that may have it.
 func findKey(r *arrival) (*access.Key, *apierror.Error) {
 	authorization, names := r.head.PeekAll(fasthttp.HeaderAuthorization), r.generation.config.Server.KeyHeaders
-	own := keyHeaders[headAPI(r.head)]
+	own := keyHeaders[endpoint.GuessAPI(r.head)]
 	if len(names) == 0 && own == "" {
 		return r.generation.keys.Authenticate(authorization, r.now)
 	}
@@ -140,7 +141,7 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 		if where := misplacedKey(r.ctx); where != nil {
 			e.Cause = where
 			e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
-			if own := keyHeaders[headAPI(r.head)]; own != "" {
+			if own := keyHeaders[endpoint.GuessAPI(r.head)]; own != "" {
 				e.Message = "The API key must be sent in the header " + own + ", or as Authorization: Bearer YOUR_KEY. Other headers and the address, which others log, are not searched for one."
 			}
 		}
@@ -192,11 +193,26 @@ func refusalReason(e *apierror.Error) telemetry.Refusal {
 // credentialHeaders are where clients send keys: the first is the one for it, the others are those of other APIs.
 var credentialHeaders = [...]string{fasthttp.HeaderAuthorization, "x-api-key", "api-key", "x-goog-api-key"}
 
+// minKey is how long the shortest text is that may be a key: a shorter one is a word like any other.
+const minKey = 6
+
+// presentedKeys are the last words of a request's Authorization and of the other headers in which clients send keys, whether they
+// are looked for there or not, but for those that are too short to be a key.
+func presentedKeys(h *fasthttp.RequestHeader) (keys []string) {
+	for _, name := range credentialHeaders {
+		words := bytes.Fields(h.Peek(name))
+		if len(words) > 0 && len(words[len(words)-1]) >= minKey {
+			keys = append(keys, string(words[len(words)-1]))
+		}
+	}
+	return keys
+}
+
 // misplacedKey says, for the log, where a request without a key has one that is not looked for, and what would change that; nil if it
 // has none.
 func misplacedKey(ctx *fasthttp.RequestCtx) error {
 	for _, name := range credentialHeaders[1:] {
-		if len(ctx.Request.Header.Peek(name)) > 0 && name != keyHeaders[headAPI(&ctx.Request.Header)] {
+		if len(ctx.Request.Header.Peek(name)) > 0 && name != keyHeaders[endpoint.GuessAPI(&ctx.Request.Header)] {
 			return fmt.Errorf("key in the header %s, which server.key_headers does not name", name)
 		}
 	}
@@ -251,6 +267,17 @@ func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
 		}
 	}
 	return nil
+}
+
+// hasSeveralTypes reports whether a request has more than one Content-Type, of which fasthttp keeps the last.
+func hasSeveralTypes(h *fasthttp.RequestHeader) bool {
+	n := 0
+	for line := range bytes.Lines(h.RawHeaders()) {
+		if name, _, _ := bytes.Cut(line, []byte{':'}); httpfield.EqualFold(name, "content-type") {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // A gateway may by mistake be configured as its own provider, and each request would make another one without end. So

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
@@ -85,7 +86,7 @@ func (a *clientAPIs) ofDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
 }
 
 // ofHead returns the API of a request of which nothing but its head is known.
-func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI { return &a[headAPI(h)] }
+func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI { return &a[endpoint.GuessAPI(h)] }
 
 // status is the status of an error response.
 func (a *clientAPI) status(e *apierror.Error) int {

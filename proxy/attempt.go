@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
@@ -242,7 +243,7 @@ func (a *attempt) prepare() *apierror.Error {
 	t.Writer, t.Tenant, t.Shadow = a.writer, x.record.Key, a.shadow
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
-		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
+		ID: x.api.NewResponseID(), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
 		Choices: facts.N, PromptEstimate: estimate.PromptTokens(facts), Prices: a.target.Prices, Aliases: a.alias,
 		Tap: x.mirror.tap(),
 	})
@@ -373,8 +374,8 @@ func (a *attempt) doRequest() error {
 		headers = append(headers, upstream.Header(h))
 	}
 	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
-	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == traceHeader }) {
-		headers = append(headers, upstream.Header{Name: traceHeader, Value: x.record.Trace})
+	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == endpoint.TraceHeader }) {
+		headers = append(headers, upstream.Header{Name: endpoint.TraceHeader, Value: x.record.Trace})
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -281,7 +282,7 @@ func mayHaveReached(err error) bool {
 // upstreamRequestID is the provider's ID of the request.
 func upstreamRequestID(r *upstream.Response) []byte {
 	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
-		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && isVisibleASCII(v) {
+		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && httpfield.VisibleASCII(v) {
 			return v
 		}
 	}

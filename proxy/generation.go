@@ -130,7 +130,7 @@ func (g *generation) missingModel(h *fasthttp.RequestHeader, key *access.Key, id
 // The id is the client's own text, and may by mistake be or hold a key.
 func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
 	name := clientapi.Quotable(id)
-	if withoutKey(h, id) != id || g.holdsSecret([]byte(id)) {
+	if g.holdsSecret(h, []byte(id)) {
 		name = redacted
 	}
 	if exists {
@@ -144,8 +144,15 @@ func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exi
 	return fmt.Errorf("no such model '%s'", name)
 }
 
-// holdsSecret reports whether a client's text is a client key, or holds a credential that is known as a text.
-func (g *generation) holdsSecret(text []byte) bool {
+// holdsSecret reports whether a text of a request holds a key that the request presents, is another client key, or holds a credential that
+// is known as a text. Without a generation only the first can be known.
+func (g *generation) holdsSecret(h *fasthttp.RequestHeader, text []byte) bool {
+	switch {
+	case withoutKey(h, string(text)) != string(text):
+		return true
+	case g == nil:
+		return false
+	}
 	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
 }
 

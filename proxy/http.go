@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -28,7 +29,7 @@ import (
 // the request is made one that waits for permission to send its body: fasthttp calls expectContinue about it, which
 // responds.
 func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if n := h.ContentLength(); n > smallBody || n == chunkedLength || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
+	if n := h.ContentLength(); n > endpoint.SmallBody || n == endpoint.Chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
 		if _, e := s.admitHead(&arrival{head: h, now: s.now()}); e != nil {
 			h.Set(fasthttp.HeaderExpect, "100-continue")
 		}
@@ -39,13 +40,13 @@ func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig 
 // expectContinue responds to a client that waits for permission to send its body, or is made to.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(h, s.current.Load()), Remote: remoteHost(ctx), Trace: traceparent(h), Method: knownMethod(h)}
+	r := telemetry.Record{Began: s.now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
 	to, e := s.admitHead(&arrival{head: h, now: r.Began, ctx: ctx, record: &r})
 	if e == nil {
 		return fasthttp.StatusContinue
 	}
 	e.CloseClient = true
-	r.Path = endpoints[to].path
+	r.Path = to.Path()
 	s.setRequestID(ctx, r.RequestID)
 	s.refuse(ctx, &r, s.apis.ofHead(h), e)
 	s.account.Request(&r)
@@ -53,8 +54,8 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 }
 
 // admitHead judges a request by its head alone.
-func (s *Server) admitHead(r *arrival) (to endpoint, e *apierror.Error) {
-	if to, _, e = matchEndpoint(r.head); e != nil {
+func (s *Server) admitHead(r *arrival) (to endpoint.ID, e *apierror.Error) {
+	if to, _, e = endpoint.Match(r.head); e != nil {
 		return to, e
 	}
 	g := s.acquire()
@@ -77,21 +78,27 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	// fasthttp delays a response while the client's next request can be read, and reading that may take minutes. It does
 	// not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
-	to, path, e := matchEndpoint(&ctx.Request.Header)
-	if to.hasBody() && e == nil {
-		serveCompletion(s, ctx, to)
+	to, rest, e := endpoint.Match(&ctx.Request.Header)
+	if to.HasBody() && e == nil {
+		serveCompletion(s, ctx, to, rest)
 		return
 	}
-	s.serveDirect(ctx, to, path, e)
+	s.serveDirect(ctx, to, rest, e)
 }
 
 // startRecord begins to account a request.
-func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint) {
+func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID) {
 	h := &ctx.Request.Header
-	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h, s.current.Load()), remoteHost(ctx), knownMethod(h), endpoints[to].path
-	r.Trace = traceparent(h)
+	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), s.requestID(h), remoteHost(ctx), endpoint.Method(h), to.Path()
+	r.Trace = endpoint.Traceparent(h)
 	s.metrics.StartRequest(r)
 	s.setRequestID(ctx, r.RequestID)
+}
+
+// requestID is the ID of a request: the client's own, unless it must not be shown.
+func (s *Server) requestID(h *fasthttp.RequestHeader) string {
+	g := s.current.Load()
+	return endpoint.RequestID(h, func(text []byte) bool { return g.holdsSecret(h, text) })
 }
 
 // setRequestID gives the response the request's ID, in the headers in which clients look for it.
@@ -105,7 +112,7 @@ func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
 // refuseUnrecorded responds to a request that panicked before it began to be accounted.
 func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 	var r telemetry.Record
-	s.startRecord(ctx, &r, unknownEndpoint)
+	s.startRecord(ctx, &r, endpoint.Unknown)
 	s.refusePanic(ctx, &r, p)
 	s.account.Request(&r)
 }
@@ -119,22 +126,22 @@ func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *r
 }
 
 // serveDirect serves everything but completions: e is not nil where a request is refused for its head.
-func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte, e *apierror.Error) {
+func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte, e *apierror.Error) {
 	var r telemetry.Record
 	s.startRecord(ctx, &r, to)
 	defer rescue.Recover(func(p *rescue.Error) {
 		s.refusePanic(ctx, &r, p)
 		s.account.Request(&r)
 	})
-	if n := ctx.Request.Header.ContentLength(); n > 0 || n == chunkedLength {
+	if n := ctx.Request.Header.ContentLength(); n > 0 || n == endpoint.Chunked {
 		// fasthttp reads a body that nobody wants as far as it is small, and closes the connection after a larger one.
 		conn := ctx.Conn().(*downstream.Conn)
-		conn.LimitInput(4 * smallBody)
+		conn.LimitInput(4 * endpoint.SmallBody)
 		conn.LingerOnClose()
 	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
-		e = s.serveFrom(ctx, &r, to, path)
+		e = s.serveFrom(ctx, &r, to, rest)
 	}
 	if e != nil {
 		s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), e)
@@ -144,7 +151,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte,
 }
 
 // serveFrom responds from what the gateway has.
-func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint, path []byte) *apierror.Error {
+func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
 		return shutdownError()
@@ -155,15 +162,13 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 		return e
 	}
 	var body []byte
-	switch {
-	case endpoints[to].serve == serveStored:
-		body, e = s.storedResponse(ctx, r.Key, to, string(path[len(pathResponses)+1:]))
-	case to == modelList, to == geminiModelList:
+	switch to.Service() {
+	case endpoint.ModelList:
 		body = modelForm(ctx).List(modellist.Visible(g.catalog, key))
-	case to == geminiModel:
-		body, e = describeModel(ctx, g, key, path[len(pathGemini)+1:])
+	case endpoint.OneModel:
+		body, e = describeModel(ctx, g, key, rest)
 	default:
-		body, e = describeModel(ctx, g, key, path[len(pathModels)+1:])
+		body, e = s.storedResponse(ctx, r.Key, to.Service(), string(rest))
 	}
 	if e != nil {
 		return e
@@ -175,12 +180,13 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 
 // modelForm finds out how the client wants models described.
 func modelForm(ctx *fasthttp.RequestCtx) modellist.Form {
-	switch {
-	case headAPI(&ctx.Request.Header) == clientapi.Messages:
+	switch endpoint.GuessAPI(&ctx.Request.Header) {
+	case clientapi.Messages:
 		return modellist.Messages
-	case headAPI(&ctx.Request.Header) == clientapi.Gemini:
+	case clientapi.Gemini:
 		return modellist.Gemini
-	case ctx.QueryArgs().Has("client_version"):
+	}
+	if ctx.QueryArgs().Has("client_version") {
 		return modellist.Codex
 	}
 	return modellist.OpenAI
@@ -199,13 +205,12 @@ func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, esc
 	return modelForm(ctx).Model(m), nil
 }
 
-// storedResponse responds from what is kept of a client's responses. rest is the path below that of Responses.
-func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, to endpoint, rest string) (body []byte, e *apierror.Error) {
-	id, _, _ := strings.Cut(rest, "/")
+// storedResponse responds from what is kept of a client's responses.
+func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service endpoint.Service, id string) (body []byte, e *apierror.Error) {
 	found := false
 	switch m := s.responses; {
 	case m == nil:
-	case to == storedItems:
+	case service == endpoint.StoredItems:
 		query := ctx.QueryArgs()
 		page := responses.Page{After: string(query.Peek("after")), Ascending: string(query.Peek("order")) == "asc"}
 		page.Limit, _ = strconv.Atoi(string(query.Peek("limit"))) // one that is no number is the default
@@ -220,7 +225,7 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, to endp
 		e := apierror.Invalid("", "", "Response with id '%s' not found.", clientapi.Quotable(id))
 		e.Status = fasthttp.StatusNotFound
 		return nil, e
-	case to == cancelResponse:
+	case service == endpoint.CancelStored:
 		return nil, apierror.Invalid("", "", "Cannot cancel a synchronous response.")
 	}
 	return body, nil
@@ -313,7 +318,7 @@ func withoutKey(h *fasthttp.RequestHeader, text string) string {
 // handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.
 func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	// The method of a head that was not read to its end is unknown.
-	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remoteHost(ctx), Cause: err}
+	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
 	s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), s.readError(err))
@@ -356,7 +361,7 @@ func remoteHost(ctx *fasthttp.RequestCtx) string {
 func rawResponse(e *apierror.Error) []byte {
 	body := clientapi.AppendErrorBody(nil, e)
 	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
-		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
+		e.Status, fasthttp.StatusMessage(e.Status), len(body), endpoint.NewRequestID())
 	if e.RetryAfter > 0 {
 		out = fmt.Appendf(out, "Retry-After: %d\r\nRetry-After-Ms: %d\r\n", int(e.RetryAfter.Seconds()), e.RetryAfter.Milliseconds())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
@@ -120,8 +121,8 @@ func (d *documents) release(s *Server, a *clientAPI) {
 var errDisconnected = errors.New("the client closed the connection")
 
 // serveCompletion serves an endpoint for completions.
-func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
-	x := &completion{server: s, api: &s.apis[endpoints[to].api], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
+func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
+	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
 	x.admission = &s.admission
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
@@ -149,8 +150,8 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 		s.refuse(ctx, &x.record, x.api, shutdownError())
 		return
 	}
-	e := x.accept(ctx, to)
-	if e == nil && endpoints[to].serve == serveCounts {
+	e := x.accept(ctx, to, rest)
+	if e == nil && to.Service() == endpoint.TokenCount {
 		x.respondCount(ctx)
 		return
 	}
@@ -168,7 +169,7 @@ func (x *completion) acquireWork(client downstream.ClientChecker) {
 }
 
 // accept checks all of the request that can be checked before a provider is asked, and finds its model.
-func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Error {
+func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
 	key, e := s.admission.admit(&arrival{
 		generation: x.generation, endpoint: to, head: h, now: x.record.Began, ctx: ctx, record: &x.record, room: &x.room,
@@ -183,12 +184,12 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 		x.presented = presentedKeys(h)
 	}
 	if x.api.id == clientapi.Messages {
-		x.betas = parseBetas(h, x.generation)
+		x.betas = endpoint.Betas(h, func(text []byte) bool { return x.generation.holdsSecret(h, text) })
 	}
 	if e := x.readBody(ctx); e != nil {
 		return e
 	}
-	if e := x.readAddress(ctx, to); e != nil {
+	if e := x.readAddress(ctx, to, rest); e != nil {
 		return e
 	}
 	facts, e := x.parseRequest(to)
@@ -209,7 +210,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 	if m.Kinds&x.api.kind == 0 {
 		return modellist.WrongKind(m, x.api.kind)
 	}
-	if endpoints[to].serve != serveCounts {
+	if to.Service() != endpoint.TokenCount {
 		if e := x.filterRequest(to, facts); e != nil {
 			return e
 		}
@@ -227,7 +228,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 	if len(x.policy.Targets) == 0 {
 		return modellist.NotFound(facts.Model)
 	}
-	if endpoints[to].serve == serveCounts {
+	if to.Service() == endpoint.TokenCount {
 		return x.reserve(x.scopes())
 	}
 	return x.admitTokens(to)
@@ -243,29 +244,31 @@ func (x *completion) fitModel() *apierror.Error {
 }
 
 // readAddress reads what the path says of the request, in an API where it does.
-func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Error {
+func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
 		return nil
 	}
-	if e := checkStream(to, ctx); e != nil {
-		return e
+	if to.Streams() {
+		if e := endpoint.CheckStream(ctx.QueryArgs()); e != nil {
+			return e
+		}
 	}
-	model, e := addressedModel(requestPath(&ctx.Request.Header))
-	if e != nil {
-		return e
+	model, ok := endpoint.UnescapeModel(rest)
+	if !ok {
+		return modellist.NotFound(string(rest))
 	}
 	x.request = x.api.getRequest()
-	x.request.(clientapi.AddressedRequest).Address(model, to == geminiStream)
+	x.request.(clientapi.AddressedRequest).Address(model, to.Streams())
 	return nil
 }
 
 // parseRequest reads and checks the request.
-func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Error) {
+func (x *completion) parseRequest(to endpoint.ID) (*clientapi.Facts, *apierror.Error) {
 	if x.request == nil {
 		x.request = x.api.getRequest()
 	}
 	parse := x.request.Parse
-	if count, ok := x.request.(clientapi.CountRequest); ok && endpoints[to].serve == serveCounts {
+	if count, ok := x.request.(clientapi.CountRequest); ok && to.Service() == endpoint.TokenCount {
 		parse = count.ParseCount
 	}
 	if e := parse(x.body, clientapi.Limits{}); e != nil {
@@ -281,7 +284,7 @@ func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Erro
 
 // filterRequest takes the request's texts through the filters that apply to it. What they change is changed in the client's own document,
 // which is then read again.
-func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierror.Error {
+func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apierror.Error {
 	if len(x.generation.filters) == 0 {
 		return nil
 	}
@@ -361,7 +364,7 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 
 // admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
 // limit of tokens, which is lowered to what the budget allows.
-func (x *completion) admitTokens(to endpoint) *apierror.Error {
+func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
 	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
 	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
 	strict := scopes.Strict() || x.generation.accounts.Strict(spend.Provider)
@@ -459,7 +462,7 @@ func (x *completion) finishBody(err error) *apierror.Error {
 // connection.
 func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
-	return !x.bodyRead && (length < 0 || length > smallBody)
+	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
 }
 
 // orderTargets decides in which order the targets are tried.

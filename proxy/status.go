@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -428,7 +429,7 @@ func (c contextChecker) CheckClient() error { return c.Err() }
 // acceptExplained makes x the completion of a request that is only explained, as accept does for one that came.
 func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
 	g, now := x.generation, x.server.now()
-	x.record.Began, x.record.RequestID, x.admittedAt = now, newRequestID(), now
+	x.record.Began, x.record.RequestID, x.admittedAt = now, endpoint.NewRequestID(), now
 	switch {
 	case g.keys == nil && r.Key != "":
 		return nil, errors.New(`no keys are in use (auth = "none"): leave the key out`)
@@ -457,7 +458,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 		head.Set(name, value)
 	}
 	if x.api.id == clientapi.Messages {
-		x.betas = parseBetas(head, g)
+		x.betas = endpoint.Betas(head, func(text []byte) bool { return g.holdsSecret(head, text) })
 	}
 	if r.Random != "" {
 		n, err := strconv.ParseUint(r.Random, 16, 64)
@@ -466,10 +467,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 		}
 		x.random = n
 	}
-	to := unknownEndpoint
-	for endpoints[to].api != x.api.id || endpoints[to].serve != serveCompletions {
-		to++ // each API has one for completions
-	}
+	to := endpoint.Completions(x.api.id)
 	if err := parseExplained(x, r, to); err != nil {
 		return nil, err
 	}
@@ -497,7 +495,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 }
 
 // parseExplained reads the body, or makes one of the shortest prompt.
-func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
+func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
 		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
@@ -507,7 +505,7 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
 			return errors.New("which model? the Gemini API has it in the path, not in the body")
 		}
 		x.request = x.api.getRequest()
-		x.request.(clientapi.AddressedRequest).Address(r.Model, to == geminiStream)
+		x.request.(clientapi.AddressedRequest).Address(r.Model, to.Streams())
 	}
 	facts, e := x.parseRequest(to)
 	switch {

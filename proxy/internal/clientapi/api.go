@@ -1,6 +1,9 @@
 package clientapi
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -62,6 +65,18 @@ type API struct {
 type LimitMembers struct {
 	In    []string // the member of the document that has them, by the names that it may have; nil: the document itself
 	Names []string // the first is the one that is written where there is none
+}
+
+// NewResponseID is an ID that the gateway gives a response.
+func (a *API) NewResponseID() string { return RandomID(a.IDPrefix) }
+
+// RandomID is 128 random bits after a prefix. They need not be secret: they only must not repeat.
+func RandomID(prefix string) string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	var id [48]byte
+	return string(hex.AppendEncode(append(id[:0], prefix...), b[:]))
 }
 
 // Request is a client's request that is read and checked once. It is ready for Parse, also again after Reset.

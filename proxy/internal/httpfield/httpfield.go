@@ -39,6 +39,16 @@ func ASCII[T Text](text T) bool {
 	return true
 }
 
+// VisibleASCII reports whether text can be a token in a header and in the log: visible ASCII characters without a space.
+func VisibleASCII[T Text](text T) bool {
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // EqualFold reports whether text equals lower, which is in lower case, ignoring the case of ASCII letters. Unlike
 // bytes.EqualFold it does not fold other characters, such as the Kelvin sign to k.
 func EqualFold[T Text](text T, lower string) bool {

@@ -28,8 +28,8 @@ func TestGeneratedLimits(t *testing.T) {
 		"[plugin ABI](../sdk/abi/README.md#limits-and-budgets).\n\n| limit | value |\n| --- | --- |\n")
 	for _, l := range [][2]string{
 		{"request head", bytes("proxy", "readBuffer")},
-		{"header lines of a request", number("proxy", "maxHeaders")},
-		{"URL of a request", bytes("proxy", "maxURI")},
+		{"header lines of a request", number("proxy/internal/endpoint", "maxHeaders")},
+		{"URL of a request", bytes("proxy/internal/endpoint", "maxURI")},
 		{"nesting of arrays and objects", formatNumber(int64(request.Depth))},
 		{"values and member names of a request", formatNumber(int64(request.Nodes))},
 		{"messages", formatNumber(int64(request.Messages))},
@@ -37,7 +37,7 @@ func TestGeneratedLimits(t *testing.T) {
 		{"tool calls of a message", formatNumber(int64(request.ToolCalls))},
 		{"stop sequences", formatNumber(int64(request.Stop))},
 		{"entries of `logit_bias`", formatNumber(int64(request.LogitBias))},
-		{"length of a client's `x-request-id`", number("proxy", "maxRequestID")},
+		{"length of a client's `x-request-id`", number("proxy/internal/endpoint", "maxRequestID")},
 		{"gateways that a request may pass", number("proxy", "maxHops")},
 		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
 		{"`retry-after` of a provider", duration("proxy", "maxRetryAfter")},

@@ -1,0 +1,122 @@
+package endpoint
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+)
+
+const (
+	// SmallBody is how large a body is read even if its request is refused, so that the connection can be used again. The
+	// head of a request with a larger body is judged first.
+	SmallBody = 64 << 10
+	// Chunked is the Content-Length that fasthttp returns for a chunked body.
+	Chunked = -1
+
+	// maxHeaders is how many header lines a request may have: clients and proxies together send twenty.
+	maxHeaders = 100
+	// maxURI is how long a request's target may be.
+	maxURI = 8 << 10
+)
+
+// check refuses what fasthttp lets pass: what an intermediary may have read in another way, other versions of HTTP,
+// unknown expectations, and oversized heads.
+func check(h *fasthttp.RequestHeader) *apierror.Error {
+	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
+		e := apierror.Invalid("http_version_not_supported", "", "The gateway speaks HTTP/1.1 and HTTP/1.0.")
+		return refusedHead(e, fasthttp.StatusHTTPVersionNotSupported)
+	}
+	if len(h.RequestURI()) > maxURI {
+		e := apierror.Invalid("uri_too_long", "", "The request's address is longer than %d KiB.", maxURI>>10)
+		return refusedHead(e, fasthttp.StatusRequestURITooLong)
+	}
+	lines, hasEncoding, hasLength := 0, false, false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		text, whole := bytes.CutSuffix(line, []byte("\r\n"))
+		if whole && len(text) == 0 {
+			break
+		}
+		name, value, colon := bytes.Cut(text, []byte{':'})
+		if lines++; !whole || !colon || !httpfield.ValidName(name) {
+			return ambiguous()
+		}
+		switch len(name) {
+		case len("transfer-encoding"):
+			if httpfield.EqualFold(name, "transfer-encoding") {
+				hasEncoding = true
+				if !httpfield.EqualFold(bytes.Trim(value, " \t"), "chunked") {
+					return ambiguous()
+				}
+			}
+		case len("content-length"):
+			hasLength = hasLength || httpfield.EqualFold(name, "content-length")
+		case len("expect"):
+			value = bytes.Trim(value, " \t")
+			if httpfield.EqualFold(name, "expect") && len(value) > 0 && !httpfield.EqualFold(value, "100-continue") {
+				e := apierror.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
+				return refusedHead(e, fasthttp.StatusExpectationFailed)
+			}
+		}
+	}
+	switch {
+	case lines > maxHeaders:
+		e := apierror.Invalid("request_header_too_large", "", "The request has more than %d header lines.", maxHeaders)
+		return refusedHead(e, fasthttp.StatusRequestHeaderFieldsTooLarge)
+	case hasEncoding && hasLength, !isHost(h.Host()):
+		return ambiguous()
+	}
+	if authority, _, whole := splitURL(h.RequestURI()); whole && (len(authority) == 0 || !bytes.EqualFold(authority, h.Host())) {
+		return ambiguous()
+	}
+	return nil
+}
+
+func refusedHead(e *apierror.Error, status int) *apierror.Error {
+	e.Status, e.CloseClient = status, true
+	return e
+}
+
+// ambiguous is for a head that HTTP does not allow, or that can be read in more than one way: a folded line or one without
+// CR LF, both Content-Length and Transfer-Encoding, an encoding other than chunked, an invalid Host or one that differs
+// from the target's.
+func ambiguous() *apierror.Error {
+	return refusedHead(apierror.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
+}
+
+// isHost reports whether a Host is a name or an address, with or without a port, and nothing else of a URL. It is empty
+// where HTTP/1.0 leaves it out.
+func isHost(host []byte) bool {
+	for _, c := range host {
+		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(".-_:[]", c) >= 0) {
+			return false
+		}
+	}
+	colon := bytes.LastIndexByte(host, ':')
+	if colon < 0 || bytes.LastIndexByte(host, ']') > colon {
+		return true
+	}
+	port := 0
+	for _, c := range host[colon+1:] {
+		if c < '0' || c > '9' {
+			return false
+		}
+		port = min(10*port+int(c-'0'), 1<<16)
+	}
+	return port < 1<<16
+}
+
+var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+
+// Method is a request's method; "other" keeps what a client invents out of the log.
+func Method(h *fasthttp.RequestHeader) string {
+	for _, known := range methods {
+		if string(h.Method()) == known {
+			return known
+		}
+	}
+	return "other"
+}

@@ -1,0 +1,162 @@
+package endpoint
+
+import (
+	"bytes"
+	"net/url"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+)
+
+// Match checks a request's head, and finds what the request is for. rest is what the path has of its own: the model, as it is there
+// (UnescapeModel), or the ID of a stored response. It is the header's.
+func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
+	if e := check(h); e != nil {
+		return Unknown, nil, e
+	}
+	path := pathOf(h)
+	to, rest = matchPath(path)
+	switch {
+	case endpoints[to].service == Nothing:
+		return to, nil, unknownURL(h, path)
+	case to.allows(h.Method()):
+		return to, rest, nil
+	case to == geminiModel && h.IsPost():
+		return unknownGemini, nil, unknownCall()
+	case to == responsesCompletions && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
+		return to, nil, noWebSocket()
+	}
+	return to, nil, methodNotAllowed(h, endpoints[to].allow)
+}
+
+// GuessAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
+// like.
+func GuessAPI(h *fasthttp.RequestHeader) clientapi.ID {
+	to, _ := matchPath(pathOf(h))
+	switch {
+	case to != modelList && to != oneModel:
+	case len(h.Peek(messagesVersion)) > 0:
+		return clientapi.Messages
+	case len(h.Peek(geminiClient)) > 0:
+		return clientapi.Gemini
+	}
+	return endpoints[to].api
+}
+
+// messagesVersion is a header that clients of Messages send: their list of models has another form.
+const messagesVersion = "anthropic-version"
+
+// geminiClient is a header that Google's clients send, whichever version of the API they use.
+const geminiClient = "x-goog-api-client"
+
+// matchPath compares a path as it came, byte for byte: what a normaliser would make of it is another path. rest is as Match returns it.
+func matchPath(path []byte) (to ID, rest []byte) {
+	switch string(path) {
+	case pathCompletions:
+		return completions, nil
+	case pathMessages:
+		return messagesCompletions, nil
+	case pathMessages + "/count_tokens":
+		return messagesCount, nil
+	case pathResponses:
+		return responsesCompletions, nil
+	case pathResponses + "/input_tokens":
+		return responsesCount, nil
+	case pathEmbeddings:
+		return embeddings, nil
+	case pathRerank:
+		return rerank, nil
+	case pathRerankV2:
+		return rerankV2, nil
+	case pathLegacy:
+		return legacyCompletions, nil
+	case pathModerations:
+		return moderations, nil
+	case pathModels:
+		return modelList, nil
+	case pathGemini:
+		return geminiModelList, nil
+	}
+	if below, ok := bytes.CutPrefix(path, []byte(pathModels+"/")); ok {
+		return matchCall(below, oneModel)
+	}
+	if below, ok := bytes.CutPrefix(path, []byte(pathGemini+"/")); ok {
+		return matchCall(below, geminiModel)
+	}
+	if below, ok := bytes.CutPrefix(path, []byte(pathResponses+"/")); ok {
+		return matchStored(below)
+	}
+	switch {
+	case bytes.HasPrefix(path, []byte("/v1beta/")):
+		return unknownGemini, nil
+	case bytes.HasPrefix(path, []byte(pathMessages+"/")):
+		return unknownMessages, nil
+	}
+	return Unknown, nil
+}
+
+// matchCall finds what a path below that of a list of models is for: a call of a model in the Gemini API, whose clients may use either
+// list, or else the model itself. model is its name, as the path has it.
+func matchCall(rest []byte, otherwise ID) (to ID, model []byte) {
+	for _, call := range [...]struct {
+		suffix string
+		to     ID
+	}{{callContent, geminiContent}, {callStream, geminiStream}, {callCount, geminiCount}} {
+		if model, ok := bytes.CutSuffix(rest, []byte(call.suffix)); ok && len(model) > 0 {
+			return call.to, model
+		}
+	}
+	return otherwise, rest
+}
+
+// matchStored finds what a path below that of Responses is for.
+func matchStored(below []byte) (to ID, response []byte) {
+	id, part, more := bytes.Cut(below, []byte{'/'})
+	switch {
+	case len(id) == 0, string(id) == "compact":
+	case !more:
+		return storedResponse, id
+	case string(part) == "input_items":
+		return storedItems, id
+	case string(part) == "cancel":
+		return cancelResponse, id
+	}
+	return unknownResponses, nil
+}
+
+// UnescapeModel returns the name of the model that a path has; ok is false where the path cannot have one.
+func UnescapeModel(rest []byte) (name string, ok bool) {
+	name, err := url.PathUnescape(string(rest))
+	return name, err == nil && utf8.ValidString(name)
+}
+
+// pathOf is the path of a request's target. The target may be a whole URL; check has verified that it names the
+// same host as the header Host.
+func pathOf(h *fasthttp.RequestHeader) []byte {
+	uri, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
+	if authority, path, whole := splitURL(uri); whole && authority != nil {
+		return path
+	}
+	return uri
+}
+
+// splitURL splits a whole URL; whole is false for a target that is only a path. authority is nil unless the scheme is
+// http or https.
+func splitURL(uri []byte) (authority, path []byte, whole bool) {
+	if len(uri) == 0 || uri[0] == '/' {
+		return nil, nil, false
+	}
+	scheme, rest, whole := bytes.Cut(uri, []byte("://"))
+	if !whole || !httpfield.EqualFold(scheme, "http") && !httpfield.EqualFold(scheme, "https") {
+		return nil, nil, whole
+	}
+	n := bytes.IndexAny(rest, "/?")
+	if n < 0 {
+		n = len(rest)
+	}
+	return rest[:n:n], rest[n:], true
+}
