@@ -118,7 +118,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkHold is what a request with a budget adds: a hold, which is written at once, its settlement, and the ledger's record.
+// BenchmarkHold is what a request with a budget adds: a hold, its settlement, and the ledger's record.
 func BenchmarkHold(b *testing.B) {
 	j := open(b, b.TempDir(), journal.Options{})
 	r := request("a", "m", 5)
