@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -304,15 +303,12 @@ func (g *generation) addShadows(p *routing.Policy, m *config.Model) {
 	}
 }
 
-// targetName is a provider's model.
-type targetName struct{ provider, model string }
-
 // targetNames are the targets of the configured models whose providers are on, in the order of the file.
-func (g *generation) targetNames() []targetName {
-	var all []targetName
-	seen := make(map[targetName]bool)
-	add := func(name targetName) {
-		if g.hasProvider(name.provider) && !seen[name] {
+func (g *generation) targetNames() []routing.TargetName {
+	var all []routing.TargetName
+	seen := make(map[routing.TargetName]bool)
+	add := func(name routing.TargetName) {
+		if g.hasProvider(name.Provider) && !seen[name] {
 			seen[name] = true
 			all = append(all, name)
 		}
@@ -320,10 +316,10 @@ func (g *generation) targetNames() []targetName {
 	for i := range g.config.Models {
 		m := &g.config.Models[i]
 		for _, t := range m.Targets {
-			add(targetName{t.Provider, t.Model})
+			add(routing.TargetName{Provider: t.Provider, Model: t.Model})
 		}
 		if m.Canary != nil {
-			add(targetName{m.Canary.Provider, m.Canary.Model})
+			add(routing.TargetName{Provider: m.Canary.Provider, Model: m.Canary.Model})
 		}
 	}
 	return all
@@ -369,15 +365,10 @@ func (o *openGenerations) count() int {
 	return len(o.open)
 }
 
-// upstreamStats are a provider's connections, of all generations.
-type upstreamStats struct {
-	provider string
-	upstream.Stats
-}
-
-// upstreams returns the sums by provider, sorted by name.
-func (o *openGenerations) upstreams() []upstreamStats {
+// upstreams returns the connections to each provider, of all generations.
+func (o *openGenerations) upstreams() map[string]upstream.Stats {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	sums := maps.Clone(o.past)
 	for g := range o.open {
 		for _, p := range g.providers {
@@ -386,11 +377,5 @@ func (o *openGenerations) upstreams() []upstreamStats {
 			}
 		}
 	}
-	o.mu.Unlock()
-	all := make([]upstreamStats, 0, len(sums))
-	for name, stats := range sums {
-		all = append(all, upstreamStats{name, stats})
-	}
-	slices.SortFunc(all, func(a, b upstreamStats) int { return cmp.Compare(a.provider, b.provider) })
-	return all
+	return sums
 }

@@ -63,15 +63,15 @@ func (c scrape) all() {
 		m.Add(telemetry.CanaryStep, float64(canary.Step), canary.Model)
 	}
 	c.plugins()
-	for _, u := range s.open.upstreams() {
-		m.Add(telemetry.UpstreamConnections, float64(u.Idle), u.provider, "idle")
-		m.Add(telemetry.UpstreamConnections, float64(u.InUse), u.provider, "used")
-		m.Add(telemetry.UpstreamWaiting, float64(u.Waiting), u.provider)
-		m.Add(telemetry.UpstreamDialled, float64(u.Dialled), u.provider)
-		m.Add(telemetry.UpstreamReused, float64(u.Reused), u.provider)
-		m.Add(telemetry.UpstreamStale, float64(u.Stale), u.provider)
-		m.Add(telemetry.UpstreamRetried, float64(u.Retried), u.provider)
-		m.Add(telemetry.UpstreamReauthorized, float64(u.Reauthorized), u.provider)
+	for provider, u := range s.open.upstreams() {
+		m.Add(telemetry.UpstreamConnections, float64(u.Idle), provider, "idle")
+		m.Add(telemetry.UpstreamConnections, float64(u.InUse), provider, "used")
+		m.Add(telemetry.UpstreamWaiting, float64(u.Waiting), provider)
+		m.Add(telemetry.UpstreamDialled, float64(u.Dialled), provider)
+		m.Add(telemetry.UpstreamReused, float64(u.Reused), provider)
+		m.Add(telemetry.UpstreamStale, float64(u.Stale), provider)
+		m.Add(telemetry.UpstreamRetried, float64(u.Retried), provider)
+		m.Add(telemetry.UpstreamReauthorized, float64(u.Reauthorized), provider)
 	}
 }
 
@@ -128,25 +128,25 @@ func (c scrape) targets() {
 		return
 	}
 	defer g.release()
-	stats := s.targetStats()
+	stats := s.registry.Snapshots(s.now())
 	for _, e := range g.targetNames() {
-		f := stats.get(e)
+		f := stats.Get(e)
 		delete(stats, e)
-		m.Add(telemetry.TargetHealthy, boolValue(f.Health == routing.Healthy), e.provider, e.model)
-		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.provider, e.model)
+		m.Add(telemetry.TargetHealthy, boolValue(f.Health == routing.Healthy), e.Provider, e.Model)
+		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.Provider, e.Model)
 		until := 0.0
 		if f.Health == routing.Open {
 			until = seconds(f.Until)
 		}
-		m.Add(telemetry.TargetUntil, until, e.provider, e.model)
-		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
-		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.provider, e.model)
-		m.Add(telemetry.TargetRetries, float64(f.Retries), e.provider, e.model)
-		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)
-		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.provider, e.model)
-		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)
-		m.Add(telemetry.TargetSpeed, f.TokensPerSecond, e.provider, e.model)
-		m.Add(telemetry.TargetCached, f.CachedShare, e.provider, e.model)
+		m.Add(telemetry.TargetUntil, until, e.Provider, e.Model)
+		m.Add(telemetry.TargetOpened, float64(f.Opened), e.Provider, e.Model)
+		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.Provider, e.Model)
+		m.Add(telemetry.TargetRetries, float64(f.Retries), e.Provider, e.Model)
+		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.Provider, e.Model)
+		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.Provider, e.Model)
+		m.Add(telemetry.TargetErrors, f.ErrorRate, e.Provider, e.Model)
+		m.Add(telemetry.TargetSpeed, f.TokensPerSecond, e.Provider, e.Model)
+		m.Add(telemetry.TargetCached, f.CachedShare, e.Provider, e.Model)
 		addAttempts(m, e, &f)
 	}
 	for i := range g.config.Models {
@@ -164,20 +164,20 @@ func (c scrape) targets() {
 	// Models that only providers list share a series.
 	others := make(map[string]*routing.Snapshot)
 	for e, f := range stats {
-		if !g.hasProvider(e.provider) {
+		if !g.hasProvider(e.Provider) {
 			continue
 		}
-		sum := others[e.provider]
+		sum := others[e.Provider]
 		if sum == nil {
 			sum = new(routing.Snapshot)
-			others[e.provider] = sum
+			others[e.Provider] = sum
 		}
 		for o, n := range f.Outcomes {
 			sum.Outcomes[o] += n
 		}
 	}
 	for name, sum := range others {
-		addAttempts(m, targetName{name, telemetry.Other}, sum)
+		addAttempts(m, routing.TargetName{Provider: name, Model: telemetry.Other}, sum)
 	}
 }
 
@@ -220,9 +220,9 @@ func (c scrape) budgets() {
 	}
 }
 
-func addAttempts(m *telemetry.Sample, e targetName, f *routing.Snapshot) {
+func addAttempts(m *telemetry.Sample, e routing.TargetName, f *routing.Snapshot) {
 	for o, n := range f.Outcomes {
-		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
+		m.Add(telemetry.Attempts, float64(n), e.Provider, e.Model, outcomeNames[o])
 	}
 }
 

@@ -1,16 +1,10 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"os"
-	"runtime/debug"
-	"runtime/metrics"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin/describe"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -28,11 +23,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
-	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
@@ -42,7 +35,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true, Page: page,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
-		Process: processStatus(),
+		Process: describe.Process(), Plugins: describe.Plugins(s.plugins.Stats().Plugins), Store: s.describeStore(s.limits),
 	}
 	if err := s.Ready(); err != nil {
 		status.Ready, status.Reason = false, err.Error()
@@ -50,38 +43,38 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	if s.logDropped != nil {
 		status.Process.LogDropped = s.logDropped()
 	}
-	status.Store = s.describeStore(s.limits)
-	t := s.metrics.Totals()
-	status.Requests = admin.Requests{
-		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Disconnects: t.Disconnects,
-		InFlight: t.InFlight, Streams: t.Streams, PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens, Cost: t.Cost,
-		FirstEvents: t.FirstEvents, FirstEventSeconds: t.FirstEventSum.Seconds(),
-		Completions: s.admission.requests.Load(), CompletionsMax: int64(limits.MaxRequests),
-		Bodies: s.admission.bodies.Load(), BodiesMax: limits.MaxBodyMemory,
-		Refused: t.Refused, Shed: t.Shed, Heartbeats: t.Heartbeats, Panics: t.Panics,
-		Statuses: t.Statuses, FirstEvent: admin.Percentiles(t.FirstEvent), Duration: admin.Percentiles(t.Duration),
-	}
+	totals := s.metrics.Totals()
+	status.Requests = describe.Requests(&totals)
+	status.Requests.Completions, status.Requests.CompletionsMax = s.admission.requests.Load(), int64(limits.MaxRequests)
+	status.Requests.Bodies, status.Requests.BodiesMax = s.admission.bodies.Load(), limits.MaxBodyMemory
 	r := s.health.lastReload()
 	status.Config = admin.Config{Open: s.open.count(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
 	if r.err != nil {
 		status.Config.ReloadError = r.err.Error()
 	}
-	status.Plugins = pluginStatus(s.plugins)
-	if g := s.acquire(); g != nil {
-		defer g.release()
-		status.Config.File, status.Config.Generation, status.Config.Loaded = g.config.Path, g.number, g.made
-		var stats targetStats
-		if page.Size > 0 {
-			stats = s.targetStats()
-		}
-		describeGeneration(&status, g, &s.open, stats)
-		if page.Size > 0 {
-			s.describeModels(&status, g, stats)
-			s.describeKeys(&status, g)
-			s.describeTeams(&status, g)
-			describeBudgets(&status, g)
-		}
+	g := s.acquire()
+	if g == nil {
+		return status
 	}
+	defer g.release()
+	cfg, listing := g.config, page.Size > 0
+	status.Config.File, status.Config.Generation, status.Config.Loaded = cfg.Path, g.number, g.made
+	var stats routing.Snapshots
+	if listing {
+		stats = s.registry.Snapshots(now)
+	}
+	describe.AddProviders(&status, cfg.Providers, s.open.upstreams(), g.targetNames(), stats)
+	if !listing {
+		return status
+	}
+	models := describe.Models{
+		Configured: cfg.Models, Listed: g.catalog.Listed(), HasProvider: g.hasProvider, Targets: stats, Counts: s.metrics.Models(), Canaries: s.canaries.Status(),
+		Shadow: func(name routing.ShadowName) shadow.Counts { return s.registry.Shadow(name).Counts() },
+	}
+	models.AddTo(&status)
+	describe.AddKeys(&status, cfg.Keys, s.metrics.Key)
+	describe.AddTeams(&status, cfg, s.metrics.Team)
+	describe.AddBudgets(&status, g.accounts.Status(now))
 	return status
 }
 
@@ -138,240 +131,6 @@ func (s *Server) Budgets(f BudgetFilter) *BudgetList {
 	}
 	defer g.release()
 	return budgets.Describe(g.accounts.Status(s.now()), f)
-}
-
-// targetStats are the statistics of targets by name.
-type targetStats map[targetName]routing.Snapshot
-
-func (s *Server) targetStats() targetStats {
-	all := make(targetStats)
-	for _, t := range s.registry.Snapshot(s.now()) {
-		all[targetName{t.Provider, t.Model}] = t.Snapshot
-	}
-	return all
-}
-
-// get returns a target's statistics; one that has not been used is healthy.
-func (all targetStats) get(name targetName) routing.Snapshot {
-	if f, ok := all[name]; ok {
-		return f
-	}
-	return routing.Snapshot{Ready: true}
-}
-
-// describe returns a target's state for the status.
-func (all targetStats) describe(e targetName) admin.Target {
-	f := all.get(e)
-	t := admin.Target{
-		Provider: e.provider, Model: e.model, State: f.Health.String(), InFlight: f.Inflight,
-		Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate, Failures: f.Failures,
-		Answered: int64(f.Outcomes[routing.Succeeded]), Failed: int64(f.Outcomes[routing.Failed] + f.Outcomes[routing.RateLimited]),
-	}
-	if f.Health == routing.Open {
-		t.Until, t.RateLimited = &f.Until, f.RateLimited
-	}
-	if last := f.LastError; !last.At.IsZero() {
-		t.LastError = &admin.TargetError{At: last.At, Code: last.Code, Text: last.Text}
-	}
-	return t
-}
-
-// describeModels adds the models of a generation, the configured ones and then those that providers have listed, as far as they
-// are on the page of the status.
-func (s *Server) describeModels(status *admin.Status, g *generation, stats targetStats) {
-	configured, listed, counts := g.config.Models, g.catalog.Listed(), s.metrics.Models()
-	canaries := s.canaryStatus()
-	status.ModelsTotal, status.ModelsListed = len(configured)+len(listed), len(listed)
-	from, to := status.Page.Cut(status.ModelsTotal)
-	for i := from; i < to; i++ {
-		var model admin.Model
-		var targets []config.Target
-		if i < len(configured) {
-			m := &configured[i]
-			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
-			model.Canary = canaries[m.ID]
-			model.Shadows = s.shadowStatus(g, m)
-			c := counts[m.ID]
-			model.Counts, model.Failed = describeCounts(&c.Counts), c.Failed
-			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
-		} else {
-			m := listed[i-len(configured)]
-			model, targets = admin.Model{ID: m.ID, Listed: true}, m.Targets
-		}
-		for _, c := range targets {
-			t := admin.Target{Provider: c.Provider, Model: c.Model, Off: !g.hasProvider(c.Provider)}
-			if !t.Off {
-				t = stats.describe(targetName{c.Provider, c.Model})
-			}
-			t.Fallback = c.Fallback
-			model.Targets = append(model.Targets, t)
-		}
-		status.Models = append(status.Models, model)
-	}
-}
-
-// canaryStatus returns the states of the canaries in use, by model.
-func (s *Server) canaryStatus() map[string]*admin.Canary {
-	all := make(map[string]*admin.Canary)
-	for _, c := range s.canaries.Status() {
-		provider, model, _ := strings.Cut(c.Target, "/")
-		shown := &admin.Canary{
-			Provider: provider, Model: model, Step: c.Step, Steps: c.Steps, Share: c.Share, Began: c.Began,
-			Attempts: c.Attempts, Errors: c.Errors, Traps: c.Traps, Reason: c.Reason,
-		}
-		if c.Reason != "" {
-			shown.RolledBack = &c.RolledBack
-		}
-		all[c.Model] = shown
-	}
-	return all
-}
-
-// shadowStatus returns what came of the copies of a model's requests.
-func (s *Server) shadowStatus(g *generation, m *config.Model) (all []admin.Shadow) {
-	for i := range m.Shadows {
-		c := &m.Shadows[i]
-		shown := admin.Shadow{Provider: c.Provider, Model: c.Model, Share: c.Share, Off: !g.hasProvider(c.Provider)}
-		if !shown.Off {
-			n := s.registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}).Counts()
-			shown.Requests, shown.Compared, shown.Cost = n.Total(), n.Compared, n.Cost
-			shown.Outcomes, shown.Differences = make(map[string]int64), make(map[string]int64)
-			for o, count := range n.Outcomes {
-				shown.Outcomes[shadow.Outcome(o).String()] = count
-			}
-			for d, count := range n.Differences {
-				shown.Differences[shadow.Difference(d).String()] = count
-			}
-			shown.FirstEvent, shown.Duration = n.Ratios()
-		}
-		all = append(all, shown)
-	}
-	return all
-}
-
-// describeKeys adds the client keys of a generation, as far as they are on the page of the status.
-func (s *Server) describeKeys(status *admin.Status, g *generation) {
-	status.KeysTotal = len(g.config.Keys)
-	from, to := status.Page.Cut(status.KeysTotal)
-	for i := from; i < to; i++ {
-		k := &g.config.Keys[i]
-		c := s.metrics.Key(k.Name)
-		key := admin.Key{Name: k.Name, Team: k.Team, Counts: describeCounts(&c)}
-		switch {
-		case k.Disabled:
-			key.State = "disabled"
-		case !k.Expires.IsZero() && !status.Now.Before(k.Expires):
-			key.State = "expired"
-		case status.Now.Before(k.NotBefore):
-			key.State = "not valid yet"
-		}
-		status.Keys = append(status.Keys, key)
-	}
-}
-
-// describeTeams adds the teams of a generation, as far as they are on the page of the status.
-func (s *Server) describeTeams(status *admin.Status, g *generation) {
-	keys := make(map[string]int)
-	for i := range g.config.Keys {
-		keys[g.config.Keys[i].Team]++
-	}
-	status.TeamsTotal = len(g.config.Teams)
-	from, to := status.Page.Cut(status.TeamsTotal)
-	for i := from; i < to; i++ {
-		name := g.config.Teams[i].Name
-		c := s.metrics.Team(name)
-		status.Teams = append(status.Teams, admin.Team{Name: name, Keys: keys[name], Counts: describeCounts(&c)})
-	}
-}
-
-func describeCounts(c *telemetry.Counts) admin.Counts {
-	t := &c.Tokens
-	return admin.Counts{
-		Requests: c.Requests, Errors: c.Errors, PromptTokens: t.Prompt, CompletionTokens: t.Completion, CachedTokens: t.Cached,
-		CacheWriteTokens: t.CacheWrite, ReasoningTokens: t.Reasoning, Cost: c.Cost, Rejected: c.Rejected,
-	}
-}
-
-// describeBudgets adds the budgets of a generation, as far as they are on the page of the status.
-func describeBudgets(status *admin.Status, g *generation) {
-	all := g.accounts.Status(status.Now)
-	slices.SortStableFunc(all, func(a, b spend.Status) int {
-		refuses := func(s *spend.Status) bool { return s.State() == spend.StateRefusing }
-		if refuses(&a) != refuses(&b) {
-			return map[bool]int{true: -1, false: 1}[refuses(&a)]
-		}
-		return cmp.Compare(b.Used(), a.Used())
-	})
-	status.BudgetsTotal = len(all)
-	from, to := status.Page.Cut(len(all))
-	for i := range all[from:to] {
-		status.Budgets = append(status.Budgets, admin.DescribeBudget(&all[from+i]))
-	}
-}
-
-// describeGeneration adds the providers of a generation, as far as they are on the page of the status.
-func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
-	upstreams := make(map[string]upstreamStats)
-	for _, u := range open.upstreams() {
-		upstreams[u.provider] = u
-	}
-	targets := make(map[string][]targetName)
-	for _, e := range g.targetNames() {
-		targets[e.provider] = append(targets[e.provider], e)
-	}
-	for i := range g.config.Providers {
-		c := &g.config.Providers[i]
-		p := admin.Provider{Name: c.Name, Plugin: c.Plugin, Off: c.Off}
-		if u, ok := upstreams[c.Name]; ok && c.BaseURL != "" && c.Off == "" {
-			p.Max, p.Used, p.Idle, p.Waiting = c.MaxConns, u.InUse, u.Idle, u.Waiting
-			p.Dialled, p.Reused, p.Stale, p.Retried = u.Dialled, u.Reused, u.Stale, u.Retried
-		}
-		p.TargetsTotal = len(targets[c.Name])
-		from, to := status.Page.Cut(p.TargetsTotal)
-		for _, e := range targets[c.Name][from:to] {
-			p.Targets = append(p.Targets, stats.describe(e))
-		}
-		status.Providers = append(status.Providers, p)
-	}
-}
-
-func pluginStatus(host *plugin.Host) []admin.Plugin {
-	var all []admin.Plugin
-	for _, p := range host.Stats().Plugins {
-		kinds := make(map[string]int64, len(p.Failed))
-		for kind, n := range p.Failed {
-			kinds[kind.Label()] = n
-		}
-		all = append(all, admin.Plugin{
-			Name: p.Plugin, Calls: p.Calls, Failures: p.Failures, Kinds: kinds, Retries: p.Retries, Fuel: p.Fuel, Unknown: p.Unknown,
-			Breaker: p.Breaker.String(), Open: p.Breaker != plugin.BreakerClosed, Opened: p.Opened,
-			Used: p.Instances - p.Idle, Idle: p.Idle, Waiting: p.Waiting, Memory: p.Memory, Generations: p.Generations,
-		})
-	}
-	return all
-}
-
-// processStatus reads how much memory the process takes. Where the resident size is unknown, it is what Go has, without the
-// memories of plugins.
-func processStatus() admin.Process {
-	m := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"},
-		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
-	}
-	metrics.Read(m)
-	p := admin.Process{Heap: int64(m[0].Value.Uint64()), Goroutines: int64(m[1].Value.Uint64())}
-	p.Memory = int64(m[2].Value.Uint64() - m[3].Value.Uint64())
-	if statm, err := os.ReadFile("/proc/self/statm"); err == nil {
-		if fields := bytes.Fields(statm); len(fields) > 1 {
-			if pages, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
-				p.Memory = pages * int64(os.Getpagesize())
-			}
-		}
-	}
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		p.Limit = limit
-	}
-	return p
 }
 
 // ExplainRequest asks how a request would be routed.

@@ -14,7 +14,7 @@ import (
 // figures of every shadow, so that they survive a reload.
 type Registry struct {
 	mu      sync.Mutex
-	stats   map[[2]string]*Stats
+	stats   map[TargetName]*Stats
 	budgets map[string]*Budget
 	hedges  map[string]*Hedges
 	tokens  map[[3]string]*PromptTokens // by provider, its model, and the model of the configuration
@@ -36,7 +36,7 @@ func (r *Registry) PromptTokens(configured, provider, model string) *PromptToken
 func (r *Registry) Stats(provider, model string) *Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return getOrMake(&r.stats, [2]string{provider, model})
+	return getOrMake(&r.stats, TargetName{provider, model})
 }
 
 // Budget returns the retry budget of a provider, made on first use.
@@ -114,12 +114,12 @@ func (r *Registry) Prune(inUse func(provider, model string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	providers := make(map[string]bool)
-	for k := range r.stats {
-		if !inUse(k[0], k[1]) {
-			delete(r.stats, k)
+	for t := range r.stats {
+		if !inUse(t.Provider, t.Model) {
+			delete(r.stats, t)
 			continue
 		}
-		providers[k[0]] = true
+		providers[t.Provider] = true
 	}
 	for k := range r.tokens {
 		if !inUse(k[0], k[1]) {
@@ -133,23 +133,28 @@ func (r *Registry) Prune(inUse func(provider, model string) bool) {
 	}
 }
 
-// TargetStats are the statistics of one target.
-type TargetStats struct {
-	Provider, Model string
-	Snapshot
+// TargetName is a provider's model.
+type TargetName struct{ Provider, Model string }
+
+// Snapshots are the statistics of targets.
+type Snapshots map[TargetName]Snapshot
+
+// Get returns a target's statistics; one that has not been used is healthy.
+func (all Snapshots) Get(name TargetName) Snapshot {
+	if s, ok := all[name]; ok {
+		return s
+	}
+	return Snapshot{Ready: true}
 }
 
-// Snapshot returns the statistics of all targets at now, by provider and model.
-func (r *Registry) Snapshot(now time.Time) []TargetStats {
+// Snapshots returns the statistics of all targets at now.
+func (r *Registry) Snapshots(now time.Time) Snapshots {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]TargetStats, 0, len(r.stats))
-	for k, s := range r.stats {
-		all = append(all, TargetStats{k[0], k[1], s.Snapshot(now)})
+	all := make(Snapshots, len(r.stats))
+	for name, s := range r.stats {
+		all[name] = s.Snapshot(now)
 	}
-	slices.SortFunc(all, func(x, y TargetStats) int {
-		return cmp.Or(cmp.Compare(x.Provider, y.Provider), cmp.Compare(x.Model, y.Model))
-	})
 	return all
 }
 
