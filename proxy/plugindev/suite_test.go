@@ -15,9 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var engine = sync.OnceValues(func() (*plugindev.Engine, error) {
 	dir, err := buildtest.CacheDir("compiled")

@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,29 +148,42 @@ var changes = []struct {
 	}},
 }
 
+// TestDetectsChanges makes the changes in all folders at once: a watcher waits until its file has settled, and the test need not wait
+// for each.
+//
 // covers: F80
 func TestDetectsChanges(t *testing.T) {
-	for _, c := range changes {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := folder{t, t.TempDir()}
-			f.write("conf/file", "old")
-			if c.prepare != nil {
-				c.prepare(f)
+	t.Parallel()
+	folders, watchers := make([]folder, len(changes)), make([]*watch.Watcher, len(changes))
+	most := 0
+	for i, c := range changes {
+		f := folder{t, t.TempDir()}
+		f.write("conf/file", "old")
+		if c.prepare != nil {
+			c.prepare(f)
+		}
+		folders[i], watchers[i] = f, start(t, f.at("conf/file"))
+		most = max(most, len(c.steps))
+	}
+	for n := range most {
+		for i, c := range changes {
+			if n < len(c.steps) {
+				c.steps[n](folders[i])
 			}
-			w := start(t, f.at("conf/file"))
-			for _, step := range c.steps {
-				step(f)
-				awaitChange(t, w)
+		}
+		for i, c := range changes {
+			if n < len(c.steps) {
+				t.Run(fmt.Sprintf("%s, step %d", c.name, n+1), func(t *testing.T) { awaitChange(t, watchers[i]) })
 			}
-		})
+		}
 	}
 }
 
 // TestIgnoresRewritesWithoutChanges does things to a file that leave its bytes the same. That each is followed by a
 // check shows that the watcher noticed it.
 func TestIgnoresRewritesWithoutChanges(t *testing.T) {
-	for _, c := range []struct {
+	t.Parallel()
+	rewrites := []struct {
 		name string
 		do   func(f folder)
 	}{
@@ -179,16 +193,21 @@ func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 		{"its time", func(f folder) { f.must(os.Chtimes(f.at("conf/file"), time.Time{}, time.Unix(1, 0))) }},
 		{"gone for a moment", func(f folder) { f.remove("conf"); f.write("conf/file", "old") }},
 		{"other bytes for a moment", func(f folder) { f.write("conf/file", "new"); f.write("conf/file", "old") }},
-	} {
+	}
+	looks := make([]chan bool, len(rewrites))
+	for i, c := range rewrites {
+		f := folder{t, t.TempDir()}
+		f.write("conf/file", "old")
+		w := start(t, f.at("conf/file"))
+		looked := make(chan bool, 16)
+		looks[i] = looked
+		w.OnLook(func(changed bool) { looked <- changed })
+		c.do(f)
+	}
+	for i, c := range rewrites {
 		t.Run(c.name, func(t *testing.T) {
-			f := folder{t, t.TempDir()}
-			f.write("conf/file", "old")
-			w := start(t, f.at("conf/file"))
-			looked := make(chan bool, 16)
-			w.OnLook(func(changed bool) { looked <- changed })
-			c.do(f)
 			select {
-			case changed := <-looked:
+			case changed := <-looks[i]:
 				if changed {
 					t.Error("it counts as a change")
 				}
@@ -201,6 +220,7 @@ func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 
 // TestIgnoresOtherFiles changes files in the same folder as a watched one.
 func TestIgnoresOtherFiles(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("conf/file", "old")
 	w := start(t, f.at("conf/file"))
@@ -223,6 +243,7 @@ func TestIgnoresOtherFiles(t *testing.T) {
 }
 
 func TestAddAndKeep(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("a/file", "1")
 	f.write("b/file", "1")
@@ -247,6 +268,7 @@ func TestAddAndKeep(t *testing.T) {
 
 // TestRefresh checks that content which was read anyway is not reported as a change later.
 func TestRefresh(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	w := start(t, f.at("file"))
@@ -266,6 +288,7 @@ func TestRefresh(t *testing.T) {
 
 // TestFileThatKeepsChanging checks that a file that never settles is read all the same.
 func TestFileThatKeepsChanging(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("writes a file for two seconds, as fast as it can")
 	}
@@ -322,6 +345,7 @@ func TestPollsWithoutWatcher(t *testing.T) {
 
 // TestFolderHoldsNames adds, changes and removes files in a folder that is watched for its names.
 func TestFolderHoldsNames(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("conf.d/a.toml", "1")
 	w := start(t, f.at("conf.d"))

@@ -10,6 +10,7 @@ import (
 // TestIgnoresNonRegularFiles watches a pipe: opening it would wait for a writer, and reading would take data away from
 // its reader.
 func TestIgnoresNonRegularFiles(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	if err := syscall.Mkfifo(f.at("pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -20,6 +21,7 @@ func TestIgnoresNonRegularFiles(t *testing.T) {
 }
 
 func TestSymlinkLoop(t *testing.T) {
+	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.link("b", "a")
 	f.link("a", "b")

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/internal/summary"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
@@ -121,5 +124,20 @@ func TestFinishReasons(t *testing.T) {
 		if got, known := provider.FinishReason([]byte(word)); got != abi.FinishStop || known {
 			t.Errorf("%q: %d, known %t", word, got, known)
 		}
+	}
+}
+
+// TestFlagsOfTheGateway checks that every flag that the gateway can set has the same name and place in the SDK.
+func TestFlagsOfTheGateway(t *testing.T) {
+	names := plugintest.FlagNames()
+	for bit, name := range names {
+		var r summary.Reader
+		var s sdk.Summary
+		if err := r.Parse(&s, fmt.Appendf(nil, `{"flags":[%q]}`, name)); err != nil || s.Flags != 1<<bit {
+			t.Errorf("%s is %b, want %b (%v)", name, s.Flags, 1<<bit, err)
+		}
+	}
+	if last := sdk.FlagCacheControl; 1<<(len(names)-1) != last {
+		t.Errorf("the gateway has %d flags, the last one here is %b", len(names), last)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -143,20 +142,5 @@ func TestParseForms(t *testing.T) {
 		if err := r.Parse(&s, fmt.Appendf(nil, `{"form":%q,"client_form":"chat"}`, name)); err != nil || s.Form != want || s.ClientForm != abi.FormChat {
 			t.Errorf("%s is %d, want %d (%v)", name, s.Form, want, err)
 		}
-	}
-}
-
-// Every flag that the gateway can set has the same name and place here.
-func TestFlagsOfTheGateway(t *testing.T) {
-	names := plugintest.FlagNames()
-	for bit, name := range names {
-		var r Reader
-		var s sdk.Summary
-		if err := r.Parse(&s, fmt.Appendf(nil, `{"flags":[%q]}`, name)); err != nil || s.Flags != 1<<bit {
-			t.Errorf("%s is %b, want %b (%v)", name, s.Flags, 1<<bit, err)
-		}
-	}
-	if last := sdk.FlagCacheControl; 1<<(len(names)-1) != last {
-		t.Errorf("the gateway has %d flags, the last one here is %b", len(names), last)
 	}
 }

@@ -1,4 +1,4 @@
-package apis_test
+package e2e_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ func TestOfficialClientAccumulates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fifty responses, each read twice by an SDK")
 	}
-	for _, rec := range recordings(t) {
+	for _, rec := range chatRecordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
 			at := func() int { return len(rec.body) }
 			const request = `{"model":"m","messages":[{"role":"user","content":"x"}]}`

@@ -1,5 +1,4 @@
-// Package apis_test shows that clients of all APIs learn the same from the response of any provider.
-package apis_test
+package e2e_test
 
 import (
 	"bytes"
@@ -30,8 +29,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// facts is what a client learns from a response, whatever API it uses.
-type facts struct {
+// learned is what a client learns from a response, whatever API it uses.
+type learned struct {
 	Failed    bool
 	Text      string
 	Refusal   string
@@ -41,18 +40,18 @@ type facts struct {
 	Usage     string   // prompt, completion, total
 }
 
-func usageFacts(prompt, completion, total int64) string {
+func learnedUsage(prompt, completion, total int64) string {
 	return strconv.FormatInt(prompt, 10) + " " + strconv.FormatInt(completion, 10) + " " + strconv.FormatInt(total, 10)
 }
 
-// chatFacts reads a chat completion with the official SDK.
-func chatFacts(t *testing.T, body string) (f facts) {
+// learnedFromChat reads a chat completion with the official SDK.
+func learnedFromChat(t *testing.T, body string) (f learned) {
 	t.Helper()
 	var c chatsdk.ChatCompletion
 	if err := json.Unmarshal([]byte(body), &c); err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
-	f.Usage = usageFacts(c.Usage.PromptTokens, c.Usage.CompletionTokens, c.Usage.TotalTokens)
+	f.Usage = learnedUsage(c.Usage.PromptTokens, c.Usage.CompletionTokens, c.Usage.TotalTokens)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // the API has one
@@ -61,15 +60,15 @@ func chatFacts(t *testing.T, body string) (f facts) {
 		f.Text, f.Refusal = m.Content, m.Refusal
 		_ = json.Unmarshal([]byte(m.JSON.ExtraFields["reasoning_content"].Raw()), &f.Reasoning)
 		for _, call := range m.ToolCalls {
-			f.Calls = append(f.Calls, callFact(call.ID, call.Function.Name, call.Function.Arguments))
+			f.Calls = append(f.Calls, learnedCall(call.ID, call.Function.Name, call.Function.Arguments))
 		}
 		f.Cut = choice.FinishReason == "length" || choice.FinishReason == "content_filter"
 	}
 	return f
 }
 
-// callFact is a call as all APIs know it. IDs have fewer characters in some.
-func callFact(id, name, args string) string {
+// learnedCall is a call as all APIs know it. IDs have fewer characters in some.
+func learnedCall(id, name, args string) string {
 	id = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-", r) {
 			return r
@@ -79,10 +78,10 @@ func callFact(id, name, args string) string {
 	return id + " " + name + " " + args
 }
 
-// responseFacts reads a response of the Responses API.
-func responseFacts(t *testing.T, r *sdk.Response) (f facts) {
+// learnedFromResponse reads a response of the Responses API.
+func learnedFromResponse(t *testing.T, r *sdk.Response) (f learned) {
 	t.Helper()
-	f.Usage = usageFacts(r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.TotalTokens)
+	f.Usage = learnedUsage(r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.TotalTokens)
 	f.Failed, f.Cut = r.Status == "failed", r.Status == "incomplete"
 	for _, it := range r.Output {
 		switch it.Type {
@@ -96,14 +95,14 @@ func responseFacts(t *testing.T, r *sdk.Response) (f facts) {
 				f.Reasoning += p.Text
 			}
 		case "function_call":
-			f.Calls = append(f.Calls, callFact(it.CallID, it.Name, it.Arguments.OfString))
+			f.Calls = append(f.Calls, learnedCall(it.CallID, it.Name, it.Arguments.OfString))
 		}
 	}
 	return f
 }
 
-// streamFacts reads a stream of the Responses API, event by event.
-func streamFacts(t *testing.T, body string) facts {
+// learnedFromStream reads a stream of the Responses API, event by event.
+func learnedFromStream(t *testing.T, body string) learned {
 	t.Helper()
 	var acc sdk.ResponseAccumulator
 	var last string
@@ -127,45 +126,45 @@ func streamFacts(t *testing.T, body string) facts {
 	}
 	if snapshot := acc.Snapshot(); snapshot.TerminalEvent == "" {
 		t.Fatalf("the stream ends with %s", last)
-	} else if text := responseFacts(t, &end.Response).Text; end.Response.Status != "failed" && snapshot.OutputText() != text {
+	} else if text := learnedFromResponse(t, &end.Response).Text; end.Response.Status != "failed" && snapshot.OutputText() != text {
 		t.Errorf("the pieces make %q, the whole is %q", snapshot.OutputText(), text)
 	}
-	return responseFacts(t, &end.Response)
+	return learnedFromResponse(t, &end.Response)
 }
 
-// asked is a request whose response shows everything.
-const asked = `{"model":"m","input":"x","reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],"store":false}`
+// askedOfResponses is a request whose response shows everything.
+const askedOfResponses = `{"model":"m","input":"x","reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],"store":false}`
 
-// compare checks what clients of Responses learn, from a stream and from a whole response, against a chat completion. Each is
+// compareLearned checks what clients of Responses learn, from a stream and from a whole response, against a chat completion. Each is
 // a status line and a body.
-func compare(t *testing.T, chat, stream, whole string) {
+func compareLearned(t *testing.T, chat, stream, whole string) {
 	t.Helper()
 	status, body, _ := strings.Cut(chat, "\n")
 	if status != "200" {
 		if got, _, _ := strings.Cut(whole, "\n"); got != status {
 			t.Errorf("the status is %s, of a chat completion %s", got, status)
 		}
-		if got, body, _ := strings.Cut(stream, "\n"); got == "200" && !streamFacts(t, body).Failed {
+		if got, body, _ := strings.Cut(stream, "\n"); got == "200" && !learnedFromStream(t, body).Failed {
 			t.Errorf("the stream does not fail: %s", body)
 		}
 		return
 	}
-	want := chatFacts(t, body)
+	want := learnedFromChat(t, body)
 	_, body, _ = strings.Cut(whole, "\n")
 	var r sdk.Response
 	if err := json.Unmarshal([]byte(body), &r); err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
-	if got := responseFacts(t, &r); !reflect.DeepEqual(got, want) {
+	if got := learnedFromResponse(t, &r); !reflect.DeepEqual(got, want) {
 		t.Errorf("whole:  %+v\n chat:  %+v", got, want)
 	}
 	_, body, _ = strings.Cut(stream, "\n")
-	if got := streamFacts(t, body); !reflect.DeepEqual(got, want) {
+	if got := learnedFromStream(t, body); !reflect.DeepEqual(got, want) {
 		t.Errorf("stream: %+v\n  chat: %+v", got, want)
 	}
 }
 
-// TestPluginsForResponses has the recordings and vectors of every plugin read by clients of Responses.
+// TestPluginsForResponses has the chatRecordings and vectors of every plugin read by clients of Responses.
 //
 // covers: P7.19 P5.9 P5.16
 func TestPluginsForResponses(t *testing.T) {
@@ -194,7 +193,7 @@ func TestPluginsForResponses(t *testing.T) {
 				}
 				seen++
 				t.Run(v.Name, func(t *testing.T) {
-					compare(t, chat, v.RunFor(b, "responses", []byte(asked), true).Response, v.RunFor(b, "responses", []byte(asked), false).Response)
+					compareLearned(t, chat, v.RunFor(b, "responses", []byte(askedOfResponses), true).Response, v.RunFor(b, "responses", []byte(askedOfResponses), false).Response)
 				})
 			}
 			if seen < 9 {
@@ -212,14 +211,14 @@ func anyPath() (paths []string) {
 	return paths
 }
 
-// recording is a response of a host that speaks chat completions.
-type recording struct {
+// chatRecording is a response of a host that speaks chat completions.
+type chatRecording struct {
 	name string
 	body string
 	sse  bool
 }
 
-func recordings(t *testing.T) (all []recording) {
+func chatRecordings(t *testing.T) (all []chatRecording) {
 	t.Helper()
 	paths, err := filepath.Glob("../../openai/native/testdata/*/*")
 	if err != nil {
@@ -230,7 +229,7 @@ func recordings(t *testing.T) (all []recording) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := recording{name: filepath.Base(filepath.Dir(p)) + "/" + filepath.Base(p), body: string(data)}
+		r := chatRecording{name: filepath.Base(filepath.Dir(p)) + "/" + filepath.Base(p), body: string(data)}
 		switch {
 		case strings.Contains(p, "/error-"):
 			continue
@@ -250,8 +249,8 @@ func recordings(t *testing.T) (all []recording) {
 	return all
 }
 
-// read reads a recording that comes in pieces, for a client of an API. It returns the status and the body.
-func (rec *recording) read(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
+// read reads a chatRecording that comes in pieces, for a client of an API. It returns the status and the body.
+func (rec *chatRecording) read(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
 	t.Helper()
 	q := api.NewRequest()
 	if e := q.Parse([]byte(request), clientapi.Limits{}); e != nil {
@@ -310,7 +309,7 @@ func (rec *recording) read(t *testing.T, api *clientapi.API, request string, str
 	return "200\n" + string(w.AppendResponse(nil))
 }
 
-// TestChatRecordingsForResponses has the recordings of hosts that speak chat completions read by clients of Responses, whatever
+// TestChatRecordingsForResponses has the chatRecordings of hosts that speak chat completions read by clients of Responses, whatever
 // pieces they come in.
 //
 // covers: P6.12 P7.13 P7.19
@@ -320,17 +319,17 @@ func TestChatRecordingsForResponses(t *testing.T) {
 	}
 	api := responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(1700000000, 0) }})
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for _, rec := range recordings(t) {
+	for _, rec := range chatRecordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
 			all := func() int { return len(rec.body) }
 			chat := rec.read(t, openai.API(), `{"model":"m","messages":[{"role":"user","content":"x"}]}`, false, all)
-			stream := rec.read(t, api, asked, true, all)
-			compare(t, chat, stream, rec.read(t, api, asked, false, all))
+			stream := rec.read(t, api, askedOfResponses, true, all)
+			compareLearned(t, chat, stream, rec.read(t, api, askedOfResponses, false, all))
 			if !rec.sse {
 				return
 			}
 			for name, piece := range map[string]func() int{"bytes": func() int { return 1 }, "random pieces": func() int { return 1 + rnd.IntN(200) }} {
-				if got := rec.read(t, api, asked, true, piece); got != stream {
+				if got := rec.read(t, api, askedOfResponses, true, piece); got != stream {
 					t.Errorf("in %s, the stream differs", name)
 				}
 			}

@@ -1,4 +1,4 @@
-package plugindev_test
+package e2e_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,14 +23,68 @@ import (
 
 // What must be in no file: the client's key, a key of which only the digest is configured, and the provider's credential.
 const (
-	clientKey   = "sk-canary-of-the-client-0001"
-	digestKey   = "sk-canary-of-another-client-0002"
-	credentials = "sk-canary-of-the-provider-0003"
+	recordedKey        = "sk-canary-of-the-client-0001"
+	recordedDigestKey  = "sk-canary-of-another-client-0002"
+	recordedCredential = "sk-canary-of-the-provider-0003"
 )
 
-// record serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded. written waits for
+const (
+	recordedPlugin = "examples/plugins/go-provider"
+	recordedHello  = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+)
+
+// devEngine keeps what the hosts of plugindev have compiled.
+var devEngine = sync.OnceValues(func() (*plugindev.Engine, error) { return plugindev.NewEngine(proxytest.CacheDir()) })
+
+func devHost(t *testing.T) *plugindev.Host {
+	t.Helper()
+	e, err := devEngine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := plugindev.NewHost(plugindev.Options{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func recordedSuite(t *testing.T, dir string) *plugindev.Suite {
+	t.Helper()
+	s, err := plugindev.OpenSuite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// testRecorded runs a suite on the recorded plugin.
+func testRecorded(t *testing.T, s *plugindev.Suite) map[string]plugindev.Tested {
+	t.Helper()
+	tested, err := s.Test(t.Context(), devHost(t), plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, recordedPlugin)}, plugindev.TestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]plugindev.Tested)
+	for _, v := range tested {
+		byName[v.Name] = v
+	}
+	return byName
+}
+
+// failuresOf are those of a vector, in one text.
+func failuresOf(v plugindev.Tested) string {
+	var b strings.Builder
+	for _, f := range v.Failures {
+		b.WriteString(f.Where + ": " + f.Text + "\n")
+	}
+	return b.String()
+}
+
+// recordTraffic serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded. written waits for
 // the vector of a request, whose recording ends after the client has its response.
-func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
+func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
 	t.Helper()
 	from := proxy.NewRecorder(provider)
 	vectors := make(chan string, 16)
@@ -44,7 +99,7 @@ func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use 
 	ctx, stop := context.WithCancel(t.Context())
 	var recorded plugindev.Recorded
 	done := make(chan error, 1)
-	w, err := plugindev.NewRecordWriter(t.Context(), newHost(t), o)
+	w, err := plugindev.NewRecordWriter(t.Context(), devHost(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +124,12 @@ func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use 
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	checkFiles(t, o.Dir)
+	checkRecordedFiles(t, o.Dir)
 	return o.Dir, recorded
 }
 
 // checkFiles checks that only their owner reads the files, and that they hold no secret.
-func checkFiles(t *testing.T, dir string) {
+func checkRecordedFiles(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -91,7 +146,7 @@ func checkFiles(t *testing.T, dir string) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		for _, secret := range []string{clientKey, digestKey, credentials, "canary"} {
+		for _, secret := range []string{recordedKey, recordedDigestKey, recordedCredential, "canary"} {
 			if bytes.Contains(text, []byte(secret)) {
 				t.Errorf("%s holds %s:\n%s", path, secret, text)
 			}
@@ -103,7 +158,7 @@ func checkFiles(t *testing.T, dir string) {
 	}
 }
 
-func names(t *testing.T, dir string) (names []string) {
+func fileNames(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,16 +182,16 @@ func readFile(t *testing.T, parts ...string) string {
 // TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error and a response that
 // is cut off, each with secrets in it.
 func TestRecordThenTestThenReplay(t *testing.T) {
-	wasm := plugintest.Build(t, provider)
+	wasm := plugintest.Build(t, recordedPlugin)
 	file := filepath.Join(t.TempDir(), "plugin.wasm")
 	if err := os.WriteFile(file, wasm, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const event = "data: {\"text\":\"The key is " + credentials + ".\"}\n\n"
+	const event = "data: {\"text\":\"The key is " + recordedCredential + ".\"}\n\n"
 	up := New(t,
 		Script{ReadRequest(), EventStream(), Chunk(event), Chunk("data: {\"text\":\"Bye\"}\n\n", "data: {\"tokens\":2}\n\n"), LastChunk()},
 		Script{ReadRequest(), EventStream(), Chunk(event[:20]), Chunk(event[20:]), Chunk("data: {\"tokens\":2}\n\n"), LastChunk()},
-		Script{ReadRequest(), Answer(429, "application/json", `{"wait":true,"why":"`+credentials+`"}`, "X-Why: "+credentials, "Set-Cookie: canary=1", "X-Other: fine")},
+		Script{ReadRequest(), Answer(429, "application/json", `{"wait":true,"why":"`+recordedCredential+`"}`, "X-Why: "+recordedCredential, "Set-Cookie: canary=1", "X-Other: fine")},
 		Script{ReadRequest(), Head(200, "Content-Type: text/event-stream", "Content-Length: 1000"), Write(event)},
 	)
 	toml := fmt.Sprintf(`
@@ -161,13 +216,13 @@ breaker = { failures = 100 }
 [[models]]
 id = "mine"
 targets = [{ provider = "mine", model = "upstream-model" }]
-`, clientKey, sha256.Sum256([]byte(digestKey)), file, sha256.Sum256(wasm), up.URL(), credentials)
+`, recordedKey, sha256.Sum256([]byte(recordedDigestKey)), file, sha256.Sum256(wasm), up.URL(), recordedCredential)
 
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, File: file, Use: plugindev.Use{Settings: "{}", Paths: []string{"/say"}}}
-	dir, recorded := record(t, toml, "mine", o, func(g *proxytest.Gateway, written func()) {
+	dir, recorded := recordTraffic(t, toml, "mine", o, func(g *proxytest.Gateway, written func()) {
 		for i, want := range []int{200, 200, 429, 200} {
-			body := fmt.Sprintf(`{"model":"mine","stream":%v,"messages":[{"role":"user","content":"My key is %s,\n%s!"}]}`, i != 1 && i != 2, clientKey, digestKey)
-			r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+clientKey)
+			body := fmt.Sprintf(`{"model":"mine","stream":%v,"messages":[{"role":"user","content":"My key is %s,\n%s!"}]}`, i != 1 && i != 2, recordedKey, recordedDigestKey)
+			r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+recordedKey)
 			if r.Status != want {
 				t.Errorf("request %d: %d %s", i, r.Status, r.Body)
 			}
@@ -175,7 +230,7 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 		}
 	})
 	want := []string{"0001-chat-stream-200", "0002-chat-whole-200", "0003-chat-whole-429", "0004-chat-stream-200", "suite.json"}
-	if got := names(t, dir); fmt.Sprint(got) != fmt.Sprint(want) || recorded.Vectors != 4 || recorded.Dropped != 0 || recorded.Left != 0 {
+	if got := fileNames(t, dir); fmt.Sprint(got) != fmt.Sprint(want) || recorded.Vectors != 4 || recorded.Dropped != 0 || recorded.Left != 0 {
 		t.Fatalf("recorded %v, %+v; want %v", got, recorded, want)
 	}
 	for file, wants := range map[string][]string{
@@ -194,16 +249,16 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 		}
 	}
 
-	suite := openSuite(t, dir)
+	suite := recordedSuite(t, dir)
 	if module := filepath.Join(dir, suite.Module); readFile(t, module) != string(wasm) {
 		t.Errorf("the module is %s", module)
 	}
-	for name, v := range test(t, suite, provider, plugindev.TestOptions{}) {
-		if text := failures(v); text != "" {
+	for name, v := range testRecorded(t, suite) {
+		if text := failuresOf(v); text != "" {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	h := newHost(t)
+	h := devHost(t)
 	same := plugindev.Module{Name: "mine", Wasm: wasm}
 	if n, differences, err := suite.Replay(t.Context(), h, same, same); n != 4 || len(differences) != 0 || err != nil {
 		t.Errorf("replay of the same module: %d, %v, %v", n, differences, err)
@@ -221,28 +276,28 @@ func TestRecordDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", clientKey)
+	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", recordedKey)
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "demo", Wasm: wasm}, Use: plugindev.Use{Settings: "{}"}, Count: 2}
-	dir, recorded := record(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
+	dir, recorded := recordTraffic(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
 		for _, request := range []string{
-			"/v1/chat/completions " + hello, `/v1/messages {"model":"demo","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+			"/v1/chat/completions " + recordedHello, `/v1/messages {"model":"demo","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 		} {
 			path, body, _ := strings.Cut(strings.Replace(request, `"m"`, `"demo"`, 1), " ")
-			if r := g.Do(t, "POST", path, body, "Authorization: Bearer "+clientKey); r.Status != 200 {
+			if r := g.Do(t, "POST", path, body, "Authorization: Bearer "+recordedKey); r.Status != 200 {
 				t.Errorf("%s: %d %s", path, r.Status, r.Body)
 			}
 			written()
 		}
 	})
-	if got := fmt.Sprint(names(t, dir)); got != "[0001-chat-whole-own 0002-messages-stream-own suite.json]" || recorded.Vectors != 2 {
+	if got := fmt.Sprint(fileNames(t, dir)); got != "[0001-chat-whole-own 0002-messages-stream-own suite.json]" || recorded.Vectors != 2 {
 		t.Fatalf("recorded %s, %+v", got, recorded)
 	}
-	tested, err := openSuite(t, dir).Test(t.Context(), newHost(t), o.Module, plugindev.TestOptions{})
+	tested, err := recordedSuite(t, dir).Test(t.Context(), devHost(t), o.Module, plugindev.TestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range tested {
-		if text := failures(v); text != "" {
+		if text := failuresOf(v); text != "" {
 			t.Errorf("%s: %s", v.Name, text)
 		}
 	}
@@ -250,20 +305,20 @@ func TestRecordDemo(t *testing.T) {
 
 // TestRecordedFaultFails records a plugin that fails: its vector has no want.txt, so that it fails until the plugin is right.
 func TestRecordedFaultFails(t *testing.T) {
-	wasm := plugintest.Build(t, provider)
-	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", clientKey)
+	wasm := plugintest.Build(t, recordedPlugin)
+	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", recordedKey)
 	var problem string
 	// The plugin that makes want.txt may not ask for its path.
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, Count: 1, Written: func(_, p string) { problem = p }}
-	dir, _ := record(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
-		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(hello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+clientKey)
+	dir, _ := recordTraffic(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
+		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(recordedHello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+recordedKey)
 		written()
 	})
 	if !regexp.MustCompile(`provider_request: .*path`).MatchString(problem) {
 		t.Errorf("problem %q", problem)
 	}
-	for name, v := range test(t, openSuite(t, dir), provider, plugindev.TestOptions{}) {
-		if got := failures(v); !strings.Contains(got, "no want.txt") {
+	for name, v := range testRecorded(t, recordedSuite(t, dir)) {
+		if got := failuresOf(v); !strings.Contains(got, "no want.txt") {
 			t.Errorf("%s: failures %q", name, got)
 		}
 	}
