@@ -143,10 +143,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy, proxy/internal/endpoint, which reads its heads, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
+		"only proxy, proxy/internal/endpoint and proxy/internal/admission, which read its heads, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
 		"its values are reused after a handler returns: what they lend must not spread; the bare proxy is what the gateway is compared with",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/endpoint", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
+			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/endpoint", "proxy/internal/admission", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
 		},
 	},
 	{

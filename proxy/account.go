@@ -448,6 +448,12 @@ func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 	return e
 }
 
+// limitRejections are the limits of a scope, as their excesses are counted.
+var limitRejections = [...]telemetry.Rejection{
+	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
+	spend.LimitBudget: telemetry.RejectedBudget,
+}
+
 // countLimit counts a request that a limit refuses.
 func (x *completion) countLimit(e *apierror.Error) {
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
@@ -476,7 +482,7 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 		return internalError(err)
 	}
 	x.body = body
-	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
 		s.buffers.Put(old)
 		return e
 	}
@@ -521,7 +527,7 @@ func (x *completion) releaseAll() {
 	if x.chunks.conn != nil {
 		x.server.metrics.EndStream()
 	}
-	x.room.release()
+	x.reservation.Release()
 	if x.generation != nil {
 		defer x.generation.release()
 	}

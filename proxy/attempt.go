@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -188,7 +189,7 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 // nothing.
 func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
-	x.admission.shrink(&x.room.response)
+	x.reservation.ShrinkResponse()
 	var err error
 	if e := x.prepare(); e != nil {
 		err = e
@@ -304,7 +305,7 @@ func (x *completion) lower() *apierror.Error {
 	if e != nil {
 		return e
 	}
-	if e := x.admission.grow(&x.counted, len(x.body)+len(body)); e != nil {
+	if e := x.room.Grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
 	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
@@ -373,7 +374,7 @@ func (a *attempt) doRequest() error {
 	for _, h := range out.Headers {
 		headers = append(headers, upstream.Header(h))
 	}
-	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
+	headers = append(headers, upstream.Header{Name: admission.HopsHeader, Value: admission.NextHops(x.hops)})
 	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == endpoint.TraceHeader }) {
 		headers = append(headers, upstream.Header{Name: endpoint.TraceHeader, Value: x.record.Trace})
 	}

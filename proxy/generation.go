@@ -15,9 +15,11 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -118,6 +120,13 @@ func (g *generation) close() {
 	g.builder.open.unclosed.Done()
 }
 
+// arrival is a request of an endpoint, as admission judges it under this generation.
+func (g *generation) arrival(h *fasthttp.RequestHeader, to endpoint.ID, now time.Time) admission.Arrival {
+	return admission.Arrival{
+		Head: h, Now: now, API: endpoint.GuessAPI(h), HasBody: to.HasBody(), Keys: g.keys, KeyHeaders: g.config.Server.KeyHeaders,
+	}
+}
+
 // missingModel is for a model that a client cannot have: there is none of this id, or its key may not use it.
 func (g *generation) missingModel(h *fasthttp.RequestHeader, key *access.Key, id string, exists bool) *apierror.Error {
 	e := modellist.Missing(g.catalog, key, id)
@@ -130,7 +139,7 @@ func (g *generation) missingModel(h *fasthttp.RequestHeader, key *access.Key, id
 func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
 	name := clientapi.Quotable(id)
 	if g.holdsSecret(h, []byte(id)) {
-		name = redacted
+		name = admission.Redacted
 	}
 	if exists {
 		return fmt.Errorf("the key may not use the model '%s'", name)
@@ -147,7 +156,7 @@ func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exi
 // is known as a text. Without a generation only the first can be known.
 func (g *generation) holdsSecret(h *fasthttp.RequestHeader, text []byte) bool {
 	switch {
-	case withoutKey(h, string(text)) != string(text):
+	case admission.PresentsKey(h, string(text)):
 		return true
 	case g == nil:
 		return false
@@ -176,8 +185,8 @@ func (g *generation) redactorOf(presented []string) func([]byte) []byte {
 			for w := range bytes.FieldsFuncSeq(text, apart) {
 				// The first letter may be that of an escape, as in "\nsk-…".
 				for _, key := range [][]byte{w, w[1:]} {
-					if len(key) >= minKey && g.keys.Has(key) {
-						out = bytes.ReplaceAll(out, key, []byte(redacted))
+					if len(key) >= admission.MinKey && g.keys.Has(key) {
+						out = bytes.ReplaceAll(out, key, []byte(admission.Redacted))
 					}
 				}
 			}

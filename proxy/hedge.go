@@ -348,6 +348,12 @@ func (d detached) FinishWait() error { return context.Cause(d.ctx) }
 // Gone implements waiter.
 func (d detached) Gone() bool { return d.ctx.Err() != nil }
 
+// shadows is what all copies of requests have in common.
+type shadows struct {
+	ctx  context.Context
+	stop context.CancelCauseFunc
+}
+
 // mirror is a request of which shadows get copies. They are sent once the request itself has been, and from then on they are on their own:
 // a copy has a document, memory and a goroutine of its own. It is compared once both have ended, on the copy's goroutine or another one,
 // never on the client's.
@@ -440,12 +446,13 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
 		Began: s.now(), Attempts: 1, Stream: x.stream,
 	}
-	y.admission = &s.shadows.admission
+	y.room = &s.admission.Copies
+	client := x.generation.providers[to.Target.Provider].client
 	switch {
 	case s.shadows.ctx.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
-	case !s.shadows.admit(y, x.generation.providers[to.Target.Provider], len(m.document)):
+	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.reservation, &y.counted, len(m.document)):
 		to.Figures.End(shadow.Dropped, 0)
 		return
 	}
@@ -496,7 +503,7 @@ func (c *shadowCopy) run() {
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
 	defer func() {
 		c.cancel(nil)
-		c.room.release()
+		c.reservation.Release()
 		c.documents.release(s, c.api)
 	}()
 	c.attempt = &c.own

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
@@ -30,18 +31,18 @@ import (
 // responds.
 func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if n := h.ContentLength(); n > endpoint.SmallBody || n == endpoint.Chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		if _, e := s.admitHead(&arrival{head: h, now: s.now()}); e != nil {
+		if _, e := s.admitHead(h, s.now(), nil, nil); e != nil {
 			h.Set(fasthttp.HeaderExpect, "100-continue")
 		}
 	}
-	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.limits.Load().MaxBody)}
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.Limits().MaxBody)}
 }
 
 // expectContinue responds to a client that waits for permission to send its body, or is made to.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
 	r := telemetry.Record{Began: s.now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
-	to, e := s.admitHead(&arrival{head: h, now: r.Began, ctx: ctx, record: &r})
+	to, e := s.admitHead(h, r.Began, ctx, &r)
 	if e == nil {
 		return fasthttp.StatusContinue
 	}
@@ -53,9 +54,10 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	return r.Status
 }
 
-// admitHead judges a request by its head alone.
-func (s *Server) admitHead(r *arrival) (to endpoint.ID, e *apierror.Error) {
-	if to, _, e = endpoint.Match(r.head); e != nil {
+// admitHead judges a request by its head alone. ctx and record are those of a request that gets a response about it, else nil.
+func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fasthttp.RequestCtx, record *telemetry.Record) (endpoint.ID, *apierror.Error) {
+	to, _, e := endpoint.Match(h)
+	if e != nil {
 		return to, e
 	}
 	g := s.acquire()
@@ -63,8 +65,9 @@ func (s *Server) admitHead(r *arrival) (to endpoint.ID, e *apierror.Error) {
 		return to, shutdownError()
 	}
 	defer g.release()
-	r.endpoint, r.generation = to, g
-	_, e = s.admission.admit(r)
+	a := g.arrival(h, to, now)
+	a.Ctx, a.Record = ctx, record
+	_, e = s.admission.Admit(&a)
 	return to, e
 }
 
@@ -157,7 +160,9 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 		return shutdownError()
 	}
 	defer g.release()
-	key, e := s.admission.admit(&arrival{generation: g, endpoint: to, head: &ctx.Request.Header, now: r.Began, ctx: ctx, record: r})
+	a := g.arrival(&ctx.Request.Header, to, r.Began)
+	a.Ctx, a.Record = ctx, r
+	key, e := s.admission.Admit(&a)
 	if e != nil {
 		return e
 	}
@@ -265,7 +270,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 			c.LingerOnClose()
 		}
 	}
-	ctx.Response.SetBodyRaw(api.AppendError(nil, redactKey(&ctx.Request.Header, e), r.RequestID))
+	ctx.Response.SetBodyRaw(api.AppendError(nil, admission.RedactKey(&ctx.Request.Header, e), r.RequestID))
 }
 
 // countShed counts a request that was rejected because a resource that it needed was used up.
@@ -279,7 +284,7 @@ func countShed(m *telemetry.Metrics, e *apierror.Error) {
 func shedReason(e *apierror.Error) (reason telemetry.Shed, ok bool) {
 	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
 	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
-	shed, ofRoom := errors.AsType[shedError](e.Cause)
+	shed, ofRoom := errors.AsType[admission.ShedError](e.Cause)
 	switch {
 	case ofRoom:
 		return telemetry.Shed(shed), true
@@ -291,28 +296,6 @@ func shedReason(e *apierror.Error) (reason telemetry.Shed, ok bool) {
 		return telemetry.ShedUpstream, true
 	}
 	return 0, false
-}
-
-const redacted = "[redacted]"
-
-// redactKey returns the error without the request's key, wherever in the request it stood: programs log the errors that
-// they get.
-func redactKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
-	message, param := withoutKey(h, e.Message), withoutKey(h, e.Param)
-	if message == e.Message && param == e.Param {
-		return e
-	}
-	hidden := *e
-	hidden.Message, hidden.Param = message, param
-	return &hidden
-}
-
-// withoutKey returns a text without the request's key.
-func withoutKey(h *fasthttp.RequestHeader, text string) string {
-	for _, key := range presentedKeys(h) {
-		text = strings.ReplaceAll(text, key, redacted)
-	}
-	return text
 }
 
 // handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.
@@ -336,7 +319,7 @@ func (s *Server) readError(err error) *apierror.Error {
 	case errors.As(err, &small):
 		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e = s.admission.tooLarge()
+		e = s.admission.TooLarge()
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}

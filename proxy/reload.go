@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -84,9 +85,8 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	}
 	s.canaries.Use(g.canaries)
 	s.openInbox(s.changeBudget, s.log)
-	limits := withCapacity(cfg.Server, capacity.Detect())
-	s.admission.limits.Store(limits)
-	s.shadows.setLimits(limits)
+	limits := admission.WithCapacity(cfg.Server, capacity.Detect())
+	s.admission.SetLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
 		s.clients.SetCertificate(pair)

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
@@ -73,7 +74,8 @@ type completion struct {
 
 	presented []string // keys of the request, if any of its attempts may be recorded
 
-	room       reservation
+	reservation admission.Reservation
+
 	key        *access.Key     // nil until the client is known
 	need       spend.Need      // of the request, until its response is there
 	hold       spend.Hold      // of the key, the team and the model
@@ -99,7 +101,7 @@ type documents struct {
 	body    []byte // from the server's buffers
 	counted int64  // bytes of room that bodies take
 
-	admission *admission // that counts them, and those of the response
+	room *admission.Room // that counts them, and those of the response
 }
 
 // release gives the documents back, if no one else uses them.
@@ -114,7 +116,7 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	}
 	s.buffers.Put(d.body)
 	d.body = nil
-	d.admission.shrink(&d.counted)
+	d.room.Shrink(&d.counted)
 }
 
 // errDisconnected ends a wait whose client is gone.
@@ -123,7 +125,7 @@ var errDisconnected = errors.New("the client closed the connection")
 // serveCompletion serves an endpoint for completions.
 func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
 	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
-	x.admission = &s.admission
+	x.room = &s.admission.Room
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
@@ -171,17 +173,17 @@ func (x *completion) acquireWork(client downstream.ClientChecker) {
 // accept checks all of the request that can be checked before a provider is asked, and finds its model.
 func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
-	key, e := s.admission.admit(&arrival{
-		generation: x.generation, endpoint: to, head: h, now: x.record.Began, ctx: ctx, record: &x.record, room: &x.room,
-	})
+	a := x.generation.arrival(h, to, x.record.Began)
+	a.Ctx, a.Record, a.Reservation = ctx, &x.record, &x.reservation
+	key, e := s.admission.Admit(&a)
 	x.key = key
 	if e != nil {
 		return e
 	}
-	x.hops = parseHops(h)
+	x.hops = admission.Hops(h)
 	x.explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"
 	if s.recorder != nil {
-		x.presented = presentedKeys(h)
+		x.presented = admission.PresentedKeys(h)
 	}
 	if x.api.id == clientapi.Messages {
 		x.betas = endpoint.Betas(h, func(text []byte) bool { return x.generation.holdsSecret(h, text) })
@@ -240,7 +242,7 @@ func (x *completion) fitModel() *apierror.Error {
 	if chat, ok := x.request.(*openai.Request); ok {
 		x.body = x.restoreThinking(chat, x.body, 0)
 	}
-	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.limits.Load().Strict)
+	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
 
 // readAddress reads what the path says of the request, in an API where it does.
@@ -314,7 +316,7 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 	old := x.body
 	defer s.buffers.Put(old)
 	x.body = body
-	if e := x.admission.grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	_, e := x.parseRequest(to)
@@ -335,7 +337,7 @@ func (x *completion) releaseBody() *apierror.Error {
 	}
 	x.server.buffers.Put(x.body)
 	x.body = nil
-	if e := x.admission.grow(&x.counted, len(chat.Body)); e != nil {
+	if e := x.room.Grow(&x.counted, len(chat.Body)); e != nil {
 		return e
 	}
 	return nil
@@ -352,9 +354,9 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	usable := func(provider string) bool {
 		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
-	limit := int(s.admission.limits.Load().MaxBody)
+	limit := int(s.admission.Limits().MaxBody)
 	restored, changed := s.thinking.Restore(s.buffers.Get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || x.admission.grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+	if !changed || x.room.Grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
 		s.buffers.Put(restored)
 		return body
 	}
@@ -399,10 +401,10 @@ func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
 // chunks, before memory for the next ones is allocated.
 func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	s := x.server
-	limit := int(s.admission.limits.Load().MaxBody)
+	limit := int(s.admission.Limits().MaxBody)
 	length := ctx.Request.Header.ContentLength()
 	if length > limit {
-		return s.admission.tooLarge()
+		return s.admission.TooLarge()
 	}
 	body := ctx.RequestBodyStream()
 	if body == nil || length == 0 {
@@ -411,7 +413,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 	x.body = s.buffers.Get(max(length, 0))
 	if length > 0 {
-		if e := x.admission.grow(&x.counted, length); e != nil {
+		if e := x.room.Grow(&x.counted, length); e != nil {
 			return e
 		}
 		x.body = slices.Grow(x.body, length)[:length]
@@ -424,7 +426,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	for {
 		x.conn.ExtendInput(maxChunkOverhead)
 		if size := cap(x.body); len(x.body) == size {
-			if e := x.admission.grow(&x.counted, 2*size); e != nil {
+			if e := x.room.Grow(&x.counted, 2*size); e != nil {
 				return e
 			}
 			x.body = slices.Grow(x.body, size)
@@ -434,14 +436,14 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		x.body = x.body[:len(x.body)+n]
 		switch {
 		case len(x.body) > limit:
-			return s.admission.tooLarge()
+			return s.admission.TooLarge()
 		case err == io.EOF && x.conn.InputEnded():
 			// fasthttp takes the end of the connection for the end of the chunks.
 			return x.finishBody(io.ErrUnexpectedEOF)
 		case err == io.EOF:
 			return x.finishBody(nil)
 		case err != nil && x.conn.InputLimitReached():
-			return s.admission.tooLarge()
+			return s.admission.TooLarge()
 		case err != nil:
 			return x.finishBody(err)
 		}

@@ -1,14 +1,15 @@
 // Package proxy is the gateway: it serves chat completions, Messages, Responses and Gemini over HTTP, and gets its responses from the
 // providers of a configuration, through their plugins.
 //
-// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's
-// head says), admit (who may come in), request (one completion, from acceptance to its body), attempt (targets in order,
-// one attempt), stream (events read, chunks written) and account (headers, records, release). Beside them are Server with
-// its lifetime (server, reload), the client APIs (apis), the generations of the configuration (generation, build, plugins, models), and what the
-// gateway shows of itself (metrics, status, log).
+// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's head
+// says), request (one completion, from acceptance to its body), attempt (targets in order, one attempt), stream (events read,
+// chunks written) and account (headers, records, release). Beside them are Server with its lifetime (server, reload), the
+// client APIs (apis), the generations of the configuration (generation, build, plugins, models), and what the gateway shows of
+// itself (metrics, status, log).
 //
-// It does not know how a request is read and a response spelled (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a
-// client's connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
+// Who may come in is for internal/admission to decide. It does not know how a request is read and a response spelled
+// (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a client's
+// connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
 // (internal/plugin).
 //
 // Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection, from
@@ -34,6 +35,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
@@ -112,7 +114,7 @@ type Server struct {
 
 	clients   *downstream.Conns
 	http      fasthttp.Server
-	admission admission
+	admission *admission.Controller
 	apis      clientAPIs
 	buffers   buffers.Pool
 	thinking  *thinking.Memory  // outlives a reload
@@ -182,10 +184,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.canaries = canary.New(kept)
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
-	s.admission.metrics, s.admission.log = s.metrics, s.log
-	limits := withCapacity(cfg.Server, machine)
-	s.admission.limits.Store(limits)
-	s.shadows.setLimits(limits)
+	limits := admission.WithCapacity(cfg.Server, machine)
+	s.admission = admission.New(limits, s.metrics, s.log)
 	s.shadows.ctx, s.shadows.stop = context.WithCancelCause(context.Background())
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	certificate, err := loadCertificate(cfg.Server.TLS)

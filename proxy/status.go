@@ -31,7 +31,7 @@ import (
 // Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
 // the configuration, and nothing that a client or a provider sent.
 func (s *Server) Status(page admin.Page) admin.Status {
-	now, limits := s.now(), s.admission.limits.Load()
+	now, limits := s.now(), s.admission.Limits()
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true, Page: page,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
@@ -45,8 +45,8 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	}
 	totals := s.metrics.Totals()
 	status.Requests = describe.Requests(&totals)
-	status.Requests.Completions, status.Requests.CompletionsMax = s.admission.requests.Load(), int64(limits.MaxRequests)
-	status.Requests.Bodies, status.Requests.BodiesMax = s.admission.bodies.Load(), limits.MaxBodyMemory
+	status.Requests.Completions, status.Requests.CompletionsMax = s.admission.Requests(), int64(limits.MaxRequests)
+	status.Requests.Bodies, status.Requests.BodiesMax = s.admission.BodyMemory(), limits.MaxBodyMemory
 	r := s.health.lastReload()
 	status.Config = admin.Config{Open: s.open.count(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
 	if r.err != nil {
@@ -156,14 +156,14 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
-	x.admission = &s.admission
-	if e := s.admission.reserve(&x.room); e != nil {
+	x.room = &s.admission.Room
+	if e := s.admission.Reserve(&x.reservation); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}
 	x.acquireWork(contextChecker{ctx})
 	defer func() {
 		x.documents.release(s, x.api)
-		x.room.release()
+		x.reservation.Release()
 		x.api.putWork(x.work)
 		if x.routed != nil {
 			s.routings.put(x.routed)

@@ -340,7 +340,7 @@ func (x *completion) endBody(ctx context.Context) error {
 
 // reserveResponse reserves room for n bytes of a response that is held until it is complete.
 func (x *completion) reserveResponse(n int) error {
-	if e := x.admission.grow(&x.room.response, n); e != nil {
+	if e := x.reservation.GrowResponse(n); e != nil {
 		return e
 	}
 	return nil

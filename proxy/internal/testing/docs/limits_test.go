@@ -38,7 +38,7 @@ func TestGeneratedLimits(t *testing.T) {
 		{"stop sequences", formatNumber(int64(request.Stop))},
 		{"entries of `logit_bias`", formatNumber(int64(request.LogitBias))},
 		{"length of a client's `x-request-id`", number("proxy/internal/endpoint", "maxRequestID")},
-		{"gateways that a request may pass", number("proxy", "maxHops")},
+		{"gateways that a request may pass", number("proxy/internal/admission", "maxHops")},
 		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
 		{"`retry-after` of a provider", duration("proxy", "maxRetryAfter")},
 		{"signed reasoning that is remembered for tool calls", bytes("proxy/internal/thinking", "DefaultMaxSize") + ", or a sixteenth of the memory"},
