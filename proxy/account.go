@@ -327,7 +327,7 @@ func (x *completion) noteAttempt(a *attempt) {
 
 // journalID is the request's ID in the journal; 0 if there is none.
 func (x *completion) journalID() uint64 {
-	if x.ledgerID == 0 && x.server.journal.Get() != nil {
+	if x.ledgerID == 0 && x.server.books.Journal() != nil {
 		x.ledgerID = journal.NewID()
 	}
 	return x.ledgerID
@@ -336,7 +336,7 @@ func (x *completion) journalID() uint64 {
 // recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
 // see journal.Journal.Request.
 func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
-	j := x.server.journal.Get()
+	j := x.server.books.Journal()
 	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
 		return
 	}

@@ -8,26 +8,19 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
-	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
-	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
@@ -38,7 +31,7 @@ type builder struct {
 	bundled  fs.FS
 	plugins  *plugin.Host
 	registry *routing.Registry
-	book     *spend.Book
+	books    *accounting.Books
 	canaries *canary.Set
 	open     *openGenerations
 	log      *slog.Logger
@@ -114,7 +107,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	if cfg.Server.Auth == config.AuthKeys {
 		g.keys = access.New(cfg.Keys)
 	}
-	if g.accounts, err = b.book.Open(configuredLimits(cfg), b.now()); err != nil {
+	if g.accounts, err = b.books.Accounts(cfg); err != nil {
 		return err
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
@@ -212,237 +205,6 @@ func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalo
 type contextWatcher struct{ ctx context.Context }
 
 func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }
-
-// durable is what outlives the process, and what several gateways count together.
-type durable struct {
-	state   statedir.Lazy
-	journal journal.Lazy
-	store   *config.Store   // of the configuration at the start
-	opening journal.Options // what the journal is opened with
-	offline bool            // nothing is opened: the Server serves no requests
-
-	book    *spend.Book
-	redis   *redisstore.Store    // in which limits are shared; nil: they are not
-	secrets *credential.Redactor // of the configuration at the start
-
-	mu     sync.Mutex
-	inbox  *budgets.Inbox // changes of budgets; nil: without a journal there are none
-	closed bool           // no inbox is opened any more
-}
-
-// journalDir is the journal's folder in the state folder.
-const journalDir = "journal"
-
-// init says where the state of a gateway is; nothing is opened.
-func (d *durable) init(o *Options) {
-	d.state.Path, d.store, d.offline = o.StateDir, &o.Config.Store, o.Offline
-	d.opening = journal.Options{Zone: d.store.Zone, Keep: d.store.Keep, Refuse: d.store.OnFailure == config.StoreRefuse, Log: o.Log, Now: o.Now}
-}
-
-// openBook makes what counts for limits and budgets, with the journal that may be opened later, and with the store. That one which is down
-// does not keep the gateway from starting. limits returns what is configured, for the log.
-func (d *durable) openBook(o *Options, limits func() []spend.Limit) (err error) {
-	c := d.store
-	b := spend.Options{Zone: c.Zone, Journal: d.journal.Budgets(), Events: d.logEvents(o.Log, limits), Now: o.Now}
-	if c.URL != "" && !o.Offline {
-		if d.redis, err = redisstore.Open(c); err != nil {
-			return err
-		}
-		d.secrets = newRedactor(o.Config)
-		b.Store, b.Share, b.Lease, b.Timeout = d.redis, c.Share, c.Lease, c.Timeout
-		if d.state.Path != "" {
-			if b.Instance, err = d.state.Identity(); err != nil {
-				o.Log.Warn("after a restart the store takes the gateway for another one", "error", err)
-			}
-		}
-	}
-	d.book = spend.NewBook(b)
-	return nil
-}
-
-// CheckStore connects to the store of shared limits of a configuration, and returns how long a round trip takes.
-func CheckStore(ctx context.Context, cfg *config.Config) (time.Duration, error) {
-	if cfg.Store.URL == "" {
-		return 0, errors.New("there is no store to check: set url in [store]")
-	}
-	store, err := redisstore.Open(&cfg.Store)
-	if err != nil {
-		return 0, err
-	}
-	defer store.Close()
-	var began time.Time
-	for range 2 { // the first one connects
-		began = time.Now()
-		if err := store.Sync(ctx, []spend.Report{{Instance: "check", Number: 1, Lease: cfg.Store.Lease}}, make([]spend.Reply, 1)); err != nil {
-			return 0, errors.New(string(newRedactor(cfg).Redact([]byte(err.Error()))))
-		}
-	}
-	return time.Since(began), nil
-}
-
-// open opens the journal in the state folder, unless it is open, if a configuration names a folder for it, or has limits or budgets.
-// Without limits and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
-func (d *durable) open(cfg *config.Config) error {
-	required := cfg.Budgeted() || d.store.Journal != ""
-	switch {
-	case d.offline || d.journal.Get() != nil || !required && !hasLimits(cfg):
-		return nil
-	case d.state.Path == "":
-		if cfg.Budgeted() {
-			d.opening.Log.Warn("no state folder: what is spent of budgets is forgotten at a restart")
-		}
-		return nil
-	}
-	err := d.journal.Open(func() (*journal.Journal, error) {
-		dir, err := d.state.Sub(journalDir)
-		if err != nil {
-			return nil, err
-		}
-		return journal.Open(dir, d.opening)
-	})
-	if err != nil && !required {
-		d.opening.Log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
-		return nil
-	}
-	return err
-}
-
-// describeStore returns how it stands with the store of shared limits; nil if there is none. limits returns what is configured.
-func (d *durable) describeStore(limits func() []spend.Limit) *admin.Store {
-	state, ok := d.book.State()
-	if !ok {
-		return nil
-	}
-	shown, n := admin.DescribeStore(state, limits()), d.book.Stats()
-	if state.Err != nil {
-		shown.Error = d.redactStore(state.Err)
-	}
-	shown.Trips, shown.Failed, shown.Denied, shown.Losses = n.Requests.Done, n.Requests.Failed, n.Denied, n.Lost
-	return shown
-}
-
-// logEvents returns what logs what operators should know of budgets, and of the store in which they are shared.
-func (d *durable) logEvents(log *slog.Logger, limits func() []spend.Limit) func(spend.Event) {
-	store := func(level slog.Level, text string, state spend.State, attrs ...any) {
-		modes := admin.DescribeStore(state, limits())
-		log.Log(context.Background(), level, text, append(attrs, "limits", admin.ModeText(modes.Limits), "budgets", admin.ModeText(modes.Budgets))...)
-	}
-	return func(e spend.Event) {
-		switch e.Kind {
-		case spend.EventWarned:
-			log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
-		case spend.EventExceededHold:
-			log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
-		case spend.EventStoreDown:
-			store(slog.LevelError, "store down", spend.State{Down: true}, "error", d.redactStore(e.Err))
-		case spend.EventStoreLost:
-			store(slog.LevelError, "store is new or has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
-		case spend.EventStoreUp:
-			store(slog.LevelInfo, "store up", spend.State{})
-		case spend.EventIdentity:
-			log.Error("another gateway has the identity of this one, perhaps with a copy of its state folder; going on under a new identity")
-		}
-	}
-}
-
-// redactStore returns the text of an error of the store without its credentials.
-func (d *durable) redactStore(err error) string { return string(d.secrets.Redact([]byte(err.Error()))) }
-
-// errNoJournal is for budgets that a reload adds to limits whose use is not in the journal.
-var errNoJournal = errors.New("budgets need the journal, which could not be opened at the start: change requires a restart")
-
-// openFor opens the journal for a configuration that comes after old, and may be the first to need it.
-func (d *durable) openFor(cfg, old *config.Config) error {
-	switch {
-	case d.journal.Get() != nil || d.state.Path == "" || !hasLimits(old):
-		return d.open(cfg)
-	case cfg.Budgeted():
-		return errNoJournal
-	}
-	return nil
-}
-
-// hasLimits reports whether a configuration has limits or budgets.
-func hasLimits(cfg *config.Config) bool {
-	return slices.ContainsFunc(configuredLimits(cfg), func(l spend.Limit) bool { return l.Limits != (config.Limits{}) || len(l.Budgets) > 0 })
-}
-
-// openInbox begins to make the changes of budgets that commands write into the state folder, once there is a journal.
-func (d *durable) openInbox(apply budgets.Apply, log *slog.Logger) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.journal.Get() == nil || d.inbox != nil || d.closed {
-		return
-	}
-	dir, err := d.state.Sub(budgets.Folder)
-	if err != nil {
-		log.Warn("budgets cannot be changed by command", "error", err)
-		return
-	}
-	d.inbox = budgets.Open(dir, apply, log)
-}
-
-// closeInbox ends the changes of budgets by command.
-func (d *durable) closeInbox() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	d.inbox.Close()
-}
-
-// closeTimeout is how long a shutdown waits for each of the store and the journal: a network or a disk may have stopped to respond.
-const closeTimeout = 5 * time.Second
-
-// close gives back what is granted of the store, closes the journal, and gives the state folder back. No requests are in flight.
-func (d *durable) close(log *slog.Logger) {
-	defer d.state.Close()
-	within := func(what string, close func() error) {
-		closed := make(chan error, 1)
-		go func() { closed <- close() }()
-		select {
-		case err := <-closed:
-			if err != nil {
-				log.Error("close "+what, "error", err)
-			}
-		case <-time.After(closeTimeout):
-			log.Error("close "+what+": no response", "after", closeTimeout.String())
-		}
-	}
-	if d.redis != nil {
-		within("store", func() error {
-			defer d.redis.Close()
-			if d.book == nil {
-				return nil
-			}
-			if err := d.book.Close(); err != nil {
-				// What is granted stays booked as spent until the gateway runs again, and is free after the lease where it is a rate.
-				log.Warn("what the store has granted is not given back", "error", d.redactStore(err))
-			}
-			return nil
-		})
-	}
-	within("journal", d.journal.Close)
-}
-
-// configuredLimits returns the limits and budgets of a configuration.
-func configuredLimits(cfg *config.Config) (all []spend.Limit) {
-	add := func(k spend.Kind, name string, limits config.Limits, budgets []config.Budget) {
-		all = append(all, spend.Limit{Scope: spend.Scope{Kind: k, Name: name}, Limits: limits, Budgets: budgets})
-	}
-	for i := range cfg.Keys {
-		add(spend.Key, cfg.Keys[i].Name, cfg.Keys[i].Limits, cfg.Keys[i].Budgets)
-	}
-	for i := range cfg.Teams {
-		add(spend.Team, cfg.Teams[i].Name, cfg.Teams[i].Limits, cfg.Teams[i].Budgets)
-	}
-	for i := range cfg.Models {
-		add(spend.Model, cfg.Models[i].ID, cfg.Models[i].Limits, cfg.Models[i].Budgets)
-	}
-	for i := range cfg.Providers {
-		add(spend.Provider, cfg.Providers[i].Name, cfg.Providers[i].Limits, cfg.Providers[i].Budgets)
-	}
-	return all
-}
 
 // pluginChooser is a router plugin.
 type pluginChooser struct{ binding *plugin.Binding }

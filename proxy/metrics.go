@@ -3,10 +3,8 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -44,7 +42,7 @@ func (c scrape) all() {
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
 	}
-	if j := s.journal.Get(); j != nil {
+	if j := s.books.Journal(); j != nil {
 		n, failing := j.Stats(), 0.0
 		if _, err := j.Failure(); err != nil {
 			failing = 1
@@ -76,11 +74,11 @@ func (c scrape) all() {
 }
 
 func (c scrape) store() {
-	state := c.s.describeStore(c.s.limits)
+	state := c.s.books.Store()
 	if state == nil {
 		return
 	}
-	m, counts := c.m, c.s.book.Stats()
+	m, counts := c.m, c.s.books.StoreStats()
 	m.Add(telemetry.StoreUp, boolValue(state.State == admin.StoreUp))
 	for kind, modes := range map[string]map[string]int64{"limits": state.Limits, "budgets": state.Budgets} {
 		for mode, n := range modes {
@@ -380,27 +378,4 @@ func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 		n.Providers = append(n.Providers, cfg.Providers[i].Name)
 	}
 	m.SetNames(n)
-}
-
-// Usage is what requests have used, by key, team, model, provider, tags and day.
-type Usage = journal.Usage
-
-// UsageQuery is what is asked of the ledger.
-type UsageQuery = journal.Query
-
-// ParseUsageColumns parses what usage is grouped by: names of columns, with commas.
-func ParseUsageColumns(names string) ([]journal.Column, error) { return journal.ParseColumns(names) }
-
-// UsageFormats are the formats of Usage.Write.
-func UsageFormats() []string { return journal.Formats }
-
-// IsUsageQueryError reports whether an error is about a query, and not about the ledger.
-func IsUsageQueryError(err error) bool {
-	_, ok := errors.AsType[*journal.QueryError](err)
-	return ok
-}
-
-// ReadUsage reads the ledger of a gateway with a configuration in its state folder, whether the gateway is running or not.
-func ReadUsage(cfg *config.Config, stateDir string, q UsageQuery) (*Usage, error) {
-	return journal.ReadUsage(filepath.Join(stateDir, journalDir), cfg.Store.Zone, q)
 }

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
-	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -64,7 +60,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	if err != nil {
 		return &BuildError{err}
 	}
-	if err := s.openFor(cfg, old.config); err != nil {
+	if err := s.books.Prepare(cfg); err != nil {
 		return &BuildError{err}
 	}
 	g, err := s.builder.build(ctx, cfg, old)
@@ -84,7 +80,6 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		return errClosed
 	}
 	s.canaries.Use(g.canaries)
-	s.openInbox(s.changeBudget, s.log)
 	limits := admission.WithCapacity(cfg.Server, capacity.Detect())
 	s.admission.SetLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
@@ -94,7 +89,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	setMetricNames(s.metrics, cfg)
 	old.plugins.Retire()
 	old.release()
-	s.book.Prune(g.accounts)
+	s.books.Use(cfg, g.accounts)
 	s.registry.PruneModels(func(model string) *routing.Policy { return g.policies[model] })
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
 	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
@@ -160,82 +155,6 @@ func renewSecrets(client *upstream.Client, a *config.Auth) (changed bool, err er
 		secrets[i] = secret.Reveal()
 	}
 	return client.RenewSecrets(secrets)
-}
-
-// changeBudget makes a change of a budget that an operator wants, and says what it did.
-func (s *Server) changeBudget(c *budgets.Change) (string, error) {
-	g := s.acquire()
-	if g == nil {
-		return "", budgets.ErrLater
-	}
-	defer g.release()
-	now, zone := s.now(), s.started.Store.Zone
-	find := func() *spend.Status {
-		for _, b := range g.accounts.Status(now) {
-			if b.Scope == c.Scope && b.Per == c.Per {
-				return &b
-			}
-		}
-		return nil
-	}
-	b := find()
-	switch {
-	case b == nil:
-		return "", fmt.Errorf("%s has no budget per %s", c.Scope, c.Per)
-	case !b.Start.Equal(c.Start):
-		return "", fmt.Errorf("the window that began at %s is not the current one of the budget per %s of %s", c.Start.In(zone).Format(time.RFC3339), c.Per, c.Scope)
-	}
-	credit, what := c.Raise, "raised by "+c.Raise.String()+" USD"
-	if c.Raise == 0 {
-		if credit, what = b.Spent-b.Raised, "reset"; credit <= 0 {
-			return fmt.Sprintf("nothing to reset: of the budget per %s of %s, %s USD are left", c.Per, c.Scope, b.Left()), nil
-		}
-	}
-	err := s.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Reason: c.Reason, ID: c.ID})
-	switch {
-	case errors.Is(err, spend.ErrRepeated): // the process ended before it could say so
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", budgets.ErrLater, err)
-	default:
-		s.log.Info("budget changed", c.Scope.Kind.String(), c.Scope.Name, "per", c.Per.String(), "credit_usd", credit.String(), "reason", c.Reason, "id", c.ID)
-	}
-	until := ""
-	if b = find(); !b.End.IsZero() {
-		until = " until " + b.End.Format(time.RFC3339)
-	}
-	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, what, b.Left(), b.Limit, until), nil
-}
-
-// BudgetState is what a state folder knows of budgets.
-type BudgetState = budgets.State
-
-// ReadBudgets reads the budgets of a gateway with a configuration in its state folder, whether the gateway is running or not.
-func ReadBudgets(cfg *config.Config, stateDir string, f BudgetFilter, now time.Time) (*BudgetState, error) {
-	return budgets.Read(filepath.Join(stateDir, journalDir), stateDir, configuredLimits(cfg), cfg.Store.Zone, f, now)
-}
-
-// BudgetChange is a change of a budget in its current window. NewBudgetChange returns one.
-type BudgetChange = budgets.Change
-
-// NewBudgetChange returns a change of a budget of a configuration: kind is key, team, model or provider, per the budget's period, and usd
-// what it is raised by, in US dollars; with "" all of it is left again.
-func NewBudgetChange(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *BudgetChange, end time.Time, err error) {
-	if c, err = budgets.NewChange(kind, name, per, usd, reason); err != nil {
-		return nil, end, err
-	}
-	for _, l := range configuredLimits(cfg) {
-		if l.Scope == c.Scope && slices.ContainsFunc(l.Budgets, func(b config.Budget) bool { return b.Per == c.Per }) {
-			c.Start, end = c.Per.Window(now, cfg.Store.Zone)
-			return c, end, nil
-		}
-	}
-	return nil, end, fmt.Errorf("%s has no budget per %s in %s", c.Scope, c.Per, cfg.Path)
-}
-
-// RequestBudgetChange has the gateway of a state folder make a change, and returns what it says. It waits for that until ctx ends. Without a
-// running gateway the change waits for one that starts before end; zero: at any time.
-func RequestBudgetChange(ctx context.Context, stateDir string, c *BudgetChange, end time.Time) (string, error) {
-	return budgets.Request(ctx, stateDir, c, end)
 }
 
 // newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients

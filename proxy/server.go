@@ -1,11 +1,11 @@
 // Package proxy is the gateway: it serves chat completions, Messages, Responses and Gemini over HTTP, and gets its responses from the
 // providers of a configuration, through their plugins.
 //
-// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's head
-// says), request (one completion, from acceptance to its body), attempt (targets in order, one attempt), stream (events read,
-// chunks written) and account (headers, records, release). Beside them are Server with its lifetime (server, reload), the
-// client APIs (apis), the generations of the configuration (generation, build, plugins, models), and what the gateway shows of
-// itself (metrics, status, log).
+// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), request (one completion, from
+// acceptance to its body), attempt (targets in order, one attempt), stream (events read, chunks written) and account (headers,
+// records, release). Beside them are Server with its lifetime (server, reload), the client APIs (apis), the generations of the
+// configuration (generation, build), what the gateway shows of itself (metrics, status), and what commands do with plugins and
+// accounts (plugins, ledger).
 //
 // Who may come in is for internal/admission to decide. It does not know how a request is read and a response spelled
 // (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a client's
@@ -34,6 +34,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -51,6 +52,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // readBuffer holds a request's head: a larger one is 431.
@@ -124,12 +126,12 @@ type Server struct {
 	routings  routings
 	shadows   shadows     // copies of requests
 	canaries  *canary.Set // outlive a reload
-	durable
-	recorder *Recorder // nil: nothing is recorded
-	account  telemetry.Log
-	metrics  *telemetry.Metrics
-	health   health
-	admin    *admin.Server
+	books     *accounting.Books
+	recorder  *Recorder // nil: nothing is recorded
+	account   telemetry.Log
+	metrics   *telemetry.Metrics
+	health    health
+	admin     *admin.Server
 
 	builder builder
 	current atomic.Pointer[generation]
@@ -178,11 +180,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.apis.init(responses.Options{
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
-	kept := canary.Options{Now: o.Now, Log: o.Log}
-	if s.durable.init(&o); o.StateDir != "" {
-		kept.Dir = func() (string, error) { return s.state.Sub("canary") }
-	}
-	s.canaries = canary.New(kept)
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	limits := admission.WithCapacity(cfg.Server, machine)
 	s.admission = admission.New(limits, s.metrics, s.log)
@@ -195,28 +192,35 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.clients = downstream.New(downstream.Options{
 		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
 	})
-	if err := errors.Join(s.durable.open(cfg), s.openBook(&o, s.limits)); err != nil {
-		s.durable.close(s.log)
+	s.books, err = accounting.Open(cfg, accounting.Options{
+		StateDir: o.StateDir, Offline: o.Offline, Redactor: func() *credential.Redactor { return newRedactor(cfg) }, Log: o.Log, Now: o.Now,
+	})
+	if err != nil {
 		return nil, &BuildError{err}
 	}
+	kept := canary.Options{Now: o.Now, Log: o.Log}
+	if o.StateDir != "" {
+		kept.Dir = func() (string, error) { return s.books.StateFolder("canary") }
+	}
+	s.canaries = canary.New(kept)
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
-		s.durable.close(s.log)
+		s.books.Close()
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, canaries: s.canaries, book: s.book, open: &s.open, log: s.log, now: s.now,
+		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, canaries: s.canaries, books: s.books, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
 	if err != nil {
-		defer s.durable.close(s.log)
+		defer s.books.Close()
 		return nil, errors.Join(err, s.plugins.Close())
 	}
 	s.health.reloads.at = g.made
 	s.current.Store(g)
 	s.canaries.Use(g.canaries)
-	s.openInbox(s.changeBudget, s.log)
+	s.books.Use(cfg, g.accounts)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
 	// An idle connection holds the memory of its last bodies. The limit is one of the process.
@@ -447,7 +451,6 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
 		s.shadows.stop(errClosed)
-		s.closeInbox()
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()
@@ -466,7 +469,7 @@ func (s *Server) Close() {
 			s.log.Warn("close plugin engine", "error", err)
 		}
 		s.canaries.Close()
-		s.durable.close(s.log)
+		s.books.Close()
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -16,16 +15,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin/describe"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
-	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
 // Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
@@ -35,7 +31,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true, Page: page,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
-		Process: describe.Process(), Plugins: describe.Plugins(s.plugins.Stats().Plugins), Store: s.describeStore(s.limits),
+		Process: describe.Process(), Plugins: describe.Plugins(s.plugins.Stats().Plugins), Store: s.books.Store(),
 	}
 	if err := s.Ready(); err != nil {
 		status.Ready, status.Reason = false, err.Error()
@@ -79,59 +75,13 @@ func (s *Server) Status(page admin.Page) admin.Status {
 }
 
 // Degraded returns what does not work although the gateway is ready.
-func (s *Server) Degraded() (all []string) {
-	if shown := s.describeStore(s.limits); shown != nil && shown.State != admin.StoreUp {
-		all = append(all, shown.String())
-	}
-	if j := s.journal.Get(); j != nil {
-		if since, err := j.Failure(); err != nil {
-			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
-		}
-	}
-	return all
-}
-
-// limits are the limits and budgets of the current configuration.
-func (s *Server) limits() []spend.Limit {
-	if g := s.acquire(); g != nil {
-		defer g.release()
-		return configuredLimits(g.config)
-	}
-	return configuredLimits(s.started)
-}
+func (s *Server) Degraded() []string { return s.books.Degraded() }
 
 // Usage returns the ledger's sums, nil if there is no ledger.
-func (s *Server) Usage(q UsageQuery) (*Usage, error) {
-	j := s.journal.Get()
-	if j == nil {
-		return nil, nil
-	}
-	// What cannot be written is not in the ledger, which is shown as it is.
-	_ = j.Flush()
-	return journal.ReadUsage(j.Dir(), j.Zone(), q)
-}
-
-// BudgetList is a list of budgets, or of their changes, for people and programs.
-type BudgetList = budgets.List
-
-// BudgetFilter selects the scopes of a BudgetList.
-type BudgetFilter = budgets.Filter
-
-// BudgetFormats are the formats of BudgetList.Write.
-func BudgetFormats() []string { return budgets.Formats }
-
-// CheckBudgetFormat says what is wrong with the name of a format.
-func CheckBudgetFormat(format string) error { return budgets.CheckFormat(format) }
+func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }
 
 // Budgets returns the budgets in their current windows.
-func (s *Server) Budgets(f BudgetFilter) *BudgetList {
-	g := s.acquire()
-	if g == nil {
-		return budgets.Describe(nil, f)
-	}
-	defer g.release()
-	return budgets.Describe(g.accounts.Status(s.now()), f)
-}
+func (s *Server) Budgets(f BudgetFilter) *BudgetList { return s.books.Budgets(f) }
 
 // ExplainRequest asks how a request would be routed.
 type ExplainRequest = admin.ExplainRequest

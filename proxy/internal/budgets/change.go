@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -66,6 +67,20 @@ func NewChange(kind, name, per, usd, reason string) (*Change, error) {
 		}
 	}
 	return c, c.Check()
+}
+
+// NewConfigured is NewChange for a budget of a configuration, in the window that now is in. end is the end of that; zero for one without.
+func NewConfigured(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *Change, end time.Time, err error) {
+	if c, err = NewChange(kind, name, per, usd, reason); err != nil {
+		return nil, end, err
+	}
+	for _, l := range spend.Configured(cfg) {
+		if l.Scope == c.Scope && slices.ContainsFunc(l.Budgets, func(b config.Budget) bool { return b.Per == c.Per }) {
+			c.Start, end = c.Per.Window(now, cfg.Store.Zone)
+			return c, end, nil
+		}
+	}
+	return nil, end, fmt.Errorf("%s has no budget per %s in %s", c.Scope, c.Per, cfg.Path)
 }
 
 func newID() string {

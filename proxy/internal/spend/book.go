@@ -119,6 +119,26 @@ type Limit struct {
 	Budgets []config.Budget
 }
 
+// Configured returns the limits and budgets of a configuration: one Limit for each key, team, model and provider, maybe without any.
+func Configured(cfg *config.Config) (all []Limit) {
+	add := func(k Kind, name string, limits config.Limits, budgets []config.Budget) {
+		all = append(all, Limit{Scope: Scope{Kind: k, Name: name}, Limits: limits, Budgets: budgets})
+	}
+	for i := range cfg.Keys {
+		add(Key, cfg.Keys[i].Name, cfg.Keys[i].Limits, cfg.Keys[i].Budgets)
+	}
+	for i := range cfg.Teams {
+		add(Team, cfg.Teams[i].Name, cfg.Teams[i].Limits, cfg.Teams[i].Budgets)
+	}
+	for i := range cfg.Models {
+		add(Model, cfg.Models[i].ID, cfg.Models[i].Limits, cfg.Models[i].Budgets)
+	}
+	for i := range cfg.Providers {
+		add(Provider, cfg.Providers[i].Name, cfg.Providers[i].Limits, cfg.Providers[i].Budgets)
+	}
+	return all
+}
+
 // Account is a scope with limits or budgets, and what it has used.
 type Account struct {
 	scope   Scope

@@ -1,0 +1,72 @@
+package accounting
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+)
+
+// openInbox begins to make the changes of budgets that commands write into the state folder, once there is a journal.
+func (b *Books) openInbox() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.journal.Get() == nil || b.inbox != nil || b.closed {
+		return
+	}
+	dir, err := b.state.Sub(budgets.Folder)
+	if err != nil {
+		b.options.Log.Warn("budgets cannot be changed by command", "error", err)
+		return
+	}
+	b.inbox = budgets.Open(dir, b.change, b.options.Log)
+}
+
+// closeInbox ends the changes of budgets by command.
+func (b *Books) closeInbox() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.inbox.Close()
+}
+
+// change makes a change of a budget that an operator wants, and says what it did.
+func (b *Books) change(c *budgets.Change) (string, error) {
+	accounts, now, zone := b.current.Load().accounts, b.options.Now(), b.config.Zone
+	find := func() *spend.Status {
+		for _, s := range accounts.Status(now) {
+			if s.Scope == c.Scope && s.Per == c.Per {
+				return &s
+			}
+		}
+		return nil
+	}
+	s := find()
+	switch {
+	case s == nil:
+		return "", fmt.Errorf("%s has no budget per %s", c.Scope, c.Per)
+	case !s.Start.Equal(c.Start):
+		return "", fmt.Errorf("the window that began at %s is not the current one of the budget per %s of %s", c.Start.In(zone).Format(time.RFC3339), c.Per, c.Scope)
+	}
+	credit, what := c.Raise, "raised by "+c.Raise.String()+" USD"
+	if c.Raise == 0 {
+		if credit, what = s.Spent-s.Raised, "reset"; credit <= 0 {
+			return fmt.Sprintf("nothing to reset: of the budget per %s of %s, %s USD are left", c.Per, c.Scope, s.Left()), nil
+		}
+	}
+	err := b.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Reason: c.Reason, ID: c.ID})
+	switch {
+	case errors.Is(err, spend.ErrRepeated): // the process ended before it could say so
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", budgets.ErrLater, err)
+	default:
+		b.options.Log.Info("budget changed", c.Scope.Kind.String(), c.Scope.Name, "per", c.Per.String(), "credit_usd", credit.String(), "reason", c.Reason, "id", c.ID)
+	}
+	until := ""
+	if s = find(); !s.End.IsZero() {
+		until = " until " + s.End.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, what, s.Left(), s.Limit, until), nil
+}

@@ -1,0 +1,94 @@
+package accounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend/redisstore"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+)
+
+// CheckStore connects to the store of a configuration, and returns how long a round trip takes. The redactor takes the store's credentials
+// out of its errors.
+func CheckStore(ctx context.Context, c *config.Store, r *credential.Redactor) (time.Duration, error) {
+	if c.URL == "" {
+		return 0, errors.New("there is no store to check: set url in [store]")
+	}
+	store, err := redisstore.Open(c)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	var began time.Time
+	for range 2 { // the first one connects
+		began = time.Now()
+		if err := store.Sync(ctx, []spend.Report{{Instance: "check", Number: 1, Lease: c.Lease}}, make([]spend.Reply, 1)); err != nil {
+			return 0, errors.New(string(r.Redact([]byte(err.Error()))))
+		}
+	}
+	return time.Since(began), nil
+}
+
+// Store describes how it stands with the store; nil if there is none.
+func (b *Books) Store() *admin.Store {
+	state, ok := b.book.State()
+	if !ok {
+		return nil
+	}
+	shown, n := admin.DescribeStore(state, b.current.Load().limits), b.book.Stats()
+	if state.Err != nil {
+		shown.Error = b.redact(state.Err)
+	}
+	shown.Trips, shown.Failed, shown.Denied, shown.Losses = n.Requests.Done, n.Requests.Failed, n.Denied, n.Lost
+	return shown
+}
+
+// StoreStats counts what was asked of the store.
+func (b *Books) StoreStats() spend.Stats { return b.book.Stats() }
+
+// Degraded says what does not work although requests are served.
+func (b *Books) Degraded() (all []string) {
+	if shown := b.Store(); shown != nil && shown.State != admin.StoreUp {
+		all = append(all, shown.String())
+	}
+	if j := b.journal.Get(); j != nil {
+		if since, err := j.Failure(); err != nil {
+			all = append(all, fmt.Sprintf("journal: not written since %s: %v", since.UTC().Format(time.RFC3339), err))
+		}
+	}
+	return all
+}
+
+// logEvent logs what operators should know of budgets, and of the store in which they are shared.
+func (b *Books) logEvent(e spend.Event) {
+	log := b.options.Log
+	store := func(level slog.Level, text string, state spend.State, attrs ...any) {
+		modes := admin.DescribeStore(state, b.current.Load().limits)
+		log.Log(context.Background(), level, text, append(attrs, "limits", admin.ModeText(modes.Limits), "budgets", admin.ModeText(modes.Budgets))...)
+	}
+	switch e.Kind {
+	case spend.EventWarned:
+		log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
+	case spend.EventExceededHold:
+		log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+	case spend.EventStoreDown:
+		store(slog.LevelError, "store down", spend.State{Down: true}, "error", b.redact(e.Err))
+	case spend.EventStoreLost:
+		store(slog.LevelError, "store is new or has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
+	case spend.EventStoreUp:
+		store(slog.LevelInfo, "store up", spend.State{})
+	case spend.EventIdentity:
+		log.Error("another gateway has the identity of this one, perhaps with a copy of its state folder; going on under a new identity")
+	}
+}
+
+// redact returns the text of an error of the store without its credentials.
+func (b *Books) redact(err error) string {
+	return string(b.secrets.Redact([]byte(err.Error())))
+}
