@@ -2,9 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"context"
-	"log/slog"
-	"net/http"
 	"runtime"
 	"slices"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -221,83 +217,6 @@ func (c scrape) budgets() {
 func addAttempts(m *telemetry.Sample, e routing.TargetName, f *routing.Snapshot) {
 	for o, n := range f.Outcomes {
 		m.Add(telemetry.Attempts, float64(n), e.Provider, e.Model, outcomeNames[o])
-	}
-}
-
-// end accounts the copy, which has failed with an error or is complete.
-func (c *shadowCopy) end(err error) {
-	s, r, now := c.server, &c.record, c.server.now()
-	s.logPanicOf(r.RequestID, err)
-	c.endTape(err)
-	recorder, _ := c.writer.Tap().(*shadow.Recorder)
-	outcome := shadow.Answered
-	r.Status, r.Complete = http.StatusOK, err == nil
-	if err != nil {
-		e := clientError(err)
-		r.Code = cmp.Or(e.Code, string(e.Kind))
-		if recorder == nil || !recorder.Began() || !c.stream {
-			r.Status = e.Status
-		}
-		_, shed := shedReason(e)
-		switch outcome = shadow.Failed; {
-		case c.Gone():
-			outcome = shadow.Cancelled
-		case shed:
-			outcome = shadow.Dropped
-		case c.spent:
-			outcome = shadow.Spent
-		}
-	}
-	var used spend.Used
-	if err == nil || c.writer.Used() || c.Gone() && c.sent {
-		u := c.writer.Accounted()
-		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
-		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
-	}
-	if c.held {
-		c.finishedAt, c.disconnected = now, outcome == shadow.Cancelled
-		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
-	}
-	c.own.held.Settle(used, now)
-	c.to.Figures.End(outcome, used.Cost)
-	if outcome != shadow.Answered && outcome != shadow.Failed {
-		return
-	}
-	c.mirrored.finish(describeResponse(c.completion, r.Status))
-}
-
-// describeResponse describes the response to a request, or to its copy, for the comparison.
-func describeResponse(x *completion, status int) *shadow.Response {
-	u := x.writer.Accounted()
-	r := &shadow.Response{
-		Status: status, Complete: x.writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
-		FirstEvent: x.firstEvent, Duration: x.server.now().Sub(x.startedAt),
-	}
-	if t, ok := x.writer.Tap().(*shadow.Recorder); ok {
-		t.Describe(r)
-	}
-	return r
-}
-
-// finish hands over what is known of the response to the copy, which has ended.
-func (c *mirrored) finish(response *shadow.Response) {
-	m := c.mirror
-	m.mu.Lock()
-	c.response = response
-	client := m.client
-	m.mu.Unlock()
-	if client != nil {
-		c.compare(client, response)
-	}
-}
-
-// compare compares the responses to the client and to the copy.
-func (c *mirrored) compare(client, copied *shadow.Response) {
-	differences := c.to.Figures.Compare(client, copied)
-	m, t, ctx := c.mirror, &c.to.Target, context.Background()
-	if log := m.server.log; log.Enabled(ctx, slog.LevelDebug) {
-		of := []slog.Attr{slog.String("request", m.request), slog.String("model", m.model), slog.String("provider", t.Provider), slog.String("target", t.Model)}
-		log.LogAttrs(ctx, slog.LevelDebug, "shadow compared", shadow.AppendAttrs(of, client, copied, differences)...)
 	}
 }
 

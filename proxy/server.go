@@ -4,8 +4,9 @@
 // It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), request (one completion, from
 // acceptance to its body), attempt (targets in order, one attempt), stream (events read, chunks written) and account (headers,
 // records, release). Beside them are Server with its lifetime (server, reload), the client APIs (apis), the generations of the
-// configuration (generation, build), what the gateway shows of itself (metrics, status), and what commands do with plugins and
-// accounts (plugins, ledger).
+// configuration (generation, build), what the gateway shows of itself (metrics, status, explain), and what commands do with
+// plugins and accounts (plugins, ledger). Some requests have more than one attempt at a time: a hedge, which races the first one
+// (hedge), and copies for shadows (shadow).
 //
 // Who may come in is for internal/admission to decide. It does not know how a request is read and a response spelled
 // (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a client's

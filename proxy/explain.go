@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+)
+
+// explain decides how a request to a generation would be routed, and says so: see Server.Explain.
+func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (Explained, error) {
+	id, name := clientapi.Chat, cmp.Or(r.API, s.apis[clientapi.Chat].Name)
+	for id < clientapi.NumAPIs && s.apis[id].Name != name {
+		id++
+	}
+	if id == clientapi.NumAPIs {
+		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
+	}
+	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
+	x.room = &s.admission.Room
+	if e := s.admission.Reserve(&x.reservation); e != nil {
+		return Explained{}, errors.New(e.Message)
+	}
+	x.acquireWork(contextChecker{ctx})
+	defer func() {
+		x.documents.release(s, x.api)
+		x.reservation.Release()
+		x.api.putWork(x.work)
+		if x.routed != nil {
+			s.routings.put(x.routed)
+		}
+	}()
+	head, err := acceptExplained(x, r)
+	if err != nil {
+		return Explained{}, err
+	}
+	x.describeRouting(head)
+	if len(r.Body) == 0 {
+		x.routed.request.Identity.Doc = nil // the prompt made up for it begins no conversation
+	}
+	return decideExplained(ctx, x)
+}
+
+// contextChecker lets a Watcher wait for nothing but a context.
+type contextChecker struct{ context.Context }
+
+func (c contextChecker) CheckClient() error { return c.Err() }
+
+// acceptExplained makes x the completion of a request that is only explained, as accept does for one that came.
+func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
+	g, now := x.generation, x.server.now()
+	x.record.Began, x.record.RequestID, x.admittedAt = now, endpoint.NewRequestID(), now
+	switch {
+	case g.keys == nil && r.Key != "":
+		return nil, errors.New(`no keys are in use (auth = "none"): leave the key out`)
+	case g.keys == nil:
+		x.key = access.Anonymous()
+	case r.Key == "":
+		return nil, errors.New("which key? give the name of one in the configuration")
+	default:
+		key, err := g.keys.Named(r.Key, now)
+		if errors.Is(err, access.ErrUnknown) {
+			if g.keys.Has([]byte(r.Key)) {
+				return nil, errors.New("that is a key's secret: give its name in the configuration")
+			}
+			return nil, fmt.Errorf("no key is named %q: `sluice check --values` lists the keys", clientapi.Quotable(r.Key))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the key %s would be rejected: %w", r.Key, err)
+		}
+		x.key, x.record.Key = key, key.Name()
+	}
+	head := new(fasthttp.RequestHeader)
+	for name, value := range r.Headers {
+		if !httpfield.ValidName(name) || !httpfield.ValidValue(value) {
+			return nil, errors.New("a header has an invalid name or value")
+		}
+		head.Set(name, value)
+	}
+	if x.api.id == clientapi.Messages {
+		x.betas = endpoint.Betas(head, func(text []byte) bool { return g.holdsSecret(head, text) })
+	}
+	if r.Random != "" {
+		n, err := strconv.ParseUint(r.Random, 16, 64)
+		if err != nil || len(r.Random) != 16 {
+			return nil, errors.New("random is not a number of 16 hexadecimal digits, as in the header x-gateway-route")
+		}
+		x.random = n
+	}
+	to := endpoint.Completions(x.api.id)
+	if err := parseExplained(x, r, to); err != nil {
+		return nil, err
+	}
+	facts := x.request.Describe()
+	m, ok := g.catalog.Known(facts.Model)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: `sluice models` lists the models", g.missingModelCause(head, facts.Model, false))
+	case !x.key.Allows(facts.Model):
+		return nil, fmt.Errorf("%w: see models in [[keys]]", g.missingModelCause(head, facts.Model, true))
+	case m.Kinds&x.api.kind == 0:
+		return nil, modellist.WrongKind(m, x.api.kind).Cause
+	}
+	x.model, x.record.Model, x.stream = m, m.ID, facts.Stream
+	if e := x.filterRequest(to, facts); e != nil {
+		return nil, explainedRefusal("a filter", e)
+	}
+	if e := x.fitModel(); e != nil {
+		return nil, explainedRefusal("the model", e)
+	}
+	if len(x.policy.Targets) == 0 {
+		return nil, fmt.Errorf("all providers of the model %s are off", m.ID)
+	}
+	return head, nil
+}
+
+// parseExplained reads the body, or makes one of the shortest prompt.
+func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
+	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
+	if len(r.Body) == 0 {
+		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
+	}
+	if x.api.id == clientapi.Gemini {
+		if r.Model == "" {
+			return errors.New("which model? the Gemini API has it in the path, not in the body")
+		}
+		x.request = x.api.getRequest()
+		x.request.(clientapi.AddressedRequest).Address(r.Model, to.Streams())
+	}
+	facts, e := x.parseRequest(to)
+	switch {
+	case e != nil:
+		return explainedRefusal("the API", e)
+	case r.Model != "" && facts.Model != r.Model:
+		return errors.New("the body names another model: leave one of the two out")
+	}
+	return nil
+}
+
+// shortPrompts are requests of each API, with a place for the model's id.
+var shortPrompts = [clientapi.NumAPIs]string{
+	clientapi.Chat: `{"model":"%s","messages":[{"role":"user","content":"Hello"}]}`, clientapi.Messages: `{"model":"%s","max_tokens":1024,"messages":[{"role":"user","content":"Hello"}]}`,
+	clientapi.Responses: `{"model":"%s","input":"Hello"}`, clientapi.Embeddings: `{"model":"%s","input":"Hello"}`, clientapi.Rerank: `{"model":"%s","query":"Hello","documents":["Hello"]}`,
+	clientapi.LegacyCompletions: `{"model":"%s","prompt":"Hello"}`, clientapi.Moderations: `{"model":"%s","input":"Hello"}`, clientapi.Gemini: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
+}
+
+// explainedRefusal is for a request that is refused before it is routed. The error's message may repeat what the request says.
+func explainedRefusal(by string, e *apierror.Error) error {
+	what := cmp.Or(e.Code, string(e.Kind))
+	if e.Param != "" {
+		what += " at " + clientapi.Quotable(e.Param)
+	}
+	return fmt.Errorf("the request is refused by %s before it is routed: %s", by, what)
+}
+
+// oddsDraws is how many random numbers the odds are estimated from.
+const oddsDraws = 256
+
+// decideExplained decides as tryTargets does, and describes the decision.
+func decideExplained(ctx context.Context, x *completion) (Explained, error) {
+	request, d := &x.routed.request, &x.routed.decision
+	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
+	if err := ctx.Err(); err != nil {
+		return Explained{}, err
+	}
+	var e *apierror.Error
+	if failed != nil {
+		e = clientError(routingError(failed))
+	}
+	var odds []routing.Odds
+	if e == nil && d.Draws() {
+		drawn := x.random
+		odds = x.policy.Odds(func(n int, other *routing.Decision) bool {
+			x.random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
+			request.Random = x.random
+			return n < oddsDraws && x.policy.Decide(ctx, request, x.admittedAt, other) == nil
+		})
+		x.random = drawn
+	}
+	text := fmt.Appendf(nil, "model     %s, by %s\n", x.record.Model, x.api.Name)
+	body := fmt.Appendf(nil, `{"api":%q,"random":"%016x"`, x.api.Name, x.random)
+	if x.record.Key != "" {
+		text = fmt.Appendf(text, "key       %s\n", x.record.Key)
+		body = append(jsondoc.AppendEscaped(append(body, `,"key":"`...), []byte(x.record.Key)), '"')
+	}
+	text = d.AppendText(text)
+	if e != nil {
+		text = fmt.Appendf(text, "\nThe request is rejected: %d %s\n", e.Status, e.Code)
+		body = fmt.Appendf(body, `,"error":{"status":%d,"code":%q}`, e.Status, e.Code)
+	}
+	if len(odds) > 1 {
+		text, body = append(text, "\nThe order is drawn by lot. First are, of such requests:\n"...), append(body, `,"odds":[`...)
+		for n, o := range odds {
+			text = fmt.Appendf(text, "  %5.1f %%  %s\n", 100*o.Share, o.Target)
+			if n > 0 {
+				body = append(body, ',')
+			}
+			body = fmt.Appendf(body, `{"target":%q,"share":%.3f}`, o.Target, o.Share)
+		}
+		body = append(body, ']')
+	}
+	body = d.AppendJSON(append(body, `,"decision":`...))
+	return Explained{JSON: append(body, '}', '\n'), Text: text}, nil
+}

@@ -1,0 +1,341 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+)
+
+// shadows is what all copies of requests have in common.
+type shadows struct {
+	ctx  context.Context
+	stop context.CancelCauseFunc
+}
+
+// mirror is a request of which shadows get copies. They are sent once the request itself has been, and from then on they are on their own:
+// a copy has a document, memory and a goroutine of its own. It is compared once both have ended, on the copy's goroutine or another one,
+// never on the client's.
+type mirror struct {
+	server         *Server
+	request, model string // the request's ID, and the model's
+	shadows        []*routing.Shadow
+
+	// Of the request. The completion is not used after it has ended, and not changed before in what is read of it.
+	asked    string // the model's name
+	document []byte // as it was accepted; valid while an attempt at the request is being sent
+	betas    []string
+	lowered  int64 // the limit of tokens that budgets have left; 0: they have not lowered it
+
+	mu     sync.Mutex
+	of     *completion      // nil: the copies have been sent, or the request has ended
+	client *shadow.Response // nil: not known yet, or never, since the client has left
+	copies []*mirrored
+}
+
+// mirrored is what a mirror knows of a copy.
+type mirrored struct {
+	mirror   *mirror
+	to       *routing.Shadow
+	cancel   context.CancelCauseFunc
+	response *shadow.Response // guarded by mirror.mu; nil until it has ended
+}
+
+// shadowCopy is a copy of a request. It is a completion without a client.
+type shadowCopy struct {
+	*completion
+	detached
+	*mirrored
+	held, spent bool // its provider has room for it, or has not
+}
+
+// newMirror returns the mirror of a request whose decision has shadows, else nil.
+func newMirror(x *completion) *mirror {
+	drawn := x.routed.decision.Shadows()
+	if len(drawn) == 0 {
+		return nil
+	}
+	m := &mirror{
+		server: x.server, request: x.record.RequestID, model: x.record.Model, of: x,
+		asked: x.request.Describe().Model, document: x.body, betas: x.betas, lowered: x.hold.Lowered(),
+	}
+	if chat, ok := x.request.(*openai.Request); ok {
+		m.document = chat.Body
+	}
+	for _, i := range drawn {
+		m.shadows = append(m.shadows, &x.policy.Shadows[i])
+	}
+	return m
+}
+
+// tap returns what notes the facts of one attempt's response.
+func (m *mirror) tap() response.Tap {
+	if m == nil {
+		return nil
+	}
+	return new(shadow.Recorder)
+}
+
+// send sends the copies, the first time that it is called. It is called by an attempt that has sent the request.
+func (m *mirror) send() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.of
+	if m.of = nil; x == nil {
+		return
+	}
+	for _, to := range m.shadows {
+		m.copy(x, to)
+	}
+	m.document, m.betas = nil, nil
+}
+
+// copy sends a copy to a shadow, if there is room for it.
+func (m *mirror) copy(x *completion, to *routing.Shadow) {
+	s := x.server
+	y := &completion{
+		server: s, api: x.api, stream: x.stream, generation: x.generation, model: x.model, mirror: m, credential: x.credential, betas: m.betas,
+		tags: x.tags, random: x.random, hops: x.hops, http11: true, presented: x.presented, maxTokens: x.maxTokens,
+		policy: &routing.Policy{Model: x.policy.Model, Targets: []routing.Target{to.Target}},
+	}
+	y.record = telemetry.Record{
+		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
+		Began: s.now(), Attempts: 1, Stream: x.stream,
+	}
+	y.room = &s.admission.Copies
+	client := x.generation.providers[to.Target.Provider].client
+	switch {
+	case s.shadows.ctx.Err() != nil:
+		to.Figures.End(shadow.Cancelled, 0)
+		return
+	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.reservation, &y.counted, len(m.document)):
+		to.Figures.End(shadow.Dropped, 0)
+		return
+	}
+	y.body = append(s.buffers.Get(len(m.document)), m.document...)
+	y.users.Store(1)
+	c := &shadowCopy{completion: y, mirrored: &mirrored{mirror: m, to: to}}
+	c.ctx, c.cancel = context.WithCancelCause(s.shadows.ctx)
+	m.copies = append(m.copies, c.mirrored)
+	y.generation.acquire()
+	go c.run()
+}
+
+// finish hands over what is known of the response to the client, which has ended. A request whose client has left is compared with
+// nothing: its copies are cancelled.
+func (m *mirror) finish(x *completion) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of = nil
+	if len(m.copies) == 0 {
+		return
+	}
+	if x.disconnected {
+		for _, c := range m.copies {
+			c.cancel(errDisconnected)
+		}
+		return
+	}
+	m.client = describeResponse(x, x.record.Status)
+	ended := slices.DeleteFunc(slices.Clone(m.copies), func(c *mirrored) bool { return c.response == nil })
+	if len(ended) == 0 {
+		return
+	}
+	g, client := x.generation, m.client
+	g.acquire()
+	go func() {
+		defer g.release()
+		defer rescue.Recover(func(p *rescue.Error) { m.server.logPanic(m.request, p) })
+		for _, c := range ended {
+			c.compare(client, c.response)
+		}
+	}()
+}
+
+// run serves the copy on its own goroutine.
+func (c *shadowCopy) run() {
+	s := c.server
+	defer c.generation.release()
+	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(c.record.RequestID, p) })
+	defer func() {
+		c.cancel(nil)
+		c.reservation.Release()
+		c.documents.release(s, c.api)
+	}()
+	c.attempt = &c.own
+	c.own = attempt{
+		work: newWork(new(shadow.Nowhere)), of: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
+		number: 1, startedAt: s.now(), shadow: true, recorded: true,
+	}
+	defer c.translation.Reset()
+	defer c.closeUpstream()
+	c.end(c.respond())
+}
+
+// respond sends the copy, and reads the response to its end.
+func (c *shadowCopy) respond() (err error) {
+	defer rescue.Into(&err)
+	if e := c.parse(); e != nil {
+		return e
+	}
+	hold, e := c.holdProvider(c.target, c.startedAt)
+	if e != nil {
+		c.spent = true
+		return e
+	}
+	c.own.held, c.held = hold, true
+	if e := c.prepare(); e != nil {
+		return e
+	}
+	if err := c.sendRequest(); err != nil {
+		return err
+	}
+	if err := c.readResponse(c.ctx); err != nil {
+		return err
+	}
+	if failed := c.writer.Failed(); failed != nil {
+		return failed
+	}
+	c.drainBody()
+	return nil
+}
+
+// parse reads the document, which has been accepted before, and makes it the same request.
+func (c *shadowCopy) parse() *apierror.Error {
+	c.request = c.api.getRequest()
+	limits := clientapi.Limits{}
+	switch r := c.request.(type) {
+	case clientapi.AddressedRequest:
+		r.Address(c.mirrored.mirror.asked, c.stream)
+	case *openai.Request:
+		limits = limits.Lowered() // the document may have been rewritten
+	}
+	if e := c.request.Parse(c.body, limits); e != nil {
+		return e
+	}
+	if stateful, ok := c.request.(clientapi.StatefulRequest); ok {
+		if e := stateful.Expand(c.record.Key); e != nil {
+			return e
+		}
+	}
+	e := c.request.FitModel(c.model.MaxTokens, c.model.Thinking, false)
+	if lowered := c.mirrored.mirror.lowered; e == nil && lowered > 0 {
+		e = c.request.FitModel(lowered, c.model.Thinking, false)
+	}
+	return e
+}
+
+// end accounts the copy, which has failed with an error or is complete.
+func (c *shadowCopy) end(err error) {
+	s, r, now := c.server, &c.record, c.server.now()
+	s.logPanicOf(r.RequestID, err)
+	c.endTape(err)
+	recorder, _ := c.writer.Tap().(*shadow.Recorder)
+	outcome := shadow.Answered
+	r.Status, r.Complete = http.StatusOK, err == nil
+	if err != nil {
+		e := clientError(err)
+		r.Code = cmp.Or(e.Code, string(e.Kind))
+		if recorder == nil || !recorder.Began() || !c.stream {
+			r.Status = e.Status
+		}
+		_, shed := shedReason(e)
+		switch outcome = shadow.Failed; {
+		case c.Gone():
+			outcome = shadow.Cancelled
+		case shed:
+			outcome = shadow.Dropped
+		case c.spent:
+			outcome = shadow.Spent
+		}
+	}
+	var used spend.Used
+	if err == nil || c.writer.Used() || c.Gone() && c.sent {
+		u := c.writer.Accounted()
+		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
+		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
+	}
+	if c.held {
+		c.finishedAt, c.disconnected = now, outcome == shadow.Cancelled
+		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
+	}
+	c.own.held.Settle(used, now)
+	c.to.Figures.End(outcome, used.Cost)
+	if outcome != shadow.Answered && outcome != shadow.Failed {
+		return
+	}
+	c.mirrored.finish(describeResponse(c.completion, r.Status))
+}
+
+// describeResponse describes the response to a request, or to its copy, for the comparison.
+func describeResponse(x *completion, status int) *shadow.Response {
+	u := x.writer.Accounted()
+	r := &shadow.Response{
+		Status: status, Complete: x.writer.Complete(), Prompt: u.Prompt, Completion: u.Completion,
+		FirstEvent: x.firstEvent, Duration: x.server.now().Sub(x.startedAt),
+	}
+	if t, ok := x.writer.Tap().(*shadow.Recorder); ok {
+		t.Describe(r)
+	}
+	return r
+}
+
+// finish hands over what is known of the response to the copy, which has ended.
+func (c *mirrored) finish(response *shadow.Response) {
+	m := c.mirror
+	m.mu.Lock()
+	c.response = response
+	client := m.client
+	m.mu.Unlock()
+	if client != nil {
+		c.compare(client, response)
+	}
+}
+
+// compare compares the responses to the client and to the copy.
+func (c *mirrored) compare(client, copied *shadow.Response) {
+	differences := c.to.Figures.Compare(client, copied)
+	m, t, ctx := c.mirror, &c.to.Target, context.Background()
+	if log := m.server.log; log.Enabled(ctx, slog.LevelDebug) {
+		of := []slog.Attr{slog.String("request", m.request), slog.String("model", m.model), slog.String("provider", t.Provider), slog.String("target", t.Model)}
+		log.LogAttrs(ctx, slog.LevelDebug, "shadow compared", shadow.AppendAttrs(of, client, copied, differences)...)
+	}
+}
+
+// Tick implements waiter.
+func (c *shadowCopy) Tick(upstream.Phase, time.Duration) error {
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	return c.checkEventTimeout(c.server.now())
+}
+
+// Pace implements waiter.
+func (c *shadowCopy) Pace() time.Duration { return c.detached.Pace() }
+
+// StartWait implements waiter.
+func (c *shadowCopy) StartWait() context.Context { return c.detached.StartWait() }
+
+// FinishWait implements waiter.
+func (c *shadowCopy) FinishWait() error { return c.detached.FinishWait() }
+
+// Gone implements waiter.
+func (c *shadowCopy) Gone() bool { return c.detached.Gone() }
