@@ -218,6 +218,14 @@ var importRules = []struct {
 		},
 	},
 	{
+		"proxy/internal/admission imports only proxy/config and, of proxy/internal, access, apierror, capacity, clientapi, framing, httpfield and telemetry",
+		"who may come in is judged by a head alone, without knowing what would serve the request",
+		func(p *pkg, i imported) bool {
+			allowed := []string{"access", "apierror", "capacity", "clientapi", "framing", "httpfield", "telemetry"}
+			return within(p.dir, "proxy/internal/admission") && i.own && i.path != "proxy/config" && !slices.Contains(allowed, strings.TrimPrefix(i.path, "proxy/internal/"))
+		},
+	},
+	{
 		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, the API of their examples, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it, and to plugindev, for who writes plugins",
 		func(p *pkg, i imported) bool {
@@ -286,6 +294,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
+		{"proxy/internal/admission", own("proxy/internal/routing"), own("proxy/internal/access")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},
 		{"sdk/json", other("unsafe"), other("math/bits")},

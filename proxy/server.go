@@ -8,9 +8,9 @@
 // plugins and accounts (plugins, ledger). Some requests have more than one attempt at a time: a hedge, which races the first one
 // (hedge), and copies for shadows (shadow).
 //
-// Who may come in is for internal/admission to decide. It does not know how a request is read and a response spelled
-// (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a client's
-// connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
+// It does not know what a head says (internal/endpoint), who may come in (internal/admission), how a request is read and a
+// response spelled (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing),
+// how a client's connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
 // (internal/plugin).
 //
 // Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection, from
@@ -125,14 +125,17 @@ type Server struct {
 	plugins   *plugin.Host
 	registry  routing.Registry
 	routings  routings
-	shadows   shadows     // copies of requests
-	canaries  *canary.Set // outlive a reload
-	books     *accounting.Books
-	recorder  *Recorder // nil: nothing is recorded
-	account   telemetry.Log
-	metrics   *telemetry.Metrics
-	health    health
-	admin     *admin.Server
+	shadows   struct { // all copies of requests
+		ctx  context.Context
+		stop context.CancelCauseFunc
+	}
+	canaries *canary.Set // outlive a reload
+	books    *accounting.Books
+	recorder *Recorder // nil: nothing is recorded
+	account  telemetry.Log
+	metrics  *telemetry.Metrics
+	health   health
+	admin    *admin.Server
 
 	builder builder
 	current atomic.Pointer[generation]

@@ -22,12 +22,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// shadows is what all copies of requests have in common.
-type shadows struct {
-	ctx  context.Context
-	stop context.CancelCauseFunc
-}
-
 // mirror is a request of which shadows get copies. They are sent once the request itself has been, and from then on they are on their own:
 // a copy has a document, memory and a goroutine of its own. It is compared once both have ended, on the copy's goroutine or another one,
 // never on the client's.
