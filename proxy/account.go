@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
@@ -356,19 +359,49 @@ func (x *completion) tagText() string {
 	return tags
 }
 
+// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
+func (a *attempt) readErrorUsage(body []byte) {
+	if !bytes.Contains(body, []byte(`"usage`)) {
+		return
+	}
+	a.reader.Reset(false)
+	a.batch.Reset()
+	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
+		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
+	}
+}
+
+// logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
+// may be the provider's and repeat the prompt.
+func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
+	if a.logged {
+		return
+	}
+	a.logged = true
+	t := a.target
+	attrs := []slog.Attr{
+		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
+		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
+	}
+	if e.Cause != nil {
+		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
+	}
+	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
+}
+
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
 func (a *attempt) recordError(e *apierror.Error) {
 	if a.recorded || a.target == nil {
 		return
 	}
 	if a.canary != nil {
-		if o, known := canaryOutcome(e); known {
+		if o, known := failure.CanaryOutcome(e); known {
 			a.canary.Record(o, a.of.server.now())
 		}
 	}
-	outcome, cooldown := errorOutcome(e)
+	outcome, cooldown := failure.Outcome(e)
 	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
+		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
 		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
 			last.Code = string(e.Kind) // a code that the provider made up may say anything
 		}
@@ -479,7 +512,7 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
 	if err != nil {
 		s.buffers.Put(body)
-		return internalError(err)
+		return failure.Internal(err)
 	}
 	x.body = body
 	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {

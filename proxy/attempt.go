@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"slices"
@@ -21,6 +20,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -87,7 +88,7 @@ type attempt struct {
 func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
 	now, targets := x.admittedAt, x.policy.Targets
 	if err := x.orderTargets(ctx, head, now); err != nil {
-		return clientError(err)
+		return failure.ForClient(err)
 	}
 	order := x.routed.decision.Order()
 	x.tried, x.next, x.mirror = x.tried[:0], 0, newMirror(x)
@@ -103,7 +104,7 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		if e == nil {
 			return nil
 		}
-		if last == nil || !isUnsupported(e) {
+		if last == nil || !failure.IsUnsupported(e) {
 			// An unsupported error from one target must not mask another target's error.
 			last = e
 		}
@@ -143,7 +144,7 @@ func (x *completion) startNext(a *attempt, now time.Time, why string) bool {
 // retryTarget starts another attempt at the target that has failed, after a pause, if the error is worth one. made is how many attempts
 // at the target have been made.
 func (x *completion) retryTarget(e *apierror.Error, made int) bool {
-	if x.disconnected || !isTransient(e) {
+	if x.disconnected || !failure.IsTransient(e) {
 		return false
 	}
 	wait, ok := routing.RetryWait(x.policy.Retry, made, e.RetryAfter)
@@ -213,12 +214,12 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	if x.writer.Started() && !x.disconnected {
 		// The client gets what came before the failure, however that was split on its way.
 		x.endTape(err)
-		x.writer.Fail(clientError(err))
+		x.writer.Fail(failure.ForClient(err))
 		x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
 		return nil
 	}
 
-	e := x.annotate(clientError(err))
+	e := x.annotate(failure.ForClient(err))
 	x.endTape(err)
 	if x.disconnected {
 		x.recordOutcome(routing.Inconclusive, 0)
@@ -391,14 +392,14 @@ func (a *attempt) doRequest() error {
 	clear(headers)
 	a.out = upstream.Request{Headers: headers}
 	gone := a.wait.FinishWait()
-	a.response, a.sent = response, err == nil || mayHaveReached(err)
+	a.response, a.sent = response, err == nil || failure.MayHaveReached(err)
 	if gone != nil {
 		return gone
 	}
 	if err != nil {
 		return err
 	}
-	a.upstreamID = string(a.provider.redact(upstreamRequestID(response)))
+	a.upstreamID = string(a.provider.redact(response.RequestID()))
 	a.headerSource, a.translation.ResponseHeader = response, a.header
 	if a.tape != nil {
 		a.tape.SetHead(response.Status(), response.EachHeader)
@@ -454,7 +455,7 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 	switch {
 	case err == io.EOF:
 		a.bodyDone = true
-		return emptyResponse()
+		return failure.EmptyResponse()
 	case err != nil:
 		// With errCommit nothing of the body has come: WriteStream goes on from here.
 		return err
@@ -467,7 +468,7 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 // readErrorResponse reads a response whose status is an error.
 func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
-		return emptyResponse()
+		return failure.EmptyResponse()
 	}
 	s := a.of.server
 	body, err := a.response.ReadAll(s.buffers.Get(0), maxErrorBody)
@@ -476,7 +477,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	}
 	defer func() { s.buffers.Put(body) }()
 	if a.wait.Gone() {
-		return errDisconnected
+		return failure.ErrDisconnected
 	}
 	a.tape.Write(body)
 	// A read error is ignored: a part of an error response says more than that it was cut off.
@@ -500,7 +501,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	}
 	d := *e
 	if d.RetryAfter == 0 {
-		d.RetryAfter = parseRetryAfter(a.response.Header, s.now())
+		d.RetryAfter = a.response.RetryAfter(s.now())
 	}
 	if cause != nil {
 		d.Cause = cause
@@ -508,16 +509,61 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	return &d
 }
 
-// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
-func (a *attempt) readErrorUsage(body []byte) {
-	if !bytes.Contains(body, []byte(`"usage`)) {
-		return
+// rejection is the cause of an error response with a status 4xx: the provider's words say what is wrong with the request, or with
+// the configuration. nil for another status.
+func (a *attempt) rejection(status int, body []byte) error {
+	if status < 400 || status >= 500 {
+		return nil
 	}
-	a.reader.Reset(false)
-	a.batch.Reset()
-	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
-		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
+	r := &failure.Rejection{Provider: a.provider.name, Target: a.provider.client.Target("POST", a.translation.Out.Path), Status: status}
+	if !a.released { // else what the words repeat of it could not be found any more
+		a.of.busy.Lock()
+		defer a.of.busy.Unlock()
+		words := excerpt.New([]byte(native.Words(body)))
+		doc, _ := a.of.request.Document()
+		clientapi.EachText(doc, words.Cut)
+		r.Words = words.String()
 	}
+	return r
+}
+
+// annotate adds to an error the provider and the response that it comes from, and for the log, its cause.
+func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
+	if x := a.of; a.translated && e != x.lowered.err {
+		x.busy.Lock()
+		e = clientapi.OriginError(x.request, e)
+		x.busy.Unlock()
+	}
+	d := *e
+	if a.response != nil {
+		if a.response.Status() >= 300 {
+			d.Provider, d.UpstreamStatus = a.provider.name, a.response.Status()
+		}
+		d.UpstreamRequestID = a.upstreamID
+	}
+	if d.Cause == nil {
+		d.Cause = a.responseCause()
+	}
+	return &d
+}
+
+// responseCause is the cause of a failure that has no other: it is in the response, in words that the log must not repeat,
+// or the response ended early.
+func (a *attempt) responseCause() error {
+	switch {
+	case a.translated && a.of.lowered.err != nil && a.translation.Request.Doc == nil:
+		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", a.provider.name)
+	case a.response == nil:
+		return fmt.Errorf("reported by the plugin for provider %s", a.provider.name)
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && !a.writer.Began():
+		return fmt.Errorf("plugin %s reported nothing of the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && a.writer.Incomplete():
+		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
+			a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone:
+		return fmt.Errorf("incomplete response from provider %s, status %d", a.provider.name, a.response.Status())
+	}
+	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
 }
 
 // closeUpstream ends the provider's response, if there is one.
@@ -526,24 +572,6 @@ func (a *attempt) closeUpstream() {
 		a.response = nil
 		r.Close()
 	}
-}
-
-// logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
-// may be the provider's and repeat the prompt.
-func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
-	if a.logged {
-		return
-	}
-	a.logged = true
-	t := a.target
-	attrs := []slog.Attr{
-		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
-		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
-	}
-	if e.Cause != nil {
-		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
-	}
-	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
 }
 
 // allUnavailable is the error of a request for which every target's circuit is open.

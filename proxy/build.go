@@ -317,7 +317,6 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		BaseURL:      p.BaseURL,
 		Credential:   upstreamCredential(&p.Auth),
 		Redactor:     redactor,
-		RetryAfter:   parseRetryAfter,
 		MaxConns:     p.MaxConns,
 		AllowPrivate: p.AllowPrivate,
 		Timeouts: upstream.Timeouts{

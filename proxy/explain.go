@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
@@ -179,7 +180,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	}
 	var e *apierror.Error
 	if failed != nil {
-		e = clientError(routingError(failed))
+		e = failure.ForClient(failure.Routing(failed))
 	}
 	var odds []routing.Odds
 	if e == nil && d.Draws() {

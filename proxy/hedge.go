@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -104,7 +105,7 @@ func (r *race) run(after time.Duration) error {
 				r.racers[1] = nil
 			case hedge == nil:
 				return c.err
-			case !clientError(c.err).TryNext:
+			case !failure.ForClient(c.err).TryNext:
 				hedge.stop(errRaceOver)
 				return c.err
 			default:
@@ -285,7 +286,7 @@ const outrun = "cancelled"
 // fail records that the attempt has failed.
 func (c *racer) fail() {
 	x := c.race.x
-	e := c.annotate(clientError(c.err))
+	e := c.annotate(failure.ForClient(c.err))
 	c.endTape(c.err)
 	c.err = e
 	c.recordError(e)

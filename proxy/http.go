@@ -3,11 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -18,12 +16,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // headReceived is called with a request's head before its body is read. If admit would refuse it whatever the body holds,
@@ -62,7 +59,7 @@ func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fastht
 	}
 	g := s.acquire()
 	if g == nil {
-		return to, shutdownError()
+		return to, failure.Shutdown()
 	}
 	defer g.release()
 	a := g.arrival(h, to, now)
@@ -123,7 +120,7 @@ func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 // refusePanic responds to a request that panicked.
 func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
 	s.logPanic(r.RequestID, p)
-	e := internalError(nil)
+	e := failure.Internal(nil)
 	e.CloseClient = true
 	s.refuse(ctx, r, s.apis.ofHead(&ctx.Request.Header), e)
 }
@@ -157,7 +154,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
-		return shutdownError()
+		return failure.Shutdown()
 	}
 	defer g.release()
 	a := g.arrival(&ctx.Request.Header, to, r.Began)
@@ -238,7 +235,9 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 
 // refuse writes an error as the response, in the form of an API.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
-	countShed(s.metrics, e)
+	if reason, ok := failure.Shed(e); ok {
+		s.metrics.Shed(reason)
+	}
 	s.logPanicOf(r.RequestID, e.Cause)
 	r.Status, r.Code = api.status(e), e.Code
 	if r.Code == "" {
@@ -273,31 +272,6 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 	ctx.Response.SetBodyRaw(api.AppendError(nil, admission.RedactKey(&ctx.Request.Header, e), r.RequestID))
 }
 
-// countShed counts a request that was rejected because a resource that it needed was used up.
-func countShed(m *telemetry.Metrics, e *apierror.Error) {
-	if reason, ok := shedReason(e); ok {
-		m.Shed(reason)
-	}
-}
-
-// shedReason returns the resource that was used up, if that is the reason of an error.
-func shedReason(e *apierror.Error) (reason telemetry.Shed, ok bool) {
-	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
-	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
-	shed, ofRoom := errors.AsType[admission.ShedError](e.Cause)
-	switch {
-	case ofRoom:
-		return telemetry.Shed(shed), true
-	case e.Code == "gateway_shutdown":
-		return telemetry.ShedDraining, true
-	case ofPlugin && call.Kind == plugin.KindBusy:
-		return telemetry.ShedPlugins, true
-	case ofUpstream && conn.Kind == upstream.Busy:
-		return telemetry.ShedUpstream, true
-	}
-	return 0, false
-}
-
 // handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.
 func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	// The method of a head that was not read to its end is unknown.
@@ -315,7 +289,7 @@ func (s *Server) readError(err error) *apierror.Error {
 	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
 	switch {
 	case s.cut.Load():
-		e = shutdownError()
+		e = failure.Shutdown()
 	case errors.As(err, &small):
 		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
@@ -323,38 +297,11 @@ func (s *Server) readError(err error) *apierror.Error {
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}
-	e.Cause, e.CloseClient = unquoted(err), true
+	e.Cause, e.CloseClient = failure.Unquoted(err), true
 	return e
-}
-
-// unquoted is an error of fasthttp up to the first thing that it quotes: that is the client's, and may be its key.
-func unquoted(err error) error {
-	if text, _, quotes := strings.Cut(err.Error(), `"`); quotes {
-		return errors.New(strings.TrimRight(text, " :"))
-	}
-	return err
 }
 
 // remoteHost is the client's address without its port.
 func remoteHost(ctx *fasthttp.RequestCtx) string {
 	return ctx.Conn().(*downstream.Conn).RemoteHost()
-}
-
-// rawResponse is the response on a connection of which no request is read.
-func rawResponse(e *apierror.Error) []byte {
-	body := clientapi.AppendErrorBody(nil, e)
-	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
-		e.Status, fasthttp.StatusMessage(e.Status), len(body), endpoint.NewRequestID())
-	if e.RetryAfter > 0 {
-		out = fmt.Appendf(out, "Retry-After: %d\r\nRetry-After-Ms: %d\r\n", int(e.RetryAfter.Seconds()), e.RetryAfter.Milliseconds())
-	}
-	return append(append(out, "Connection: close\r\n\r\n"...), body...)
-}
-
-// httpsRequired is the response to an HTTP request on a TLS port.
-func httpsRequired() []byte {
-	return rawResponse(&apierror.Error{
-		Status: 400, Kind: apierror.KindInvalidRequest, Code: "https_required",
-		Message: "HTTP was sent to an HTTPS port: the address begins with https://.",
-	})
 }

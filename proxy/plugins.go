@@ -17,6 +17,15 @@ type Digester = modules.Digester
 // NoPluginError is for a bundled plugin that was not built into the binary.
 type NoPluginError = modules.NotBundledError
 
+// BuildError is for a configuration that is valid but cannot be served: a plugin is missing, is not one, or rejects its
+// settings.
+type BuildError struct{ Err error }
+
+func (e *BuildError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *BuildError) Unwrap() error { return e.Err }
+
 // PluginInfo describes a plugin that the binary holds or the configuration names.
 type PluginInfo = modules.Info
 

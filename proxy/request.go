@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
@@ -119,9 +120,6 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	d.room.Shrink(&d.counted)
 }
 
-// errDisconnected ends a wait whose client is gone.
-var errDisconnected = errors.New("the client closed the connection")
-
 // serveCompletion serves an endpoint for completions.
 func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
 	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
@@ -149,7 +147,7 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint.ID, rest [
 	})
 
 	if x.generation = s.acquire(); x.generation == nil {
-		s.refuse(ctx, &x.record, x.api, shutdownError())
+		s.refuse(ctx, &x.record, x.api, failure.Shutdown())
 		return
 	}
 	e := x.accept(ctx, to, rest)
@@ -309,7 +307,7 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 	if err != nil || !changed {
 		s.buffers.Put(body)
 		if err != nil {
-			return clientError(err)
+			return failure.ForClient(err)
 		}
 		return nil
 	}
@@ -490,7 +488,7 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 		s.metrics.Route(routerChoices[d.Router])
 	}
 	if err != nil {
-		return routingError(err)
+		return failure.Routing(err)
 	}
 	if d.Err != nil {
 		// An open circuit was logged when it opened.

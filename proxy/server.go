@@ -38,10 +38,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
@@ -194,7 +194,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, &BuildError{err}
 	}
 	s.clients = downstream.New(downstream.Options{
-		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired, Panicked: s.logAnyPanic,
+		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: failure.HTTPSRequired, Panicked: s.logAnyPanic,
 	})
 	s.books, err = accounting.Open(cfg, accounting.Options{
 		StateDir: o.StateDir, Offline: o.Offline, Redactor: func() *credential.Redactor { return newRedactor(cfg) }, Log: o.Log, Now: o.Now,
@@ -378,7 +378,7 @@ func (s *Server) serveConn(c *downstream.Conn) {
 // logConnError logs an abnormal end of a connection.
 func (s *Server) logConnError(err error) {
 	if err != nil {
-		s.log.Debug("connection ended", "error", unquoted(err))
+		s.log.Debug("connection ended", "error", failure.Unquoted(err))
 	}
 }
 
@@ -389,10 +389,7 @@ func (s *Server) refuseConn(c *downstream.Conn) {
 		s.logAnyPanic(p)
 		c.ForceClose()
 	})
-	c.Refuse(rawResponse(&apierror.Error{
-		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
-		Message: "Too many connections.",
-	}))
+	c.Refuse(failure.TooManyConnections())
 }
 
 // trackConn tells a connection how far fasthttp is with it.
@@ -475,14 +472,6 @@ func (s *Server) Close() {
 		s.canaries.Close()
 		s.books.Close()
 	})
-}
-
-// shutdownError is for a request that was not answered before the end of a shutdown.
-func shutdownError() *apierror.Error {
-	return &apierror.Error{
-		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
-		RetryAfter: time.Second,
-	}
 }
 
 // Drain announces a shutdown: the gateway is not ready from here on, and goes on serving, but for copies that shadows were sent. That
@@ -592,7 +581,7 @@ type fasthttpLogger struct{ log *slog.Logger }
 func (l fasthttpLogger) Printf(format string, args ...any) {
 	for i, a := range args {
 		if err, ok := a.(error); ok {
-			args[i] = unquoted(err)
+			args[i] = failure.Unquoted(err)
 		}
 	}
 	l.log.Debug("fasthttp", "text", fmt.Sprintf(format, args...))

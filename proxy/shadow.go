@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -144,7 +145,7 @@ func (m *mirror) finish(x *completion) {
 	}
 	if x.disconnected {
 		for _, c := range m.copies {
-			c.cancel(errDisconnected)
+			c.cancel(failure.ErrDisconnected)
 		}
 		return
 	}
@@ -246,12 +247,12 @@ func (c *shadowCopy) end(err error) {
 	outcome := shadow.Answered
 	r.Status, r.Complete = http.StatusOK, err == nil
 	if err != nil {
-		e := clientError(err)
+		e := failure.ForClient(err)
 		r.Code = cmp.Or(e.Code, string(e.Kind))
 		if recorder == nil || !recorder.Began() || !c.stream {
 			r.Status = e.Status
 		}
-		_, shed := shedReason(e)
+		_, shed := failure.Shed(e)
 		switch outcome = shadow.Failed; {
 		case c.Gone():
 			outcome = shadow.Cancelled

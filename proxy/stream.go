@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -84,13 +85,13 @@ func (x *completion) writeEvents() (err error) {
 	defer func() {
 		x.record.Bytes = x.chunks.n
 		if err != nil && x.disconnected {
-			err = errDisconnected // the access log has it
+			err = failure.ErrDisconnected // the access log has it
 		}
 		x.finishAsync()
 	}()
 	defer rescue.Recover(func(p *rescue.Error) {
 		x.server.logPanic(x.record.RequestID, p)
-		e := internalError(nil)
+		e := failure.Internal(nil)
 		x.writer.Fail(e)
 		err = x.writePanic(e)
 	})
@@ -128,7 +129,7 @@ func (x *completion) writeEvents() (err error) {
 				return err
 			}
 			x.endTape(err)
-			x.writer.Fail(clientError(err))
+			x.writer.Fail(failure.ForClient(err))
 		}
 	}
 }
@@ -235,7 +236,7 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 	if x.reader != nil {
 		x.batch.Reset()
 		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
-			return badResponse(err)
+			return failure.BadResponse(err)
 		}
 		if err := x.applyBatch(); err != nil {
 			return err
@@ -314,7 +315,7 @@ func (x *completion) unreadableEvent(err error) error {
 	if errors.Is(err, framing.ErrTooLarge) {
 		err = fmt.Errorf("%w of %d bytes (max_event of provider %s)", err, x.provider.maxEvent, x.provider.name)
 	}
-	return badResponse(err)
+	return failure.BadResponse(err)
 }
 
 // endBody handles the events that a clean end of the body completes.
@@ -360,7 +361,7 @@ func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 		return x.applyBatch()
 	}
 	if err := x.reader.ReadEvent(ev.Name, ev.Data, &x.batch); err != nil {
-		return badResponse(err)
+		return failure.BadResponse(err)
 	}
 	return x.applyBatch()
 }
@@ -380,7 +381,7 @@ func (x *completion) applyBatch() error {
 		x.batch.Fail(&clean)
 	}
 	if err := x.writer.Apply(&x.batch); err != nil {
-		return badResponse(err)
+		return failure.BadResponse(err)
 	}
 	return nil
 }
@@ -391,7 +392,7 @@ func (x *completion) filterResponse(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	e := clientError(err)
+	e := failure.ForClient(err)
 	x.recordOutcome(routing.Inconclusive, 0) // it is not the target's failure
 	x.writer.Revoke(e)
 }
@@ -506,7 +507,7 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 	if now.Sub(x.writtenAt) >= heartbeat {
 		if _, err := x.conn.Write(x.api.heartbeat); err != nil {
 			x.disconnected = true
-			return errDisconnected
+			return failure.ErrDisconnected
 		}
 		x.server.metrics.Heartbeat()
 		x.writtenAt = now
@@ -520,7 +521,7 @@ func (x *completion) checkEventTimeout(now time.Time) error {
 	if limit <= 0 || !x.framed || now.Sub(x.eventAt) < limit {
 		return nil
 	}
-	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
+	return failure.Upstream(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
 // CheckClient checks the client while the completion waits for a plugin or a connection. It implements
@@ -532,10 +533,10 @@ func (x *completion) checkClient(now time.Time) error {
 	x.checkedAt = now
 	if x.conn.CheckClient(x.probe) {
 		x.disconnected = true
-		return errDisconnected
+		return failure.ErrDisconnected
 	}
 	if x.server.cut.Load() {
-		return shutdownError()
+		return failure.Shutdown()
 	}
 	return nil
 }

@@ -29,8 +29,6 @@ type Config struct {
 	Name       string // for errors
 	BaseURL    string // http or https, host, optional port and path
 	Credential credential.Credential
-	// RetryAfter returns from a response's header how long the provider wants no requests, 0 if it does not say. nil: it never does.
-	RetryAfter func(header func(name string) []byte, now time.Time) time.Duration
 	Timeouts   Timeouts
 	Ticks      Ticks
 

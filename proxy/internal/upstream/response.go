@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Response is a response whose header has arrived. It must be closed, and belongs to one goroutine at a time.
@@ -44,12 +46,41 @@ func (r *Response) EachHeader(f func(name, value []byte)) {
 	}
 }
 
-// retryAfter returns how long the provider wants no requests; 0 if it does not say.
-func (r *Response) retryAfter() time.Duration {
-	if f := r.client.cfg.RetryAfter; f != nil {
-		return f(r.Header, r.client.cfg.Now())
+// maxRetryAfter caps how long a provider may make clients wait.
+const maxRetryAfter = time.Hour
+
+// RetryAfter returns how long the provider wants no requests: retry-after-ms, else retry-after in seconds or as a date
+// (RFC 9110, section 10.2.3). 0: it does not say, or not in a valid way.
+func (r *Response) RetryAfter(now time.Time) time.Duration {
+	wait := time.Duration(0)
+	if v := string(r.Header("retry-after-ms")); v != "" {
+		if ms, err := strconv.ParseFloat(v, 64); err == nil && ms > 0 {
+			wait = time.Duration(min(ms, float64(maxRetryAfter.Milliseconds()))) * time.Millisecond
+		}
 	}
-	return 0
+	if v := string(r.Header("retry-after")); wait == 0 && v != "" {
+		if s, err := strconv.ParseFloat(v, 64); err == nil {
+			if s > 0 {
+				wait = time.Duration(min(s, maxRetryAfter.Seconds()) * float64(time.Second))
+			}
+		} else if t, err := http.ParseTime(v); err == nil {
+			wait = t.Sub(now)
+		}
+	}
+	return max(0, min(wait, maxRetryAfter))
+}
+
+// retryAfter is RetryAfter by the client's clock.
+func (r *Response) retryAfter() time.Duration { return r.RetryAfter(r.client.cfg.Now()) }
+
+// RequestID is the provider's ID of the request; nil if it has sent none that can be shown. It is valid until Close.
+func (r *Response) RequestID() []byte {
+	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
+		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && httpfield.VisibleASCII(v) {
+			return v
+		}
+	}
+	return nil
 }
 
 // SetWatcher replaces the Watcher; nil is none.

@@ -40,7 +40,7 @@ func TestGeneratedLimits(t *testing.T) {
 		{"length of a client's `x-request-id`", number("proxy/internal/endpoint", "maxRequestID")},
 		{"gateways that a request may pass", number("proxy/internal/admission", "maxHops")},
 		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
-		{"`retry-after` of a provider", duration("proxy", "maxRetryAfter")},
+		{"`retry-after` of a provider", duration("proxy/internal/upstream", "maxRetryAfter")},
 		{"signed reasoning that is remembered for tool calls", bytes("proxy/internal/thinking", "DefaultMaxSize") + ", or a sixteenth of the memory"},
 		{"remembered reasoning that is not used", duration("proxy/internal/thinking", "DefaultTTL")},
 		{"models of a provider's list", number("proxy/internal/routing/catalog", "maxListed")},

@@ -1,0 +1,91 @@
+package failure
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/admission"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+)
+
+// Outcome is what an error means for its target's statistics, and for how long the provider wants no requests.
+func Outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
+	switch {
+	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests, isGatewayFault(e):
+		return routing.Inconclusive, 0
+	case e.Status == http.StatusTooManyRequests && e.RetryAfter > 0:
+		return routing.RateLimited, e.RetryAfter
+	}
+	return routing.Failed, e.RetryAfter
+}
+
+// CanaryOutcome is what an error says of a canary's target; known is false if it says nothing. A target's health is another matter: what a
+// new version of a plugin or a new model does wrong counts here.
+func CanaryOutcome(e *apierror.Error) (o canary.Outcome, known bool) {
+	if call, ok := errors.AsType[*plugin.CallError](e.Cause); ok {
+		switch call.Kind {
+		case plugin.KindTrap, plugin.KindOutOfFuel, plugin.KindDepth, plugin.KindMemory:
+			return canary.Trapped, true
+		case plugin.KindBusy, plugin.KindHost:
+			return canary.Failed, false
+		}
+		return canary.Failed, true
+	}
+	outcome, _ := Outcome(e)
+	return canary.Failed, outcome != routing.Inconclusive || isGatewayFault(e) && e.Code != "gateway_overloaded"
+}
+
+// isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model, rather than the provider's.
+func isGatewayFault(e *apierror.Error) bool {
+	switch e.Code {
+	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
+		return e.UpstreamStatus == 0
+	}
+	return false
+}
+
+// IsTransient reports whether the same target may well take the same request a little later: it could not be connected to, or has
+// rejected the request with a status that says so.
+func IsTransient(e *apierror.Error) bool {
+	switch e.UpstreamStatus {
+	case 0:
+		up, ok := errors.AsType[*upstream.Error](e.Cause)
+		return ok && e.TryNext && up.Kind == upstream.Unreachable && up.Phase == upstream.PhaseConnect
+	case http.StatusBadGateway, http.StatusServiceUnavailable, 529:
+		return true
+	}
+	return false
+}
+
+// IsUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
+func IsUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == http.StatusBadRequest }
+
+// MayHaveReached reports whether the provider may have read the request although it has not responded.
+func MayHaveReached(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Phase >= upstream.PhaseHead
+}
+
+// Shed returns the resource that was used up, if that is the reason of an error.
+func Shed(e *apierror.Error) (reason telemetry.Shed, ok bool) {
+	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
+	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
+	shed, ofRoom := errors.AsType[admission.ShedError](e.Cause)
+	switch {
+	case ofRoom:
+		return telemetry.Shed(shed), true
+	case e.Code == "gateway_shutdown":
+		return telemetry.ShedDraining, true
+	case ofPlugin && call.Kind == plugin.KindBusy:
+		return telemetry.ShedPlugins, true
+	case ofUpstream && conn.Kind == upstream.Busy:
+		return telemetry.ShedUpstream, true
+	}
+	return 0, false
+}
