@@ -1,9 +1,9 @@
-// Package admission decides which requests may come in (Controller.Admit): by the client's key, the type and the size of the body, the
-// gateways that the request has passed, and the room that there is. It counts what requests take that are in (Room), and knows where in a
-// head clients send their keys (PresentedKeys), which are neither shown nor kept.
+// Package admission decides which requests may come in (Controller.Admit): by the client's key, the type and size of the body, the number
+// of gateways that the request has passed, and the room left. It counts the requests in flight and the memory of their bodies (Room), and
+// finds the keys that a head presents (PresentedKeys), which are neither shown nor kept.
 //
-// It judges by heads alone. The limits and budgets of keys count tokens, for which the body must be known: package spend has them. It does
-// not know endpoints, nor which keys there are: an Arrival says what counts of both.
+// It judges by heads alone. Limits and budgets count tokens, for which the body must be known: package spend has them. Which endpoint a
+// request is for, and which keys there are, is said by an Arrival.
 //
 // Concurrency: a Controller and its Rooms are safe for concurrent use. A Reservation belongs to its completion.
 package admission
@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// Controller decides which requests may come in, and counts what those take that are in. Make it with New.
+// Controller decides which requests may come in, and counts what they take. Make it with New.
 type Controller struct {
 	Room        // of clients' requests
 	Copies Room // of the copies of requests that shadows are sent
@@ -41,14 +41,14 @@ func New(limits *config.Server, m *telemetry.Metrics, log *slog.Logger) *Control
 	return c
 }
 
-// SetLimits replaces the limits; they count from the next request on.
+// SetLimits replaces the limits, from the next request on.
 func (c *Controller) SetLimits(l *config.Server) {
 	c.limits.Store(l)
 	c.Room.setLimits(l.MaxRequests, l.MaxBodyMemory)
 	c.Copies.setLimits(min(max(l.MaxRequests/requestsPerCopy, minCopies), maxCopies), l.MaxBodyMemory/copyMemory)
 }
 
-// Limits are the limits that count. They do not change.
+// Limits are the current limits. They must not be changed.
 func (c *Controller) Limits() *config.Server { return c.limits.Load() }
 
 // WithCapacity fills in the limits that the configuration leaves to the machine. A body larger than the memory for bodies is refused
@@ -81,11 +81,11 @@ type Arrival struct {
 	Keys       *access.Keys // nil: anyone may come in
 	KeyHeaders []string     // that may have a key, besides Authorization and the API's own
 
-	// Of a request that gets a response about its key. nil: it is only judged.
+	// Of a request that gets a response about its key; both nil: it is only judged.
 	Ctx    *fasthttp.RequestCtx
 	Record *telemetry.Record
 
-	// Takes the room for a completion. nil: Admit only checks whether there is any.
+	// Reservation gets the room for a completion; nil: Admit only checks whether there is any.
 	Reservation *Reservation
 }
 

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+func newController(requests int, memory int64) *Controller {
+	return New(&config.Server{MaxRequests: requests, MaxBodyMemory: memory}, telemetry.NewMetrics(), slog.New(slog.DiscardHandler))
+}
+
+// TestGrow fills the room to the last byte: what a body is counted in advance takes nothing from another one that still fits.
+func TestGrow(t *testing.T) {
+	const memory = 3*growStep + 5
+	c := newController(10, memory)
+	var body, other int64
+	for _, tt := range []struct {
+		body  *int64
+		n     int
+		fits  bool
+		total int64
+	}{
+		{&body, uncountedBody, true, 0},
+		{&body, uncountedBody + 1, true, growStep},
+		{&body, uncountedBody + growStep, true, growStep},
+		{&body, uncountedBody + growStep + 1, true, 2 * growStep},
+		{&other, uncountedBody + growStep + 5, true, memory}, // not a whole step
+		{&other, uncountedBody + growStep + 6, false, memory},
+		{&body, uncountedBody + 2*growStep + 1, false, memory},
+	} {
+		if e := c.Grow(tt.body, tt.n); (e == nil) != tt.fits || c.BodyMemory() != tt.total {
+			t.Errorf("%d bytes: %v, %d counted, want %d", tt.n, e, c.BodyMemory(), tt.total)
+		}
+	}
+	c.Shrink(&body)
+	c.Shrink(&body)
+	c.Shrink(&other)
+	if n := c.BodyMemory(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// TestCopiesGiveWay checks that the copies of requests get no room while clients use most of theirs, nor more than their own.
+func TestCopiesGiveWay(t *testing.T) {
+	const document = 2 * uncountedBody
+	admit := func(c *Controller) bool {
+		var v Reservation
+		var body int64
+		requests, memory := c.Copies.Requests(), c.Copies.BodyMemory()
+		admitted := c.AdmitCopy(&v, &body, document)
+		if !admitted && (c.Copies.Requests() != requests || c.Copies.BodyMemory() != memory || body != 0) {
+			t.Error("a copy that was refused is counted")
+		}
+		return admitted
+	}
+	c := newController(8, 1<<30)
+	for range minCopies {
+		if !admit(c) {
+			t.Error("no room for a copy")
+		}
+	}
+	if admit(c) {
+		t.Error("room for more copies than there may be")
+	}
+	if c.Requests() != 0 || c.BodyMemory() != 0 {
+		t.Error("copies take room of clients")
+	}
+
+	c = newController(8, copyMemory*uncountedBody)
+	if !admit(c) || admit(c) {
+		t.Error("copies have not the memory that is theirs")
+	}
+
+	c = newController(8, 1<<30)
+	clients := make([]Reservation, 8)
+	for i := range clients {
+		if e := c.Reserve(&clients[i]); e != nil {
+			t.Fatal(e)
+		}
+	}
+	if e := c.Reserve(new(Reservation)); e == nil {
+		t.Error("room for more requests than there may be")
+	}
+	if admit(c) {
+		t.Error("room for a copy while clients have none")
+	}
+	for i := range clients {
+		clients[i].Release()
+		clients[i].Release()
+	}
+	if c.Requests() != 0 || !admit(c) {
+		t.Error("no room once clients have left")
+	}
+
+	var body int64
+	if e := c.Grow(&body, 1<<30); e != nil {
+		t.Fatal(e)
+	}
+	if admit(c) {
+		t.Error("room for a copy while the bodies of clients take the memory")
+	}
+}
