@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
@@ -11,7 +12,13 @@ import (
 )
 
 // Engine compiles modules, and keeps what it has compiled, for several Hosts. It is safe for concurrent use.
-type Engine struct{ engine *engine.Engine }
+type Engine struct {
+	engine *engine.Engine
+
+	mu   sync.Mutex
+	wasm []byte // the module that was loaded last
+	last engine.Source
+}
 
 // NewEngine makes an engine. Machine code is also kept in cacheDir, unless that is "". Close it after the last Host that uses it.
 func NewEngine(cacheDir string) (*Engine, error) {
@@ -19,11 +26,21 @@ func NewEngine(cacheDir string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{e}, nil
+	return &Engine{engine: e}, nil
 }
 
 // Close frees the machine code.
 func (e *Engine) Close() error { return e.engine.Close() }
+
+// source is that of a module. A tool loads the same one again and again, and a digest of megabytes takes longer than a call.
+func (e *Engine) source(wasm []byte) engine.Source {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(wasm) == 0 || len(wasm) != len(e.wasm) || &wasm[0] != &e.wasm[0] {
+		e.wasm, e.last = wasm, engine.Bytes(wasm)
+	}
+	return e.last
+}
 
 // Options say how a Host runs plugins.
 type Options struct {
@@ -32,7 +49,10 @@ type Options struct {
 }
 
 // Host holds loaded plugins.
-type Host struct{ host *plugin.Host }
+type Host struct {
+	host   *plugin.Host
+	engine *Engine
+}
 
 // NewHost makes a Host. Its caller closes it after the plugins.
 func NewHost(o Options) (*Host, error) {
@@ -40,7 +60,7 @@ func NewHost(o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{h}, nil
+	return &Host{h, o.Engine}, nil
 }
 
 // Close ends what the Host runs by itself.
@@ -68,7 +88,7 @@ type Plugin struct {
 
 // Load compiles a module, checks it as the gateway does, and starts the plugin. The caller closes it.
 func (h *Host) Load(ctx context.Context, m Module) (*Plugin, error) {
-	spec := plugin.Spec{Name: m.Name, Wasm: m.Wasm, Isolation: plugin.Shared}
+	spec := plugin.Spec{Name: m.Name, Source: h.engine.source(m.Wasm), Isolation: plugin.Shared}
 	if m.Fresh {
 		spec.Isolation = plugin.PerCall
 	}

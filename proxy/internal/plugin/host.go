@@ -117,6 +117,7 @@ func New(o Options) (*Host, error) {
 			return nil, err
 		}
 	}
+	h.seen.Store(h.engine.Changes()) // what a shared engine did for other Hosts is theirs to clean up
 	go h.sweep()
 	return h, nil
 }
