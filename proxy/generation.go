@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -261,7 +262,8 @@ func (g *generation) bindTargets(configured []config.Target, price config.Pricin
 		}
 		targets = append(targets, routing.Target{
 			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, Options: t.Options, When: t.When, CachesPrompts: p.cachesPrompts,
+			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, CachesPrompts: p.cachesPrompts,
+			Options: t.Options, ServiceTier: estimate.OptionsTier(t.Options), When: t.When,
 			Stats: registry.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: registry.Budget(t.Provider), RetryShare: p.retryShare,
 		})
 	}
@@ -306,7 +308,10 @@ func (g *generation) addShadows(p *routing.Policy, m *config.Model) {
 			}
 		}
 		p.Shadows = append(p.Shadows, routing.Shadow{
-			Target: routing.Target{Provider: c.Provider, Model: c.Model, Options: c.Options, Prices: prices}, Share: c.Share,
+			Target: routing.Target{
+				Provider: c.Provider, Model: c.Model, Options: c.Options, ServiceTier: estimate.OptionsTier(c.Options), Prices: prices,
+			},
+			Share:   c.Share,
 			Figures: g.builder.registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}),
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
@@ -69,27 +68,10 @@ func AddTarget(n *spend.Need, r clientapi.Request, p *spend.Prompt, t *routing.T
 	}
 	of, asked := *p, ""
 	of.PerImage = cmp.Or(maxImageTokens, spend.ImageTokens(t.Model))
-	// The options of a target may ask for another tier than the client.
-	if t.Prices.HasServiceTiers() && !bytes.Contains(t.Options, []byte("_tier")) && !bytes.Contains(t.Options, []byte("speed")) {
-		asked = serviceTier(r)
+	if t.Prices.HasServiceTiers() {
+		asked = cmp.Or(t.ServiceTier, requestedTier(r))
 	}
 	for prices := range t.Prices.Possible(asked) {
 		n.AddTarget(prices, &of, int64(r.Describe().N))
 	}
-}
-
-// serviceTier returns the service tier that a request asks for, "" if it does not, or asks for fast mode, whose tier is the provider's
-// to name.
-func serviceTier(r clientapi.Request) string {
-	doc, _ := r.Document()
-	root := doc.Root()
-	if root.Get("speed").Exists() {
-		return ""
-	}
-	for _, name := range [...]string{"service_tier", "serviceTier"} {
-		if tier := root.Get(name); tier.Kind() == jsondoc.String {
-			return string(tier.AppendText(nil))
-		}
-	}
-	return ""
 }

@@ -21,6 +21,7 @@ type Target struct {
 	OutputPrice float64         // US dollars per million tokens
 	Prices      *cost.Prices    // what a request costs; nil: unknown
 	Options     json.RawMessage // a JSON object; nil for none
+	ServiceTier string          // that Options ask for, whatever the client does; "" leaves it to the client
 	When        *config.When    // requests that it serves; nil: every one
 
 	CachesPrompts bool // the provider reuses what prompts begin with

@@ -132,6 +132,9 @@ func TestHoldOfServiceTiers(t *testing.T) {
 		{"no tiers", usual, "", "priority", 200}, {"the provider chooses", tiers, "", "", 429}, {"the provider may choose", tiers, "", "auto", 429},
 		{"the standard one", tiers, "", "default", 200}, {"a cheaper one", tiers, "", "flex", 200}, {"the dearest one", tiers, "", "priority", 429},
 		{"unknown to the prices", tiers, "", "scale", 429}, {"options decide", tiers, `, options = { set = { service_tier = "priority" } }`, "flex", 429},
+		{"options for a cheaper one", tiers, `, options = { set = { service_tier = "flex" } }`, "priority", 200},
+		{"options without one", tiers, `, options = { set = { metadata = { note = "mid_tier, at full speed" } } }`, "default", 200},
+		{"options against one", tiers, `, options = { drop = ["service_tier"] }`, "default", 429},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := strings.Replace(strings.Replace(text, usual, c.pricing, 1), `{ provider = "bill" }`, `{ provider = "bill"`+c.options+` }`, 1)
