@@ -238,6 +238,9 @@ func (r *Request) readModeration(root jsondoc.Value, l *clientapi.Limits) (e *ap
 	return e
 }
 
+// maxChoices bounds the choices for each prompt.
+const maxChoices = 128
+
 // readCompletion reads a legacy completions request. What the gateway has no use for is left to the provider.
 func (r *Request) readCompletion(root jsondoc.Value, l *clientapi.Limits) (e *apierror.Error) {
 	if e = r.readModel(root); e != nil {
@@ -272,7 +275,11 @@ func (r *Request) readCompletion(root jsondoc.Value, l *clientapi.Limits) (e *ap
 	if r.facts.MaxTokens, e = clientapi.CheckInteger(r.maxTokens, 0, clientapi.MaxTokensCeiling); e != nil {
 		return e
 	}
-	n, e := clientapi.CheckInteger(root.Get("n"), 1, 128)
-	r.facts.N = int(max(n, 1)) * r.inputs
+	n, e := clientapi.CheckInteger(root.Get("n"), 1, maxChoices)
+	if e != nil {
+		return e
+	}
+	bestOf, e := clientapi.CheckInteger(root.Get("best_of"), 0, maxChoices)
+	r.facts.N, r.facts.BestOf = int(max(n, 1))*r.inputs, int(bestOf)*r.inputs
 	return e
 }

@@ -102,6 +102,8 @@ func TestRejectsInvalidRequest(t *testing.T) {
 		{"completions", `{"prompt":"a"}`, "model", "missing_required_parameter"},
 		{"completions", `{"model":"m","prompt":{}}`, "prompt", "invalid_type"},
 		{"completions", `{"model":"m","prompt":"a","n":0}`, "n", "integer_below_min_value"},
+		{"completions", `{"model":"m","prompt":"a","best_of":"3"}`, "best_of", "invalid_type"},
+		{"completions", `{"model":"m","prompt":"a","best_of":129}`, "best_of", "integer_above_max_value"},
 		{"completions", `{"model":"m","prompt":"a","stream":"yes"}`, "stream", "invalid_type"},
 		{"completions", `{"model":"m","prompt":"a","stream_options":{}}`, "stream_options", "invalid_value"},
 		{"completions", `{"model":"m","prompt":"a","max_tokens":-1}`, "max_tokens", "integer_below_min_value"},

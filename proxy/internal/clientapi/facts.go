@@ -14,6 +14,7 @@ type Facts struct {
 	IncludeUsage  bool // the client asks for usage at the end of a stream
 	FunctionCalls bool // the client knows functions, not tools: its response has function_call in place of tool_calls
 	N             int  // choices asked for, 1 if unset
+	BestOf        int  // choices that the provider is to generate, and returns the best N of; 0 if unset
 	MaxTokens     int64
 	Thinking      Thinking
 	Flags         Flags
@@ -28,6 +29,9 @@ type Facts struct {
 	// It is what a token estimate starts from.
 	TextBytes int
 }
+
+// Generated is how many choices the provider generates, and bills.
+func (f *Facts) Generated() int { return max(f.N, f.BestOf) }
 
 // Warn records a warning, once.
 func (f *Facts) Warn(kind abi.WarnKind, path string) { f.Warnings = AddWarning(f.Warnings, kind, path) }

@@ -29,7 +29,7 @@ func PromptTokens(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 // Rates is what a request may need of rates. defaultMaxTokens is the limit of a response for which the client sets none, 0 for none.
 func Rates(f *clientapi.Facts, defaultMaxTokens int64) spend.Need {
 	tokens := min(cmp.Or(f.MaxTokens, defaultMaxTokens, assumedCompletion), maxAssumedCompletion)
-	return spend.Need{Prompt: PromptTokens(f), Completion: int64(f.N) * tokens}
+	return spend.Need{Prompt: PromptTokens(f), Completion: int64(f.Generated()) * tokens}
 }
 
 // mediaMarks are in each part of a request that is an image, audio or a file, in one of the client APIs.
@@ -72,6 +72,6 @@ func AddTarget(n *spend.Need, r clientapi.Request, p *spend.Prompt, t *routing.T
 		asked = cmp.Or(t.ServiceTier, requestedTier(r))
 	}
 	for prices := range t.Prices.Possible(asked) {
-		n.AddTarget(prices, &of, int64(r.Describe().N))
+		n.AddTarget(prices, &of, int64(r.Describe().Generated()))
 	}
 }

@@ -171,3 +171,15 @@ func TestHoldOfImages(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldOfBestOf has a budget that suffices for one legacy completion, and not for all that the provider generates to return the best.
+func TestHoldOfBestOf(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(200, "application/json", callAPIs[3].response, "Connection: close"))
+	text := budgeted(provider.URL(), `budgets = [{ usd = 0.0015, per = "total" }]`, "", `kinds = ["completions"]`, `options = { forms = ["completions"] }`)
+	for more, want := range map[string]int{"": 200, `,"best_of":1`: 200, `,"best_of":null`: 200, `,"best_of":2`: 429, `,"n":2`: 429, `,"n":1,"best_of":3`: 429} {
+		g := proxytest.Start(t, text)
+		if r := g.Do(t, "POST", "/v1/completions", `{"model":"m","prompt":"Hi","max_tokens":100`+more+`}`); r.Status != want {
+			t.Errorf("%s: %d, want %d: %s", more, r.Status, want, r.Body)
+		}
+	}
+}
