@@ -272,7 +272,11 @@ type pricedTarget struct {
 func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 	for i := range l.cfg.Models {
 		m := &l.cfg.Models[i]
-		for _, t := range m.Targets {
+		targets := m.Targets
+		if c := m.Canary; c != nil && !slices.ContainsFunc(targets, func(t Target) bool { return t.Provider == c.Provider && t.Model == c.Model }) {
+			targets = append(slices.Clip(targets), Target{Provider: c.Provider, Model: c.Model})
+		}
+		for _, t := range targets {
 			switch {
 			case s.kind == "model" && m.ID != s.name:
 			case s.kind == "provider" && t.Provider != s.name:

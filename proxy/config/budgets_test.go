@@ -73,6 +73,12 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// modelWithCanary is another provider with a budget, and a model with a canary there, before the next model.
+func modelWithCanary(members string) string {
+	return "[providers.q]\nplugin = \"demo\"\nbudgets = [{ usd = 1, per = \"day\" }]\n[[models]]\nid = \"n\"\n" + members +
+		"\ncanary = { target = \"q/x\", steps = [\"10%\"] }\n[[models]]\n"
+}
+
 // TestLimitsThatCanNeverApply checks that the configuration is refused where a limit or a budget would silently bound nothing.
 func TestLimitsThatCanNeverApply(t *testing.T) {
 	for _, c := range []struct {
@@ -100,6 +106,11 @@ func TestLimitsThatCanNeverApply(t *testing.T) {
 		{"a provider without targets", "[[models]]\n", "[providers.q]\nplugin = \"demo\"\nlimits = { concurrent = 1 }\n[[models]]\n", []string{
 			"22:10: providers.q.limits: can never apply: no model has a target at the provider",
 		}},
+		{"a canary without a price", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\", pricing = { input = 1 } }]"), []string{
+			"22:11: providers.q.budgets: can never apply: no model has a price; set pricing of n",
+		}},
+		{"a canary with a price", "[[models]]\n", modelWithCanary("pricing = { input = 1 }\ntargets = [{ provider = \"p\" }]"), nil},
+		{"a canary that is one of the targets", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\" }, { provider = \"q\", model = \"x\", pricing = { input = 1 } }]"), nil},
 		{"amounts", "usd = 5,", "usd = \"5\",", []string{"19:20: providers.p.budgets[0].usd: must be a number, not a string"}},
 		{"an amount beyond Redis", "usd = 5,", "usd = 9_000_001,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
 		{"an amount of nothing", "usd = 5,", "usd = 0,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
