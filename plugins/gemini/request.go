@@ -28,7 +28,7 @@ type translation struct {
 	// Members other than messages.
 	translate.Request
 	temperature, topP, topK, seed, presence, frequent json.Value
-	modalities, safety                                json.Value
+	modalities, safety, tier                          json.Value
 	n, topLogprobs                                    int64
 	logprobs, search                                  bool
 
@@ -142,6 +142,10 @@ func (t *translation) translate(in *json.Reader) error {
 		t.w.Name("safetySettings")
 		t.w.Raw(safety)
 	}
+	if t.tier.Exists() {
+		t.w.Name("serviceTier")
+		t.w.Raw(t.tier)
+	}
 	t.w.EndObject()
 	t.warnDropped(t.r.Has(sdk.FlagCacheControl), "cache_control")
 	return nil
@@ -191,8 +195,13 @@ func (t *translation) readMember(in *json.Reader) error {
 		store, _ := in.Bool()
 		t.warnDropped(store, "store")
 	case "service_tier":
-		tier := json.Value(in.Raw())
-		t.warnDropped(!tier.Is("auto") && !tier.Is("default"), "service_tier")
+		switch tier := json.Value(in.Raw()); {
+		case tier.Is("auto"), tier.Is("default"): // the standard one
+		case !t.o.vertex && (tier.Is("flex") || tier.Is("priority")):
+			t.tier = tier
+		default: // Vertex AI has a header for it, which its provider would have to permit
+			t.warnDropped(true, "service_tier")
+		}
 	default:
 		known, err := t.Read(in)
 		t.warnDropped(!known, translate.Printable(name))
