@@ -62,7 +62,12 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("cache-control", "no-cache")
 	h.Set("x-accel-buffering", "no")
-	x.chunks.start(x.conn, &s.buffers, ctx)
+	h.SetContentLength(-1)
+	last := h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
+	if last {
+		h.SetConnectionClose()
+	}
+	x.chunks.Start(x.conn, &s.buffers, h.Header(), last)
 	s.metrics.StartStream()
 	return true
 }
@@ -557,7 +562,7 @@ func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold
 // releaseAll gives back what others wait for, also where accounting the completion has panicked.
 func (x *completion) releaseAll() {
 	x.server.metrics.AbandonRequest(&x.record)
-	if x.chunks.conn != nil {
+	if x.chunks.Started() {
 		x.server.metrics.EndStream()
 	}
 	x.reservation.Release()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"strconv"
 	"sync"
 
 	"github.com/valyala/fasthttp"
@@ -10,6 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
+	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
@@ -62,13 +62,8 @@ func (a *clientAPIs) init(o responses.Options) {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
 		}
-		a[id].id, a[id].heartbeat = clientapi.ID(id), chunk(a[id].Heartbeat)
+		a[id].id, a[id].heartbeat = clientapi.ID(id), chunked.Append(nil, a[id].Heartbeat)
 	}
-}
-
-// chunk is data as one chunk of a body.
-func chunk(data string) []byte {
-	return []byte(strconv.FormatInt(int64(len(data)), 16) + "\r\n" + data + "\r\n")
 }
 
 // ofDialect returns the API in which a provider responds to a request of one; nil if the plugin translates the response. The

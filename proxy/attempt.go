@@ -34,16 +34,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-const (
-	// maxErrorBody is how much of an error response is read: its message is at its beginning.
-	maxErrorBody = 64 << 10
-
-	// maxDocument bounds a response that is one JSON document, which is held in memory.
-	maxDocument = 32 << 20
-
-	// maxDrain is how much may follow a complete response for its connection to be worth keeping.
-	maxDrain = 16 << 10
-)
+// maxErrorBody is how much of an error response is read: its message is at its beginning.
+const maxErrorBody = 64 << 10
 
 // attempt is one try at serving a completion from one target.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/chunked"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
@@ -41,7 +42,7 @@ type completion struct {
 	conn         *downstream.Conn
 	*attempt     // that is under way or has responded; from the start of the request
 	own          attempt
-	chunks       chunkWriter
+	chunks       chunked.Writer
 	api          *clientAPI
 	stream       bool
 	committed    bool // the head of a streamed response has been sent
@@ -422,7 +423,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	// What is read beyond the data is fasthttp's buffer, and the line of each chunk without its extension.
 	x.conn.LimitInput(int64(limit) + 1 + readBuffer)
 	for {
-		x.conn.ExtendInput(maxChunkOverhead)
+		x.conn.ExtendInput(chunked.MaxOverhead)
 		if size := cap(x.body); len(x.body) == size {
 			if e := x.room.Grow(&x.counted, 2*size); e != nil {
 				return e

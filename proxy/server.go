@@ -125,17 +125,15 @@ type Server struct {
 	plugins   *plugin.Host
 	registry  routing.Registry
 	routings  routings
-	shadows   struct { // all copies of requests
-		ctx  context.Context
-		stop context.CancelCauseFunc
-	}
-	canaries *canary.Set // outlive a reload
-	books    *accounting.Books
-	recorder *Recorder // nil: nothing is recorded
-	account  telemetry.Log
-	metrics  *telemetry.Metrics
-	health   health
-	admin    *admin.Server
+	copies    context.Context // of the copies of requests that shadows are sent
+	endCopies context.CancelCauseFunc
+	canaries  *canary.Set // outlive a reload
+	books     *accounting.Books
+	recorder  *Recorder // nil: nothing is recorded
+	account   telemetry.Log
+	metrics   *telemetry.Metrics
+	health    health
+	admin     *admin.Server
 
 	builder builder
 	current atomic.Pointer[generation]
@@ -187,7 +185,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	limits := admission.WithCapacity(cfg.Server, machine)
 	s.admission = admission.New(limits, s.metrics, s.log)
-	s.shadows.ctx, s.shadows.stop = context.WithCancelCause(context.Background())
+	s.copies, s.endCopies = context.WithCancelCause(context.Background())
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	certificate, err := loadCertificate(cfg.Server.TLS)
 	if err != nil {
@@ -451,7 +449,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
-		s.shadows.stop(errClosed)
+		s.endCopies(errClosed)
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()
@@ -478,7 +476,7 @@ func (s *Server) Close() {
 // gives load balancers time to notice before Shutdown.
 func (s *Server) Drain() {
 	s.health.draining.Store(true)
-	s.shadows.stop(errDraining)
+	s.endCopies(errDraining)
 }
 
 // Draining reports whether Drain or Shutdown has been called.

@@ -118,7 +118,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.room = &s.admission.Copies
 	client := x.generation.providers[to.Target.Provider].client
 	switch {
-	case s.shadows.ctx.Err() != nil:
+	case s.copies.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
 	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.reservation, &y.counted, len(m.document)):
@@ -128,7 +128,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.body = append(s.buffers.Get(len(m.document)), m.document...)
 	y.users.Store(1)
 	c := &shadowCopy{completion: y, mirrored: &mirrored{mirror: m, to: to}}
-	c.ctx, c.cancel = context.WithCancelCause(s.shadows.ctx)
+	c.ctx, c.cancel = context.WithCancelCause(s.copies)
 	m.copies = append(m.copies, c.mirrored)
 	y.generation.acquire()
 	go c.run()

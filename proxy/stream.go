@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/failure"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
@@ -23,52 +19,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// chunkWriter writes a chunked body to a connection that fasthttp has let go of. Each write is one chunk and one system
-// call; the response's head leaves with the first one.
-type chunkWriter struct {
-	conn    *downstream.Conn
-	buffers *buffers.Pool
-	head    []byte // until it is sent; from buffers
-	close   bool   // the connection is closed after the response
-	n       int64  // bytes of the body that were written
-}
+const (
+	// maxDocument bounds a response that is one JSON document, which is held in memory.
+	maxDocument = 32 << 20
 
-// lastChunk ends a chunked body.
-var lastChunk = []byte("0\r\n\r\n")
-
-// maxChunkOverhead is more than what surrounds the data of a chunk.
-const maxChunkOverhead = 32
-
-// start takes the response's head from what the handler has set.
-func (w *chunkWriter) start(conn *downstream.Conn, pool *buffers.Pool, ctx *fasthttp.RequestCtx) {
-	h := &ctx.Response.Header
-	h.SetContentLength(-1)
-	w.close = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
-	if w.close {
-		h.SetConnectionClose()
-	}
-	w.conn, w.buffers = conn, pool
-	w.head = append(pool.Get(0), h.Header()...)
-}
-
-// write sends data as one chunk, after the head if that has not been sent.
-func (w *chunkWriter) write(data []byte) error {
-	out := w.head
-	w.head = nil
-	if out == nil {
-		out = w.buffers.Get(len(data) + maxChunkOverhead)
-	}
-	if len(data) > 0 {
-		out = append(strconv.AppendInt(out, int64(len(data)), 16), "\r\n"...)
-		out = append(append(out, data...), "\r\n"...)
-	}
-	_, err := w.conn.Write(out)
-	w.buffers.Put(out)
-	if err == nil {
-		w.n += int64(len(data))
-	}
-	return err
-}
+	// maxDrain is how much may follow a complete response for its connection to be worth keeping.
+	maxDrain = 16 << 10
+)
 
 // WriteStream writes a streamed response to its end, and accounts it. One goroutine reads from the provider, translates
 // and writes. After an error the body is not complete, and the connection of no use. It implements downstream.Request.
@@ -76,14 +33,13 @@ func (x *completion) WriteStream() (keepAlive bool, err error) {
 	if err := x.writeEvents(); err != nil {
 		return false, err
 	}
-	_, err = x.conn.Write(lastChunk)
-	return !x.chunks.close, err
+	return x.chunks.End()
 }
 
 // writeEvents writes the response's chunks, and finishes the completion.
 func (x *completion) writeEvents() (err error) {
 	defer func() {
-		x.record.Bytes = x.chunks.n
+		x.record.Bytes = x.chunks.Written()
 		if err != nil && x.disconnected {
 			err = failure.ErrDisconnected // the access log has it
 		}
@@ -98,7 +54,7 @@ func (x *completion) writeEvents() (err error) {
 	x.committed = true
 	x.writtenAt = x.server.now()
 	for {
-		if out := x.writer.Output(); len(out) > 0 || x.chunks.head != nil {
+		if out := x.writer.Output(); len(out) > 0 || !x.chunks.HeadSent() {
 			if err := x.writeOutput(out); err != nil {
 				return err
 			}
@@ -107,7 +63,7 @@ func (x *completion) writeEvents() (err error) {
 			x.eventAt = x.writtenAt
 		}
 		failed := x.writer.Failed()
-		if failed != nil && x.chunks.n == 0 {
+		if failed != nil && x.chunks.Written() == 0 {
 			// The writer takes it for a response that has not begun, and leaves the failure to the status.
 			if err := x.writeChunk(x.writer.AppendError(nil, failed)); err != nil {
 				return err
@@ -172,7 +128,7 @@ func (x *completion) pause(d time.Duration) error {
 }
 
 func (x *completion) writeChunk(data []byte) error {
-	err := x.chunks.write(data)
+	err := x.chunks.Write(data)
 	if err != nil {
 		x.disconnected = true
 	}

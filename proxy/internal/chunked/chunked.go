@@ -1,0 +1,73 @@
+// Package chunked writes HTTP/1.1 responses in the chunked transfer coding, to connections that fasthttp has let go of.
+//
+// It owns the coding, and the memory of what is being written. It does not know what is in a response, nor when something of it is due.
+//
+// Concurrency: a Writer belongs to one goroutine.
+package chunked
+
+import (
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/buffers"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+)
+
+// MaxOverhead is more than what surrounds the data of a chunk, in bytes.
+const MaxOverhead = 32
+
+// last ends a body.
+var last = []byte("0\r\n\r\n")
+
+// Append appends data as one chunk. Without data it appends nothing, since an empty chunk would end the body.
+func Append[T ~string | ~[]byte](dst []byte, data T) []byte {
+	if len(data) == 0 {
+		return dst
+	}
+	dst = append(strconv.AppendInt(dst, int64(len(data)), 16), "\r\n"...)
+	return append(append(dst, data...), "\r\n"...)
+}
+
+// Writer writes a response. Each write is one chunk and one system call; the head leaves with the first one.
+type Writer struct {
+	conn    *downstream.Conn
+	buffers *buffers.Pool
+	head    []byte // until it is sent; from buffers
+	close   bool   // the connection is closed after the response
+	n       int64  // bytes of the body that were written
+}
+
+// Start begins a response, of which head is the whole head, and copied. close says that it is the last one of its connection.
+func (w *Writer) Start(conn *downstream.Conn, pool *buffers.Pool, head []byte, close bool) {
+	*w = Writer{conn: conn, buffers: pool, head: append(pool.Get(len(head)), head...), close: close}
+}
+
+// Started reports whether Start has been called.
+func (w *Writer) Started() bool { return w.conn != nil }
+
+// HeadSent reports whether the head has left.
+func (w *Writer) HeadSent() bool { return w.head == nil }
+
+// Written returns how many bytes of the body have been written, without what the coding adds.
+func (w *Writer) Written() int64 { return w.n }
+
+// Write sends data as one chunk, after the head if that has not been sent. Without data it sends the head alone.
+func (w *Writer) Write(data []byte) error {
+	out := w.head
+	w.head = nil
+	if out == nil {
+		out = w.buffers.Get(len(data) + MaxOverhead)
+	}
+	out = Append(out, data)
+	_, err := w.conn.Write(out)
+	w.buffers.Put(out)
+	if err == nil {
+		w.n += int64(len(data))
+	}
+	return err
+}
+
+// End ends the body, and reports whether the connection may serve another request.
+func (w *Writer) End() (keepAlive bool, err error) {
+	_, err = w.conn.Write(last)
+	return !w.close, err
+}
