@@ -32,22 +32,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// respond writes the response, the head of a streamed one, or e. responding is false for e: else delivery finishes the
-// completion.
-func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (responding bool) {
+// respond responds with the completion's response: a non-streaming one, or the beginning of a stream, which goes on after the handler.
+func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
 	x.setRouteHeaders(&ctx.Response.Header)
 	x.setRateLimitHeaders(&ctx.Response.Header)
-	if e != nil {
-		if x.disconnected || x.leavesBodyUnread(ctx) {
-			// The response, or the rest of the request, is not going to be read.
-			closing := *e
-			closing.CloseClient, e = true, &closing
-		}
-		s.refuse(ctx, &x.record, x.api, e)
-		x.record.Bytes = int64(len(ctx.Response.Body()))
-		return false
-	}
 	x.record.Status = fasthttp.StatusOK
 	h := &ctx.Response.Header
 	if !x.stream {
@@ -57,7 +46,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 		}
 		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
-		return true
+		return
 	}
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("cache-control", "no-cache")
@@ -69,7 +58,6 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 	}
 	x.chunks.Start(x.conn, &s.buffers, h.Header(), last)
 	s.metrics.StartStream()
-	return true
 }
 
 // respondCount responds with how many tokens the request has, for which no provider is asked.

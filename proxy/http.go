@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"time"
@@ -80,7 +78,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, rest, e := endpoint.Match(&ctx.Request.Header)
 	if to.HasBody() && e == nil {
-		serveCompletion(s, ctx, to, rest)
+		s.serveCompletion(ctx, to, rest)
 		return
 	}
 	s.serveDirect(ctx, to, rest, e)
@@ -123,6 +121,65 @@ func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *r
 	e := failure.Internal(nil)
 	e.CloseClient = true
 	s.refuse(ctx, r, s.apis.ofHead(&ctx.Request.Header), e)
+}
+
+// serveCompletion serves an endpoint for completions.
+func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
+	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
+	x.room = &s.admission.Room
+	s.startRecord(ctx, &x.record, to)
+	x.checkedAt = x.record.Began
+	x.conn, _ = ctx.Conn().(*downstream.Conn)
+	x.conn.StartRequest(x)
+	x.acquireWork(x)
+	responding := false // the response is under way: delivery finishes the completion
+	defer func() {
+		x.releaseRequest(ctx)
+		switch {
+		case !responding:
+			x.finish()
+		case x.stream:
+			x.conn.TakeOver()
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(downstream.TakeBuffered)
+		}
+	}()
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.refusePanic(ctx, &x.record, p)
+		responding = false
+	})
+
+	if x.generation = s.acquire(); x.generation == nil {
+		s.refuse(ctx, &x.record, x.api, failure.Shutdown())
+		return
+	}
+	e := x.accept(ctx, to, rest)
+	if e == nil && to.Service() == endpoint.TokenCount {
+		x.respondCount(ctx)
+		return
+	}
+	if e == nil {
+		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
+	}
+	if e != nil {
+		s.refuseCompletion(ctx, x, e)
+		return
+	}
+	x.respond(ctx)
+	responding = true
+}
+
+// refuseCompletion responds with an error to a client that has been sent nothing.
+func (s *Server) refuseCompletion(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
+	x.setRouteHeaders(&ctx.Response.Header)
+	x.setRateLimitHeaders(&ctx.Response.Header)
+	if x.disconnected || x.leavesBodyUnread(ctx) {
+		// The response, or the rest of the request, is not going to be read.
+		closing := *e
+		closing.CloseClient, e = true, &closing
+	}
+	s.refuse(ctx, &x.record, x.api, e)
+	x.record.Bytes = int64(len(ctx.Response.Body()))
 }
 
 // serveDirect serves everything but completions: e is not nil where a request is refused for its head.
@@ -278,27 +335,8 @@ func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
-	s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), s.readError(err))
+	s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), readError(s, err))
 	s.account.Request(&r)
-}
-
-// readError is the client's view of an error in reading a request.
-func (s *Server) readError(err error) *apierror.Error {
-	var small *fasthttp.ErrSmallBuffer
-	var network net.Error
-	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
-	switch {
-	case s.cut.Load():
-		e = failure.Shutdown()
-	case errors.As(err, &small):
-		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e = s.admission.TooLarge()
-	case errors.As(err, &network) && network.Timeout():
-		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
-	}
-	e.Cause, e.CloseClient = failure.Unquoted(err), true
-	return e
 }
 
 // remoteHost is the client's address without its port.

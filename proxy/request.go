@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +27,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
@@ -119,47 +120,6 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	s.buffers.Put(d.body)
 	d.body = nil
 	d.room.Shrink(&d.counted)
-}
-
-// serveCompletion serves an endpoint for completions.
-func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
-	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
-	x.room = &s.admission.Room
-	s.startRecord(ctx, &x.record, to)
-	x.checkedAt = x.record.Began
-	x.conn, _ = ctx.Conn().(*downstream.Conn)
-	x.conn.StartRequest(x)
-	x.acquireWork(x)
-	responding := false // the response is under way: delivery finishes the completion
-	defer func() {
-		x.releaseRequest(ctx)
-		switch {
-		case !responding:
-			x.finish()
-		case x.stream:
-			x.conn.TakeOver()
-			ctx.HijackSetNoResponse(true)
-			ctx.Hijack(downstream.TakeBuffered)
-		}
-	}()
-	defer rescue.Recover(func(p *rescue.Error) {
-		s.refusePanic(ctx, &x.record, p)
-		responding = false
-	})
-
-	if x.generation = s.acquire(); x.generation == nil {
-		s.refuse(ctx, &x.record, x.api, failure.Shutdown())
-		return
-	}
-	e := x.accept(ctx, to, rest)
-	if e == nil && to.Service() == endpoint.TokenCount {
-		x.respondCount(ctx)
-		return
-	}
-	if e == nil {
-		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
-	}
-	responding = x.respond(ctx, e)
 }
 
 // acquireWork gives x what attempts are made with, and has its waits check the client.
@@ -456,7 +416,26 @@ func (x *completion) finishBody(err error) *apierror.Error {
 		return nil
 	}
 	x.disconnected = x.conn.Disconnected() // a client that has only closed its sending side reads the error
-	return x.server.readError(err)
+	return readError(x.server, err)
+}
+
+// readError is the client's view of an error in reading a request.
+func readError(s *Server, err error) *apierror.Error {
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
+	switch {
+	case s.cut.Load():
+		e = failure.Shutdown()
+	case errors.As(err, &small):
+		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		e = s.admission.TooLarge()
+	case errors.As(err, &network) && network.Timeout():
+		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
+	}
+	e.Cause, e.CloseClient = failure.Unquoted(err), true
+	return e
 }
 
 // leavesBodyUnread reports whether so much of the client's body is unread that it is not worth reading for the sake of the
