@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,14 +12,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog/listing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
@@ -30,9 +29,8 @@ import (
 type builder struct {
 	bundled  fs.FS
 	plugins  *plugin.Host
-	registry *routing.Registry
 	books    *accounting.Books
-	canaries *canary.Set
+	policies policies.Lasting
 	open     *openGenerations
 	log      *slog.Logger
 	now      func() time.Time
@@ -43,8 +41,8 @@ type builder struct {
 // nothing remains.
 func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{
-		config: cfg, providers: map[string]*provider{}, policies: map[string]*routing.Policy{},
-		number: 1, made: b.now(), builder: b, closed: make(chan struct{}),
+		config: cfg, providers: map[string]*provider{},
+		number: 1, made: b.now(), open: b.open, panicked: b.panicked, closed: make(chan struct{}),
 	}
 	if old != nil {
 		g.number = old.number + 1
@@ -79,10 +77,6 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		g.providers[p.Name] = built
 	}
-	routers := routerBinder{generation: g, bound: map[string]*routing.Router{}}
-	if g.router, err = routers.bind(ctx, config.ModelRouter{Plugin: cfg.Router.Plugin, Settings: cfg.Router.Settings}); err != nil {
-		errs = append(errs, cfg.NewError(cfg.Router.Pos, "router", err.Error()))
-	}
 	for i := range cfg.Filters {
 		f := &cfg.Filters[i]
 		binding, err := bindFilter(ctx, g.plugins.Plugin(f.Plugin), f, g.redactor)
@@ -92,14 +86,8 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		g.filters = append(g.filters, &filter.Filter{Config: f, Binding: binding})
 	}
-	for i := range cfg.Models {
-		m := &cfg.Models[i]
-		policy, err := routers.policy(ctx, m)
-		if err != nil {
-			errs = append(errs, cfg.NewError(m.Pos, fmt.Sprintf("models[%d]", i), err.Error()))
-		} else if len(policy.Targets) > 0 {
-			g.policies[m.ID] = policy
-		}
+	if g.policies, err = policies.Bind(ctx, cfg, g.plugins, g.redactor, b.policies); err != nil {
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -123,158 +111,21 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	if old != nil {
 		options.Previous = old.catalog
 	}
-	g.catalog = catalog.New(cfg, &lister{generation: g}, options)
+	g.catalog = catalog.New(cfg, lister{g}, options)
 	return nil
 }
 
-const (
-	maxListBody  = 8 << 20
-	maxListPages = 32
-)
+// lister lists the models of a generation's providers, through their plugins.
+type lister struct{ generation *generation }
 
-// lister lists the models of providers, through their plugins.
-type lister struct {
-	generation *generation
-}
-
-// ListModels reads every page of a provider's list.
-func (l *lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
+func (l lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
 	p := l.generation.providers[name]
 	if p == nil || p.client == nil {
 		return nil, fmt.Errorf("provider %s cannot list models", name)
 	}
-	var all []catalog.Listed
-	var cursor []byte
-	for range maxListPages {
-		page, next, err := l.page(ctx, p, cursor)
-		if err != nil {
-			return nil, fmt.Errorf("list models of %s: %w", name, err)
-		}
-		all = append(all, page...)
-		if next == "" {
-			return all, nil
-		}
-		cursor = []byte(next)
-	}
-	return nil, fmt.Errorf("list models of %s: more than %d pages", name, maxListPages)
-}
-
-func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalog.Listed, string, error) {
-	out, err := p.binding.List(ctx, cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	headers := make([]upstream.Header, len(out.Headers))
-	for i, h := range out.Headers {
-		headers[i] = upstream.Header(h)
-	}
-	response, err := p.client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, contextWatcher{ctx})
-	if err != nil {
-		return nil, "", err
-	}
-	defer response.Close()
-	body, err := response.ReadAll(nil, maxListBody)
-	if err != nil {
-		return nil, "", err
-	}
-	status := response.Status()
-	if status >= 300 {
-		body = p.redact(body)
-	}
-	page, err := p.binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
-	switch {
-	case status >= 300 && err != nil:
-		return nil, "", fmt.Errorf("GET %s%s returned status %d: %w", l.generation.config.Provider(p.name).BaseURL, out.Path, status, err)
-	case status >= 300:
-		return nil, "", fmt.Errorf("GET %s%s returned status %d", l.generation.config.Provider(p.name).BaseURL, out.Path, status)
-	case err != nil:
-		return nil, "", err
-	}
-	listed := make([]catalog.Listed, 0, len(page.Models))
-	for _, raw := range page.Models {
-		var m catalog.Listed
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return nil, "", fmt.Errorf("invalid model in the list: %w", err)
-		}
-		listed = append(listed, m)
-	}
-	return listed, page.Next, nil
-}
-
-// contextWatcher ends a wait for a provider with its context.
-type contextWatcher struct{ ctx context.Context }
-
-func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }
-
-// pluginChooser is a router plugin.
-type pluginChooser struct{ binding *plugin.Binding }
-
-func (c pluginChooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
-	return c.binding.ChooseFor(ctx, tenant, input, n)
-}
-
-// routerBinder binds router plugins: once for each plugin with the same settings, however many models and rules use it.
-type routerBinder struct {
-	generation *generation
-	bound      map[string]*routing.Router // by plugin and settings
-}
-
-// policy returns how requests of a configured model are routed. All providers have been built.
-func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Policy, error) {
-	router, err := b.bind(ctx, m.Router)
-	if err != nil {
-		return nil, err
-	}
-	g := b.generation
-	p := g.newPolicy(m.ID, m.Targets, m.Pricing, m.Affinity, router)
-	g.addCanary(p, m)
-	for i := range p.Targets {
-		t := &p.Targets[i]
-		t.Tokens = g.builder.registry.PromptTokens(m.ID, t.Provider, t.Model)
-	}
-	p.Retry = m.Retry
-	if m.Hedge != nil && len(p.Targets) > 1 {
-		p.Hedge, p.Hedges = m.Hedge, g.builder.registry.Hedges(m.ID)
-	}
-	g.addShadows(p, m)
-	for i := range m.Rules {
-		r := &m.Rules[i]
-		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}
-		for j := range p.Targets {
-			rule.Allows = append(rule.Allows, r.Covers(p.Targets[j].Provider, p.Targets[j].Model))
-		}
-		if r.Router != nil {
-			if rule.Router, err = b.bind(ctx, *r.Router); err != nil {
-				return nil, fmt.Errorf("rule %s: %w", r.Name, err)
-			}
-		}
-		p.Rules = append(p.Rules, rule)
-	}
-	return p, nil
-}
-
-// bind returns a router, nil for the configured order.
-func (b *routerBinder) bind(ctx context.Context, c config.ModelRouter) (*routing.Router, error) {
-	if c.Plugin == "" {
-		return nil, nil
-	}
-	key := c.Plugin + "\x00" + string(c.Settings)
-	if r := b.bound[key]; r != nil {
-		return r, nil
-	}
-	g := b.generation
-	used := g.plugins.Plugin(c.Plugin)
-	if !used.Router() {
-		return nil, fmt.Errorf("plugin %s is %s, not a router", c.Plugin, used.Kind())
-	}
-	binding, err := used.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: c.Settings, Redact: g.redactor.Redact, Searches: g.redactor.Searches})
-	if err != nil {
-		return nil, err
-	}
-	defaults := &g.config.Router
-	r := &routing.Router{Plugin: c.Plugin, Chooser: pluginChooser{binding}, Always: defaults.Always, Refuse: defaults.Refuse, Reads: defaults.Reads}
-	b.bound[key] = r
-	return r, nil
+	return listing.Read(ctx, &listing.Provider{
+		Name: name, BaseURL: l.generation.config.Provider(name).BaseURL, Binding: p.binding, Client: p.client, Redact: p.redact,
+	})
 }
 
 func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redactor *credential.Redactor) (*plugin.Binding, error) {
@@ -306,8 +157,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 	}
 	built := &provider{
 		name: p.Name, binding: b, redact: redactor.Redact,
-		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent, breaker: breakerConfig(&p.Breaker), retryShare: p.RetryBudget,
-		severalSecrets: len(p.Auth.Secrets) > 1, cachesPrompts: p.CachesPrompts,
+		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent,
 	}
 	if p.BaseURL == "" {
 		return built, nil
@@ -325,10 +175,6 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		},
 	})
 	return built, err
-}
-
-func breakerConfig(c *config.Breaker) breaker.Config {
-	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
 }
 
 // upstreamCredential is what a provider's requests are authorised with.

@@ -17,17 +17,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
-	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
@@ -43,16 +41,16 @@ type generation struct {
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
 	providers map[string]*provider
-	policies  map[string]*routing.Policy // by configured model
-	router    *routing.Router            // of models that only providers list; nil: the configured order
-	canaries  []*canary.Canary           // of models
+	policies  *policies.Set
 	salt      *routing.Salt
 	filters   []*filter.Filter     // in the order in which they run
 	redactor  *credential.Redactor // of all credentials that the gateway holds
 
-	number  int64 // 1, and one more with each Reload
-	made    time.Time
-	builder *builder
+	number int64 // 1, and one more with each Reload
+	made   time.Time
+
+	open     *openGenerations
+	panicked func(*rescue.Error)
 
 	refs   atomic.Int64  // requests in flight, and one for being current
 	closed chan struct{} // closed when all of it is
@@ -71,11 +69,6 @@ type provider struct {
 	eventTimeout time.Duration // the longest time between two whole events of a stream; 0: none
 	maxEvent     int           // the longest event of a stream, in bytes
 	pace         time.Duration // between the events of a response that the plugin gave by itself; 0: none
-	breaker      breaker.Config
-	retryShare   float64
-
-	severalSecrets bool // one of them is chosen for each request
-	cachesPrompts  bool
 }
 
 // acquire takes a reference; it fails once the last one has been released.
@@ -102,7 +95,7 @@ func (g *generation) release() {
 // close closes each part, even if closing another one panics.
 func (g *generation) close() {
 	part := func(close func()) {
-		defer rescue.Recover(g.builder.panicked)
+		defer rescue.Recover(g.panicked)
 		close()
 	}
 	if g.catalog != nil {
@@ -113,12 +106,12 @@ func (g *generation) close() {
 			part(p.client.Close)
 		}
 	}
-	part(func() { g.builder.open.remove(g) })
+	part(func() { g.open.remove(g) })
 	if g.plugins != nil {
 		part(g.plugins.Close)
 	}
 	close(g.closed)
-	g.builder.open.unclosed.Done()
+	g.open.unclosed.Done()
 }
 
 // arrival is a request of an endpoint, as admission judges it under this generation.
@@ -226,118 +219,6 @@ func (g *generation) inherit(old *generation) {
 
 // hasProvider reports whether there is a provider of that name that is on.
 func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
-
-// policyOf returns how requests of a model are routed, among targets whose providers are on. A model that a provider lists has one.
-func (g *generation) policyOf(m *catalog.Model) *routing.Policy {
-	if p, ok := g.policies[m.ID]; ok {
-		return p
-	}
-	return g.newPolicy(m.ID, m.Targets, m.Pricing, g.config.Router.Affinity, g.router)
-}
-
-// newPolicy returns how requests of a model are routed, without rules.
-func (g *generation) newPolicy(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
-	p := &routing.Policy{
-		Model: model, Targets: g.bindTargets(configured, price), Router: router, Affinity: affinity, Zone: g.config.Router.Zone,
-		Retry: config.DefaultRetry(len(configured)),
-	}
-	for i := range p.Targets {
-		p.SeveralSecrets = p.SeveralSecrets || g.providers[p.Targets[i].Provider].severalSecrets
-	}
-	return p
-}
-
-// bindTargets returns configured targets with their statistics; price is the model's.
-func (g *generation) bindTargets(configured []config.Target, price config.Pricing) []routing.Target {
-	var targets []routing.Target
-	for i := range configured {
-		t := &configured[i]
-		p := g.providers[t.Provider]
-		if p == nil {
-			continue
-		}
-		pricing, registry := price, g.builder.registry
-		if t.Pricing.Known {
-			pricing = t.Pricing
-		}
-		targets = append(targets, routing.Target{
-			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, CachesPrompts: p.cachesPrompts,
-			Options: t.Options, ServiceTier: estimate.OptionsTier(t.Options), When: t.When,
-			Stats: registry.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: registry.Budget(t.Provider), RetryShare: p.retryShare,
-		})
-	}
-	return targets
-}
-
-// addCanary adds a model's canary to its policy, with the canary's target unless it is one of the model's. Its state is kept while its
-// provider is off, or the model's are.
-func (g *generation) addCanary(p *routing.Policy, m *config.Model) {
-	c := m.Canary
-	if c == nil {
-		return
-	}
-	state := g.builder.canaries.Get(m.ID, canary.Settings{
-		Target: c.Provider + "/" + c.Model, Steps: c.Steps, Every: c.Every, MaxErrors: c.MaxErrors, MaxTraps: c.MaxTraps,
-	})
-	g.canaries = append(g.canaries, state)
-	if len(p.Targets) == 0 || !g.hasProvider(c.Provider) {
-		return
-	}
-	at := slices.IndexFunc(p.Targets, func(t routing.Target) bool { return t.Provider == c.Provider && t.Model == c.Model })
-	only := at < 0
-	if only {
-		at = len(p.Targets)
-		p.Targets = append(p.Targets, g.bindTargets([]config.Target{{Provider: c.Provider, Model: c.Model, Weight: 1, Options: c.Options}}, m.Pricing)...)
-	}
-	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
-}
-
-// addShadows adds a model's shadows to its policy, but for those whose provider is off. A shadow that is one of the model's targets has its
-// prices.
-func (g *generation) addShadows(p *routing.Policy, m *config.Model) {
-	for i := range m.Shadows {
-		c := &m.Shadows[i]
-		if !g.hasProvider(c.Provider) {
-			continue
-		}
-		prices := m.Pricing.Prices
-		for j := range m.Targets {
-			if t := &m.Targets[j]; t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known {
-				prices = t.Pricing.Prices
-			}
-		}
-		p.Shadows = append(p.Shadows, routing.Shadow{
-			Target: routing.Target{
-				Provider: c.Provider, Model: c.Model, Options: c.Options, ServiceTier: estimate.OptionsTier(c.Options), Prices: prices,
-			},
-			Share:   c.Share,
-			Figures: g.builder.registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}),
-		})
-	}
-}
-
-// targetNames are the targets of the configured models whose providers are on, in the order of the file.
-func (g *generation) targetNames() []routing.TargetName {
-	var all []routing.TargetName
-	seen := make(map[routing.TargetName]bool)
-	add := func(name routing.TargetName) {
-		if g.hasProvider(name.Provider) && !seen[name] {
-			seen[name] = true
-			all = append(all, name)
-		}
-	}
-	for i := range g.config.Models {
-		m := &g.config.Models[i]
-		for _, t := range m.Targets {
-			add(routing.TargetName{Provider: t.Provider, Model: t.Model})
-		}
-		if m.Canary != nil {
-			add(routing.TargetName{Provider: m.Canary.Provider, Model: m.Canary.Model})
-		}
-	}
-	return all
-}
 
 // openGenerations are the generations that are not closed, and the counts of those that are, so that no sum decreases.
 type openGenerations struct {

@@ -123,7 +123,7 @@ func (c scrape) targets() {
 	}
 	defer g.release()
 	stats := s.registry.Snapshots(s.now())
-	for _, e := range g.targetNames() {
+	for _, e := range g.policies.Targets() {
 		f := stats.Get(e)
 		delete(stats, e)
 		m.Add(telemetry.TargetHealthy, boolValue(f.Health == routing.Healthy), e.Provider, e.Model)
@@ -144,7 +144,7 @@ func (c scrape) targets() {
 		addAttempts(m, e, &f)
 	}
 	for i := range g.config.Models {
-		if p := g.policies[g.config.Models[i].ID]; p != nil {
+		if p := g.policies.Configured(g.config.Models[i].ID); p != nil {
 			seen := make(map[*routing.PromptTokens]bool) // a target may be there twice
 			for j := range p.Targets {
 				if t := &p.Targets[j]; t.Tokens != nil && !seen[t.Tokens] {

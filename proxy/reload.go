@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
-	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -79,7 +78,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		g.release()
 		return errClosed
 	}
-	s.canaries.Use(g.canaries)
+	s.canaries.Use(g.policies.Canaries())
 	limits := admission.WithCapacity(cfg.Server, capacity.Detect())
 	s.admission.SetLimits(limits)
 	s.clients.SetLimits(connLimits(limits))
@@ -90,7 +89,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	old.plugins.Retire()
 	old.release()
 	s.books.Use(cfg, g.accounts)
-	s.registry.PruneModels(func(model string) *routing.Policy { return g.policies[model] })
+	s.registry.PruneModels(g.policies.Configured)
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
 	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {

@@ -197,7 +197,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 
 // fitModel finds how requests of the model are routed, and makes this one fit the model.
 func (x *completion) fitModel() *apierror.Error {
-	x.policy = x.generation.policyOf(x.model)
+	x.policy = x.generation.policies.Of(x.model)
 	if chat, ok := x.request.(*openai.Request); ok {
 		x.body = x.restoreThinking(chat, x.body, 0)
 	}

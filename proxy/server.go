@@ -50,6 +50,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
@@ -211,7 +212,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, canaries: s.canaries, books: s.books, open: &s.open, log: s.log, now: s.now,
+		bundled: o.Bundled, plugins: s.plugins, policies: policies.Lasting{Registry: &s.registry, Canaries: s.canaries}, books: s.books, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
@@ -221,7 +222,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.health.reloads.at = g.made
 	s.current.Store(g)
-	s.canaries.Use(g.canaries)
+	s.canaries.Use(g.policies.Canaries())
 	s.books.Use(cfg, g.accounts)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })

@@ -44,7 +44,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	if listing {
 		stats = s.registry.Snapshots(now)
 	}
-	describe.AddProviders(&status, cfg.Providers, s.open.upstreams(), g.targetNames(), stats)
+	describe.AddProviders(&status, cfg.Providers, s.open.upstreams(), g.policies.Targets(), stats)
 	if !listing {
 		return status
 	}

@@ -1,0 +1,223 @@
+// Package policies makes the routing policies of a configuration: for each model its targets, with the statistics that outlive the
+// configuration, its canary, shadows, rules and routers.
+//
+// It owns what a model's configuration means for routing, and binds the plugins of routers. Deciding by a policy is package routing's.
+//
+// Concurrency: a Set is immutable once Bind has returned it.
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/estimate"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+)
+
+// Lasting is what policies refer to, and outlives them.
+type Lasting struct {
+	Registry *routing.Registry
+	Canaries *canary.Set
+}
+
+// Set is the policies of a configuration.
+type Set struct {
+	lasting    Lasting
+	config     *config.Config
+	providers  map[string]*config.Provider // those that are on
+	router     *routing.Router             // of models that only providers list; nil: the configured order
+	configured map[string]*routing.Policy  // by model; without those that have no target
+	canaries   []*canary.Canary
+}
+
+// Bind makes the policies of a configuration, whose plugins are loaded. The redactor takes credentials out of what routers say. The error is
+// about all that is wrong, with positions in the configuration.
+func Bind(ctx context.Context, cfg *config.Config, loaded *plugin.Set, redactor *credential.Redactor, lasting Lasting) (*Set, error) {
+	s := &Set{lasting: lasting, config: cfg, providers: make(map[string]*config.Provider), configured: make(map[string]*routing.Policy)}
+	for i := range cfg.Providers {
+		if p := &cfg.Providers[i]; p.Off == "" {
+			s.providers[p.Name] = p
+		}
+	}
+	routers := binder{config: &cfg.Router, plugins: loaded, redactor: redactor, bound: make(map[string]*routing.Router)}
+	var errs []error
+	var err error
+	if s.router, err = routers.bind(ctx, config.ModelRouter{Plugin: cfg.Router.Plugin, Settings: cfg.Router.Settings}); err != nil {
+		errs = append(errs, cfg.NewError(cfg.Router.Pos, "router", err.Error()))
+	}
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		policy, err := s.bind(ctx, &routers, m)
+		if err != nil {
+			errs = append(errs, cfg.NewError(m.Pos, fmt.Sprintf("models[%d]", i), err.Error()))
+		} else if len(policy.Targets) > 0 {
+			s.configured[m.ID] = policy
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// Of returns how requests of a model are routed, among targets whose providers are on. A model that a provider lists has a policy.
+func (s *Set) Of(m *catalog.Model) *routing.Policy {
+	if p, ok := s.configured[m.ID]; ok {
+		return p
+	}
+	return s.simple(m.ID, m.Targets, m.Pricing, s.config.Router.Affinity, s.router)
+}
+
+// Configured returns the policy of a model of the configuration; nil if it has no target whose provider is on.
+func (s *Set) Configured(model string) *routing.Policy { return s.configured[model] }
+
+// Canaries are those of models, also where they are out of use because a provider is off.
+func (s *Set) Canaries() []*canary.Canary { return s.canaries }
+
+// Targets are the targets of the configured models whose providers are on, in the order of the file.
+func (s *Set) Targets() []routing.TargetName {
+	var all []routing.TargetName
+	seen := make(map[routing.TargetName]bool)
+	add := func(name routing.TargetName) {
+		if s.providers[name.Provider] != nil && !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	for i := range s.config.Models {
+		m := &s.config.Models[i]
+		for _, t := range m.Targets {
+			add(routing.TargetName{Provider: t.Provider, Model: t.Model})
+		}
+		if m.Canary != nil {
+			add(routing.TargetName{Provider: m.Canary.Provider, Model: m.Canary.Model})
+		}
+	}
+	return all
+}
+
+// bind returns how requests of a configured model are routed.
+func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*routing.Policy, error) {
+	router, err := routers.bind(ctx, m.Router)
+	if err != nil {
+		return nil, err
+	}
+	registry := s.lasting.Registry
+	p := s.simple(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	s.addCanary(p, m)
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		t.Tokens = registry.PromptTokens(m.ID, t.Provider, t.Model)
+	}
+	p.Retry = m.Retry
+	if m.Hedge != nil && len(p.Targets) > 1 {
+		p.Hedge, p.Hedges = m.Hedge, registry.Hedges(m.ID)
+	}
+	s.addShadows(p, m)
+	for i := range m.Rules {
+		r := &m.Rules[i]
+		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}
+		for j := range p.Targets {
+			rule.Allows = append(rule.Allows, r.Covers(p.Targets[j].Provider, p.Targets[j].Model))
+		}
+		if r.Router != nil {
+			if rule.Router, err = routers.bind(ctx, *r.Router); err != nil {
+				return nil, fmt.Errorf("rule %s: %w", r.Name, err)
+			}
+		}
+		p.Rules = append(p.Rules, rule)
+	}
+	return p, nil
+}
+
+// simple returns how requests of a model are routed that has nothing but targets and a router.
+func (s *Set) simple(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
+	p := &routing.Policy{
+		Model: model, Targets: s.targets(configured, price), Router: router, Affinity: affinity, Zone: s.config.Router.Zone,
+		Retry: config.DefaultRetry(len(configured)),
+	}
+	for i := range p.Targets {
+		p.SeveralSecrets = p.SeveralSecrets || len(s.providers[p.Targets[i].Provider].Auth.Secrets) > 1
+	}
+	return p
+}
+
+// targets returns configured targets with their statistics; price is the model's.
+func (s *Set) targets(configured []config.Target, price config.Pricing) []routing.Target {
+	var targets []routing.Target
+	registry := s.lasting.Registry
+	for i := range configured {
+		t := &configured[i]
+		p := s.providers[t.Provider]
+		if p == nil {
+			continue
+		}
+		pricing := price
+		if t.Pricing.Known {
+			pricing = t.Pricing
+		}
+		targets = append(targets, routing.Target{
+			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, CachesPrompts: p.CachesPrompts,
+			Options: t.Options, ServiceTier: estimate.OptionsTier(t.Options), When: t.When,
+			Stats: registry.Stats(t.Provider, t.Model), Breaker: breakerConfig(&p.Breaker), Budget: registry.Budget(t.Provider), RetryShare: p.RetryBudget,
+		})
+	}
+	return targets
+}
+
+func breakerConfig(c *config.Breaker) breaker.Config {
+	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
+}
+
+// addCanary adds a model's canary to its policy, with the canary's target unless it is one of the model's. Its state is kept while its
+// provider is off, or the model's are.
+func (s *Set) addCanary(p *routing.Policy, m *config.Model) {
+	c := m.Canary
+	if c == nil {
+		return
+	}
+	state := s.lasting.Canaries.Get(m.ID, canary.Settings{
+		Target: c.Provider + "/" + c.Model, Steps: c.Steps, Every: c.Every, MaxErrors: c.MaxErrors, MaxTraps: c.MaxTraps,
+	})
+	s.canaries = append(s.canaries, state)
+	if len(p.Targets) == 0 || s.providers[c.Provider] == nil {
+		return
+	}
+	at := slices.IndexFunc(p.Targets, func(t routing.Target) bool { return t.Provider == c.Provider && t.Model == c.Model })
+	only := at < 0
+	if only {
+		at = len(p.Targets)
+		p.Targets = append(p.Targets, s.targets([]config.Target{{Provider: c.Provider, Model: c.Model, Weight: 1, Options: c.Options}}, m.Pricing)...)
+	}
+	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
+}
+
+// addShadows adds a model's shadows to its policy, but for those whose provider is off. A shadow that is one of the model's targets has its
+// prices.
+func (s *Set) addShadows(p *routing.Policy, m *config.Model) {
+	for i := range m.Shadows {
+		c := &m.Shadows[i]
+		if s.providers[c.Provider] == nil {
+			continue
+		}
+		prices := m.Pricing.Prices
+		for j := range m.Targets {
+			if t := &m.Targets[j]; t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known {
+				prices = t.Pricing.Prices
+			}
+		}
+		p.Shadows = append(p.Shadows, routing.Shadow{
+			Target: routing.Target{
+				Provider: c.Provider, Model: c.Model, Options: c.Options, ServiceTier: estimate.OptionsTier(c.Options), Prices: prices,
+			},
+			Share:   c.Share,
+			Figures: s.lasting.Registry.Shadow(routing.ShadowName{Model: m.ID, Provider: c.Provider, Target: c.Model}),
+		})
+	}
+}
