@@ -437,6 +437,9 @@ var (
 	somewhere  = regexp.MustCompile(`(?:/ro` + `ot|/wo` + `rk|/Us` + `ers/\w+|/ho` + `me/\w+)/|[A-Z]:\\Us` + `ers\\`)
 )
 
+// suspicious are parts of all that unfinished and somewhere match. To look for them takes a tenth of the time.
+var suspicious = []string{"TO" + "DO", "FIX" + "ME", "/ro" + "ot/", "/wo" + "rk/", "/Us" + "ers/", "/ho" + "me/", `:\Us` + `ers\`}
+
 // nobodys are homes that stand for anybody's.
 var nobodys = []string{"/ho" + "me/me/", "/ho" + "me/user/"}
 
@@ -450,7 +453,7 @@ func TestFiles(t *testing.T) {
 		if lines := bytes.Count(data, []byte("\n")); strings.HasSuffix(name, ".go") && lines > maxLines {
 			t.Errorf("%s has %d lines\nrule: no file has more than %d\nwhy:  a file is one topic, and is read in one sitting", name, lines, maxLines)
 		}
-		if !unfinished.Match(data) && !somewhere.Match(data) {
+		if !slices.ContainsFunc(suspicious, func(part string) bool { return bytes.Contains(data, []byte(part)) }) {
 			return nil
 		}
 		for i, line := range bytes.Split(data, []byte("\n")) {

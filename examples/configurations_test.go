@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
+
+// compiled holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
+var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
 
 // load does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
 // a plugin that is being developed; both may be empty.
@@ -74,13 +78,11 @@ func load(t *testing.T, path, file, pkg string, env map[string]string) (*config.
 			t.Errorf("model %s is off: %s", m.ID, m.Off)
 		}
 	}
-	cache, err := os.UserCacheDir()
+	machineCode, err := compiled()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := proxy.New(t.Context(), proxy.Options{
-		Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: filepath.Join(cache, "sluice-plugintest", "compiled"),
-	})
+	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), Compiled: machineCode})
 	if err != nil {
 		t.Fatal(err)
 	}

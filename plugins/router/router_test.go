@@ -125,7 +125,10 @@ func TestOrder(t *testing.T) {
 }
 
 func TestWeightedDistribution(t *testing.T) {
-	const draws = 20000
+	draws := 20000
+	if testing.Short() {
+		draws = 2000
+	}
 	targets := []target{{Weight: 9}, {Weight: 1}, {Weight: 0}, {Weight: 90, Fallback: true}}
 	p := suite.Load(t, plugintest.Native)
 	for _, strategy := range []string{"weighted", "priority"} {
@@ -142,7 +145,7 @@ func TestWeightedDistribution(t *testing.T) {
 			}
 			// Six standard deviations of a binomial distribution: a right draw fails once in a billion runs, and the
 			// numbers are the same in every run.
-			if d := math.Abs(float64(first[0]) - 0.9*draws); d > 6*math.Sqrt(draws*0.9*0.1) {
+			if d := math.Abs(float64(first[0]) - 0.9*float64(draws)); d > 6*math.Sqrt(float64(draws)*0.9*0.1) {
 				t.Errorf("first were %v of %d", first, draws)
 			}
 		})

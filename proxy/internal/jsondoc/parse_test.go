@@ -303,6 +303,9 @@ func TestParseFindsDuplicatesInObjectsOfAnySize(t *testing.T) {
 
 // TestParseIsLinear parses documents that would take minutes in quadratic time.
 func TestParseIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("parses some hundred megabytes")
+	}
 	const tolerable = 10 * time.Second
 	for name, body := range map[string]string{
 		"100,000 members":             manyMembers(100_000, "last"),

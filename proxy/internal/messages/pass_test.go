@@ -89,12 +89,16 @@ func TestNativeResponsesPassUnchanged(t *testing.T) {
 //
 // covers: M7.15 M7.14
 func TestTruncatedNativeStreamsHaveNoEnd(t *testing.T) {
+	times := 40 // cuts of each
+	if testing.Short() {
+		times = 5
+	}
 	for _, rec := range recordings(t, nativeRecordings) {
 		end := bytes.Index(rec.stream, []byte("event: message_stop"))
 		if end < 0 {
 			continue
 		}
-		for range 40 {
+		for range times {
 			cut := rec
 			cut.stream = rec.stream[:rand.IntN(end)]
 			for _, pass := range []bool{true, false} {

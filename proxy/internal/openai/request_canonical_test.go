@@ -168,7 +168,10 @@ func TestSurrogatesAreNamed(t *testing.T) {
 
 // TestManyRepairs makes a conversation canonical in which each message needs an edit.
 func TestManyRepairs(t *testing.T) {
-	const turns = 20_000
+	turns := 20_000
+	if testing.Short() {
+		turns = 1_000
+	}
 	var b strings.Builder
 	b.WriteString(userSays)
 	for i := range turns {

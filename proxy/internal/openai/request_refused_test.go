@@ -223,6 +223,9 @@ func TestParseNamesTheLimit(t *testing.T) {
 		{"depth configured", hello(`,"x":[[]]`), clientapi.Limits{Depth: 2}, "-", "The request body could not be parsed as JSON: the document is nested deeper than 2 levels"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if testing.Short() && test.param != "-" && len(test.body) > 1<<20 {
+				t.Skip("reads megabytes")
+			}
 			var r openai.Request
 			e := r.Parse([]byte(test.body), test.limits)
 			switch {
@@ -268,6 +271,9 @@ func TestErrorsDoNotQuotePrompt(t *testing.T) {
 
 // TestValidationIsLinear validates requests that would take minutes in quadratic time.
 func TestValidationIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("validates megabytes")
+	}
 	const tolerable = 20 * time.Second
 	ids := make([]string, 128)
 	reversed := ""
