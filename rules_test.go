@@ -226,6 +226,13 @@ var importRules = []struct {
 		},
 	},
 	{
+		"only proxy imports proxy/internal/failure",
+		"what a failure means is said in one place, above the packages that find failures",
+		func(p *pkg, i imported) bool {
+			return i.own && within(i.path, "proxy/internal/failure") && p.dir != "proxy"
+		},
+	},
+	{
 		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, the API of their examples, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it, and to plugindev, for who writes plugins",
 		func(p *pkg, i imported) bool {
@@ -295,6 +302,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"proxy/internal/endpoint", own("proxy/config"), own("proxy/internal/httpfield")},
 		{"proxy/internal/admission", own("proxy/internal/routing"), own("proxy/internal/access")},
+		{"proxy/internal/upstream", own("proxy/internal/failure"), own("proxy/internal/httpfield")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},
 		{"sdk/json", other("unsafe"), other("math/bits")},
