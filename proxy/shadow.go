@@ -3,9 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +25,8 @@ import (
 // a copy has a document, memory and a goroutine of its own. It is compared once both have ended, on the copy's goroutine or another one,
 // never on the client's.
 type mirror struct {
-	server         *Server
-	request, model string // the request's ID, and the model's
-	shadows        []*routing.Shadow
+	shadows  []*routing.Shadow
+	compared shadow.Comparison
 
 	// Of the request. The completion is not used after it has ended, and not changed before in what is read of it.
 	asked    string // the model's name
@@ -37,25 +34,17 @@ type mirror struct {
 	betas    []string
 	lowered  int64 // the limit of tokens that budgets have left; 0: they have not lowered it
 
-	mu     sync.Mutex
-	of     *completion      // nil: the copies have been sent, or the request has ended
-	client *shadow.Response // nil: not known yet, or never, since the client has left
-	copies []*mirrored
-}
-
-// mirrored is what a mirror knows of a copy.
-type mirrored struct {
-	mirror   *mirror
-	to       *routing.Shadow
-	cancel   context.CancelCauseFunc
-	response *shadow.Response // guarded by mirror.mu; nil until it has ended
+	mu sync.Mutex
+	of *completion // nil: the copies have been sent, or the request has ended
 }
 
 // shadowCopy is a copy of a request. It is a completion without a client.
 type shadowCopy struct {
 	*completion
 	detached
-	*mirrored
+	to          *routing.Shadow
+	cancel      context.CancelCauseFunc
+	compared    *shadow.Copy
 	held, spent bool // its provider has room for it, or has not
 }
 
@@ -66,8 +55,8 @@ func newMirror(x *completion) *mirror {
 		return nil
 	}
 	m := &mirror{
-		server: x.server, request: x.record.RequestID, model: x.record.Model, of: x,
-		asked: x.request.Describe().Model, document: x.body, betas: x.betas, lowered: x.hold.Lowered(),
+		compared: shadow.Comparison{Log: x.server.log, Request: x.record.RequestID, Model: x.record.Model},
+		of:       x, asked: x.request.Describe().Model, document: x.body, betas: x.betas, lowered: x.hold.Lowered(),
 	}
 	if chat, ok := x.request.(*openai.Request); ok {
 		m.document = chat.Body
@@ -127,9 +116,9 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	}
 	y.body = append(s.buffers.Get(len(m.document)), m.document...)
 	y.users.Store(1)
-	c := &shadowCopy{completion: y, mirrored: &mirrored{mirror: m, to: to}}
+	c := &shadowCopy{completion: y, to: to}
 	c.ctx, c.cancel = context.WithCancelCause(s.copies)
-	m.copies = append(m.copies, c.mirrored)
+	c.compared = m.compared.Add(to.Target.Provider, to.Target.Model, to.Figures, c.cancel)
 	y.generation.acquire()
 	go c.run()
 }
@@ -138,30 +127,25 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 // nothing: its copies are cancelled.
 func (m *mirror) finish(x *completion) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.of = nil
-	if len(m.copies) == 0 {
+	m.of = nil // no copy is sent from here on
+	m.mu.Unlock()
+	switch {
+	case m.compared.Empty():
+		return
+	case x.disconnected:
+		m.compared.Cancel(failure.ErrDisconnected)
 		return
 	}
-	if x.disconnected {
-		for _, c := range m.copies {
-			c.cancel(failure.ErrDisconnected)
-		}
+	compare := m.compared.Finish(describeResponse(x, x.record.Status))
+	if compare == nil {
 		return
 	}
-	m.client = describeResponse(x, x.record.Status)
-	ended := slices.DeleteFunc(slices.Clone(m.copies), func(c *mirrored) bool { return c.response == nil })
-	if len(ended) == 0 {
-		return
-	}
-	g, client := x.generation, m.client
+	g, s, request := x.generation, x.server, x.record.RequestID
 	g.acquire()
 	go func() {
 		defer g.release()
-		defer rescue.Recover(func(p *rescue.Error) { m.server.logPanic(m.request, p) })
-		for _, c := range ended {
-			c.compare(client, c.response)
-		}
+		defer rescue.Recover(func(p *rescue.Error) { s.logPanic(request, p) })
+		compare()
 	}()
 }
 
@@ -219,7 +203,7 @@ func (c *shadowCopy) parse() *apierror.Error {
 	limits := clientapi.Limits{}
 	switch r := c.request.(type) {
 	case clientapi.AddressedRequest:
-		r.Address(c.mirrored.mirror.asked, c.stream)
+		r.Address(c.mirror.asked, c.stream)
 	case *openai.Request:
 		limits = limits.Lowered() // the document may have been rewritten
 	}
@@ -232,7 +216,7 @@ func (c *shadowCopy) parse() *apierror.Error {
 		}
 	}
 	e := c.request.FitModel(c.model.MaxTokens, c.model.Thinking, false)
-	if lowered := c.mirrored.mirror.lowered; e == nil && lowered > 0 {
+	if lowered := c.mirror.lowered; e == nil && lowered > 0 {
 		e = c.request.FitModel(lowered, c.model.Thinking, false)
 	}
 	return e
@@ -277,7 +261,7 @@ func (c *shadowCopy) end(err error) {
 	if outcome != shadow.Answered && outcome != shadow.Failed {
 		return
 	}
-	c.mirrored.finish(describeResponse(c.completion, r.Status))
+	c.compared.Finish(describeResponse(c.completion, r.Status))
 }
 
 // describeResponse describes the response to a request, or to its copy, for the comparison.
@@ -291,28 +275,6 @@ func describeResponse(x *completion, status int) *shadow.Response {
 		t.Describe(r)
 	}
 	return r
-}
-
-// finish hands over what is known of the response to the copy, which has ended.
-func (c *mirrored) finish(response *shadow.Response) {
-	m := c.mirror
-	m.mu.Lock()
-	c.response = response
-	client := m.client
-	m.mu.Unlock()
-	if client != nil {
-		c.compare(client, response)
-	}
-}
-
-// compare compares the responses to the client and to the copy.
-func (c *mirrored) compare(client, copied *shadow.Response) {
-	differences := c.to.Figures.Compare(client, copied)
-	m, t, ctx := c.mirror, &c.to.Target, context.Background()
-	if log := m.server.log; log.Enabled(ctx, slog.LevelDebug) {
-		of := []slog.Attr{slog.String("request", m.request), slog.String("model", m.model), slog.String("provider", t.Provider), slog.String("target", t.Model)}
-		log.LogAttrs(ctx, slog.LevelDebug, "shadow compared", shadow.AppendAttrs(of, client, copied, differences)...)
-	}
 }
 
 // Tick implements waiter.

@@ -1,10 +1,11 @@
 // Package shadow compares the responses to a request and to its copy that another target was sent, and adds up what differs.
 //
-// It owns what is noted of a response (Recorder, Response), the comparison (Compare), and the figures of each shadow (Figures). What is
+// It owns what is noted of a response (Recorder, Response), the comparison (Compare) once both responses are there (Comparison), and the
+// figures of each shadow (Figures). What is
 // noted of a response are numbers, its finish reasons, and until they have been compared the names and arguments of its tool calls: never
 // its text. It does not know when a shadow is sent, or how.
 //
-// Concurrency: a Recorder belongs to the goroutine of its response. A Response does not change. Figures are safe for concurrent use.
+// Concurrency: a Recorder belongs to the goroutine of its response. A Response does not change. A Comparison and Figures are safe for concurrent use.
 package shadow
 
 import (
@@ -43,11 +44,6 @@ func (r *Response) appendAttrs(attrs []slog.Attr, whose string) []slog.Attr {
 	return append(attrs, slog.Int(whose+"_status", r.Status), slog.Bool(whose+"_complete", r.Complete),
 		slog.Int64(whose+"_prompt_tokens", r.Prompt), slog.Int64(whose+"_completion_tokens", r.Completion), slog.Int(whose+"_tool_calls", len(r.Calls)),
 		slog.Int64(whose+"_first_event_ms", r.FirstEvent.Milliseconds()), slog.Int64(whose+"_duration_ms", r.Duration.Milliseconds()))
-}
-
-// AppendAttrs appends what a comparison has found, for a log.
-func AppendAttrs(attrs []slog.Attr, client, copied *Response, d Differences) []slog.Attr {
-	return copied.appendAttrs(client.appendAttrs(append(attrs, slog.String("differences", d.String())), "client"), "shadow")
 }
 
 // Call is a tool call.
