@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
@@ -21,6 +22,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/modellist"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
+
+// ExplainRequest asks how a request would be routed.
+type ExplainRequest = admin.ExplainRequest
+
+// Explained is how a request would be routed, as JSON and as text for people.
+type Explained = admin.Explained
 
 // explain decides how a request to a generation would be routed, and says so: see Server.Explain.
 func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (Explained, error) {

@@ -68,12 +68,6 @@ func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }
 // Budgets returns the budgets in their current windows.
 func (s *Server) Budgets(f BudgetFilter) *BudgetList { return s.books.Budgets(f) }
 
-// ExplainRequest asks how a request would be routed.
-type ExplainRequest = admin.ExplainRequest
-
-// Explained is how a request would be routed, as JSON and as text for people.
-type Explained = admin.Explained
-
 // Explain decides how a request would be routed, and says so. Nothing is counted for the request, and no provider is asked: a model that
 // only a provider lists is known once it has been. Nothing of the request's body is in the result, nor in the error, which is about the
 // request.
