@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog/listing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/policies"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
@@ -63,7 +63,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	if g.plugins, err = modules.Load(ctx, b.plugins, cfg, b.bundled); err != nil {
 		return err // of every plugin at once
 	}
-	g.redactor, g.salt = newRedactor(cfg), routing.NewSalt(cfg.Router.Salt)
+	g.redactor, g.salt = configured.Redactor(cfg), routing.NewSalt(cfg.Router.Salt)
 	var errs []error
 	for i := range cfg.Providers {
 		p := &cfg.Providers[i]
@@ -162,35 +162,6 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 	if p.BaseURL == "" {
 		return built, nil
 	}
-	built.client, err = upstream.New(upstream.Config{
-		Name:         p.Name,
-		BaseURL:      p.BaseURL,
-		Credential:   upstreamCredential(&p.Auth),
-		Redactor:     redactor,
-		MaxConns:     p.MaxConns,
-		AllowPrivate: p.AllowPrivate,
-		Timeouts: upstream.Timeouts{
-			Connect: p.Timeout.Connect, TLS: p.Timeout.TLS, FirstByte: p.Timeout.FirstByte,
-			Idle: p.Timeout.Idle, Total: p.Timeout.Total, Write: p.Timeout.Write,
-		},
-	})
+	built.client, err = configured.Client(p, redactor)
 	return built, err
-}
-
-// upstreamCredential is what a provider's requests are authorised with.
-func upstreamCredential(a *config.Auth) credential.Credential {
-	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query}
-	for _, s := range a.Secrets {
-		c.Secrets = append(c.Secrets, s.Reveal())
-	}
-	if a.AWS != nil {
-		c.AWS = &credential.AWS{
-			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
-			SecretAccessKey: string(a.AWS.SecretAccessKey), SessionToken: string(a.AWS.SessionToken),
-		}
-	}
-	if a.Google != nil {
-		c.Google = &credential.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
-	}
-	return c
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,9 @@ type provider struct {
 	maxEvent     int           // the longest event of a stream, in bytes
 	pace         time.Duration // between the events of a response that the plugin gave by itself; 0: none
 }
+
+// errClosed is for what needs a generation when there is none any more.
+var errClosed = errors.New("the gateway is closed")
 
 // acquire takes a reference; it fails once the last one has been released.
 func (g *generation) acquire() bool {
@@ -187,25 +191,6 @@ func (g *generation) redactorOf(presented []string) func([]byte) []byte {
 		}
 		return out
 	}
-}
-
-// newRedactor returns a redactor of every configured credential. Credentials that are obtained later are added to it.
-func newRedactor(cfg *config.Config) *credential.Redactor {
-	var secrets []string
-	for i := range cfg.Providers {
-		a := &cfg.Providers[i].Auth
-		for _, s := range a.Secrets {
-			secrets = append(secrets, s.Reveal())
-		}
-		if a.AWS != nil {
-			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
-		}
-	}
-	for i := range cfg.Keys {
-		secrets = append(secrets, string(cfg.Keys[i].Secret))
-	}
-	secrets = append(secrets, cfg.Store.Secrets()...)
-	return credential.NewRedactor(secrets...)
 }
 
 // inherit takes over what the generation before knows of credentials. It is called before this one serves.

@@ -9,11 +9,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/accounting"
 	"github.com/sluice-gateway/sluice/proxy/internal/budgets"
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 )
 
 // CheckStore connects to the store of shared limits of a configuration, and returns how long a round trip takes.
 func CheckStore(ctx context.Context, cfg *config.Config) (time.Duration, error) {
-	return accounting.CheckStore(ctx, &cfg.Store, newRedactor(cfg))
+	return accounting.CheckStore(ctx, &cfg.Store, configured.Redactor(cfg))
 }
 
 // Usage is what requests have used, by key, team, model, provider, tags and day.

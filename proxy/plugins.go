@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 )
@@ -45,23 +44,6 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 
 // CheckModuleFile tells of a file that is not a WebAssembly module what it is instead.
 func CheckModuleFile(file string, wasm []byte) error { return modules.CheckFile(file, wasm) }
-
-// CompiledPlugins holds machine code of plugins for the Servers of one process: a module is compiled, or read from the
-// cache directory, by the first of them that uses it. It is safe for concurrent use.
-type CompiledPlugins struct{ engine *engine.Engine }
-
-// NewCompiledPlugins makes an empty CompiledPlugins. Machine code is also kept in cacheDir, unless that is "". Close it
-// after the last Server that uses it.
-func NewCompiledPlugins(cacheDir string) (*CompiledPlugins, error) {
-	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
-	if err != nil {
-		return nil, err
-	}
-	return &CompiledPlugins{e}, nil
-}
-
-// Close frees the machine code.
-func (c *CompiledPlugins) Close() error { return c.engine.Close() }
 
 // SchemaSource is a folder of bundled plugins that has the schemas of their options without reading modules.
 type SchemaSource = modules.SchemaSource

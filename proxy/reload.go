@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admission"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 )
 
 // ErrSuperseded is the error of a Reload that another one has overtaken.
@@ -133,7 +133,7 @@ func (s *Server) renewAllSecrets(g *generation) error {
 		if !p.Auth.FromFile() || g.providers[p.Name] == nil || g.providers[p.Name].client == nil {
 			continue
 		}
-		changed, err := renewSecrets(g.providers[p.Name].client, &p.Auth)
+		changed, err := configured.Renew(g.providers[p.Name].client, &p.Auth)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("providers.%s.auth: %w", p.Name, err))
 		}
@@ -144,36 +144,14 @@ func (s *Server) renewAllSecrets(g *generation) error {
 	return errors.Join(errs...)
 }
 
-func renewSecrets(client *upstream.Client, a *config.Auth) (changed bool, err error) {
-	read, err := a.Reread()
-	if err != nil {
-		return false, err
-	}
-	secrets := make([]string, len(read))
-	for i, secret := range read {
-		secrets[i] = secret.Reveal()
-	}
-	return client.RenewSecrets(secrets)
-}
-
 // newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients
 // speak TLS at all. nil: there is no change.
 func newCertificate(started, cfg *config.Config) (*tls.Certificate, error) {
 	if started.Server.TLS == nil {
 		return nil, nil
 	}
-	return loadCertificate(cfg.Server.TLS)
+	return cfg.Server.TLS.Load()
 }
-
-// loadCertificate loads a certificate; nil for plain HTTP.
-func loadCertificate(files *config.TLS) (*tls.Certificate, error) {
-	if files == nil {
-		return nil, nil
-	}
-	return files.Load()
-}
-
-var errClosed = errors.New("the gateway is closed")
 
 // checkStaysProtected refuses a configuration without keys while the listener is reachable from other machines. It may be
 // valid by itself, if it also changes the listener's address, but that requires a restart.

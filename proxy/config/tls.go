@@ -39,8 +39,13 @@ func (e *PairError) Error() string {
 func (e *PairError) Unwrap() error { return e.Err }
 
 // Load reads both files and checks that they match. The certificate has its Leaf. Errors are *PairErrors, and do not quote the
-// files.
-func (t *TLS) Load() (*tls.Certificate, error) { return t.load(readCredentialFile) }
+// files. Without a TLS, which is plain HTTP, there is no certificate.
+func (t *TLS) Load() (*tls.Certificate, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return t.load(readCredentialFile)
+}
 
 func (t *TLS) load(read func(name string) ([]byte, error)) (*tls.Certificate, error) {
 	cert, err := read(t.CertFile)
