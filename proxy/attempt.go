@@ -75,6 +75,29 @@ type attempt struct {
 	held       *spend.Hold // of the provider; nil: it has neither limits nor budgets
 }
 
+// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
+type waiter interface {
+	upstream.Watcher
+	upstream.Pacer
+
+	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
+	StartWait() context.Context
+	FinishWait() error
+
+	// Gone reports whether nobody waits for the response any more.
+	Gone() bool
+}
+
+// errCommit ends the wait for a first event that has lasted for a heartbeat: the response's head is sent, so that the
+// client sees a stream, and then the wait goes on.
+var errCommit = commitError{}
+
+type commitError struct{}
+
+func (commitError) Error() string { return "silence before the first event" }
+
+func (commitError) Resumable() bool { return true }
+
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
 // of a streamed one, or with an error for the client, which has been sent nothing.
 func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
@@ -397,42 +420,6 @@ func (a *attempt) doRequest() error {
 		a.tape.SetHead(response.Status(), response.EachHeader)
 	}
 	return nil
-}
-
-// readResponse reads the response as far as the client's first bytes need it. It is called again after errCommit.
-func (x *completion) readResponse(ctx context.Context) error {
-	if x.response == nil {
-		if !x.writer.Complete() && x.writer.Failed() == nil {
-			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its response.")
-		}
-		return nil
-	}
-	if x.first == nil {
-		if err := x.awaitFirst(ctx); err != nil {
-			return err
-		}
-	}
-	first := x.first
-	x.first = nil
-	x.tape.Write(first)
-	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.translation.Framing)
-	switch {
-	case !ok:
-		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is neither JSON nor a stream of events.")
-		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
-		return e
-	}
-	if x.tape.SetFraming(framed); framed == abi.FramingAWSInvoke {
-		x.tape.SetFraming(abi.FramingAWSEventStream) // the same bytes
-	}
-	x.startReading(framed != abi.FramingJSON)
-	if framed == abi.FramingJSON {
-		return x.readDocument(ctx, first)
-	}
-	x.decoder = x.decoders.Open(framed, x.provider.maxEvent)
-	x.decoder.Feed(first)
-	x.framed, x.eventAt = true, x.server.now()
-	return x.readEvents(ctx)
 }
 
 // awaitFirst waits for the first bytes of the response's body, or reads a response whose status is an error.

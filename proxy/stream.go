@@ -161,6 +161,41 @@ func (x *completion) readMore(ctx context.Context) error {
 	return x.readEvents(ctx)
 }
 
+// readResponse reads the response as far as the client's first bytes need it. It is called again after errCommit.
+func (x *completion) readResponse(ctx context.Context) error {
+	if x.response == nil {
+		if !x.writer.Complete() && x.writer.Failed() == nil {
+			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its response.")
+		}
+		return nil
+	}
+	if x.first == nil {
+		if err := x.awaitFirst(ctx); err != nil {
+			return err
+		}
+	}
+	first := x.first
+	x.first = nil
+	x.tape.Write(first)
+	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.translation.Framing)
+	if !ok {
+		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is neither JSON nor a stream of events.")
+		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
+		return e
+	}
+	if x.tape.SetFraming(framed); framed == abi.FramingAWSInvoke {
+		x.tape.SetFraming(abi.FramingAWSEventStream) // the same bytes
+	}
+	x.startReading(framed != abi.FramingJSON)
+	if framed == abi.FramingJSON {
+		return x.readDocument(ctx, first)
+	}
+	x.decoder = x.decoders.Open(framed, x.provider.maxEvent)
+	x.decoder.Feed(first)
+	x.framed, x.eventAt = true, x.server.now()
+	return x.readEvents(ctx)
+}
+
 // startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
 // the form that the client wants.
 func (x *completion) startReading(stream bool) {
@@ -379,29 +414,6 @@ var errDrainTimeout = errors.New("the response was complete before its body ende
 func (drainWatcher) Tick(upstream.Phase, time.Duration) error { return errDrainTimeout }
 
 func (drainWatcher) Pace() time.Duration { return drainTimeout }
-
-// errCommit ends the wait for a first event that has lasted for a heartbeat: the response's head is sent, so that the
-// client sees a stream, and then the wait goes on.
-var errCommit = commitError{}
-
-type commitError struct{}
-
-func (commitError) Error() string { return "silence before the first event" }
-
-func (commitError) Resumable() bool { return true }
-
-// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
-type waiter interface {
-	upstream.Watcher
-	upstream.Pacer
-
-	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
-	StartWait() context.Context
-	FinishWait() error
-
-	// Gone reports whether nobody waits for the response any more.
-	Gone() bool
-}
 
 // StartWait implements waiter.
 func (x *completion) StartWait() context.Context {
