@@ -36,6 +36,7 @@ func network(t *testing.T, o linktest.Options) *linktest.Network {
 
 // TestLinkConditions sends a megabyte from the client to the gateway under each condition and checks what arrives.
 func TestLinkConditions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		is     linktest.Conditions
@@ -48,6 +49,7 @@ func TestLinkConditions(t *testing.T) {
 		{name: "thin", is: linktest.Conditions{Rate: 1 << 20, Queue: 64 << 10}, slower: time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			n := network(t, linktest.Options{Seed: 1})
 			if n == nil {
 				return
@@ -99,6 +101,7 @@ func TestLinkConditions(t *testing.T) {
 
 // TestLinkDown checks that a link that is down drops everything silently.
 func TestLinkDown(t *testing.T) {
+	t.Parallel()
 	n := network(t, linktest.Options{})
 	if n == nil {
 		return

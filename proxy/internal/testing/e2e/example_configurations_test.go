@@ -1,4 +1,4 @@
-package examples_test
+package e2e_test
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -23,20 +21,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// fasthttp's cleaner of idle workers notices that its server has stopped when it wakes up, up to 10 s later; its
-		// clock never stops.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+// examples is the folder of the examples.
+const examples = "../../../../examples/"
 
-// compiled holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
-var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
+// exampleCode holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
+var exampleCode = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
 
-// load does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
+// loadExample does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
 // a plugin that is being developed; both may be empty.
-func load(t *testing.T, path, file, pkg string, env map[string]string) (*config.Config, *proxy.Server) {
+func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)
 	if err != nil {
@@ -78,7 +71,7 @@ func load(t *testing.T, path, file, pkg string, env map[string]string) (*config.
 			t.Errorf("model %s is off: %s", m.ID, m.Off)
 		}
 	}
-	machineCode, err := compiled()
+	machineCode, err := exampleCode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +92,7 @@ var team = map[string]string{
 // TestDeploymentConfigurationIsValid loads the team's configuration with every secret present, and with each one
 // missing.
 func TestDeploymentConfigurationIsValid(t *testing.T) {
-	cfg, s := load(t, "deploy/gateway.toml", "", "", team)
+	cfg, s := loadExample(t, examples+"deploy/gateway.toml", "", "", team)
 	s.Close()
 	for _, m := range cfg.Models {
 		if len(m.Targets) != 2 || m.Targets[0].Fallback || !m.Targets[1].Fallback || m.Targets[0].Provider == m.Targets[1].Provider {
@@ -107,7 +100,7 @@ func TestDeploymentConfigurationIsValid(t *testing.T) {
 		}
 	}
 	for missing := range team {
-		_, err := config.Load("deploy/gateway.toml", config.Options{
+		_, err := config.Load(examples+"deploy/gateway.toml", config.Options{
 			Env:     func(name string) (string, bool) { v, ok := team[name]; return v, ok && name != missing },
 			Bundled: plugins.Names(),
 		})
@@ -120,7 +113,7 @@ func TestDeploymentConfigurationIsValid(t *testing.T) {
 
 // TestRoutingPoliciesAreValid loads each policy of docs/routing.md.
 func TestRoutingPoliciesAreValid(t *testing.T) {
-	files, err := filepath.Glob("routing/*.toml")
+	files, err := filepath.Glob(examples + "routing/*.toml")
 	if err != nil || len(files) != 5 {
 		t.Fatal(files, err)
 	}
@@ -128,10 +121,10 @@ func TestRoutingPoliciesAreValid(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			env := map[string]string{}
-			for i, v := range variables.FindAllStringSubmatch(read(t, file), -1) {
+			for i, v := range variables.FindAllStringSubmatch(readFile(t, file), -1) {
 				env[v[1]] = fmt.Sprintf("sk-%02d-0123456789abcdef", i)
 			}
-			cfg, s := load(t, file, "", "", env)
+			cfg, s := loadExample(t, file, "", "", env)
 			s.Close()
 			if m := cfg.Models; len(m) != 1 || m[0].Router.Plugin != "router" && m[0].Canary == nil {
 				t.Errorf("models %+v", m)
@@ -143,14 +136,14 @@ func TestRoutingPoliciesAreValid(t *testing.T) {
 // TestServiceMatchesConfiguration compares the systemd unit and the nginx configuration with the gateway's
 // configuration.
 func TestServiceMatchesConfiguration(t *testing.T) {
-	cfg, err := config.Load("deploy/gateway.toml", config.Options{
+	cfg, err := config.Load(examples+"deploy/gateway.toml", config.Options{
 		Env:     func(name string) (string, bool) { v, ok := team[name]; return v, ok },
 		Bundled: plugins.Names(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit, nginx := read(t, "deploy/sluice.service"), read(t, "deploy/nginx.conf")
+	unit, nginx := readFile(t, examples+"deploy/sluice.service"), readFile(t, examples+"deploy/nginx.conf")
 	for _, want := range []struct{ name, text, in string }{
 		{"systemd waits longer than the gateway", "TimeoutStopSec=75\n", unit},
 		{"systemd does not retry what cannot work", "RestartPreventExitStatus=2 3\n", unit},
@@ -176,7 +169,7 @@ func TestRouterExampleRoutesByLength(t *testing.T) {
 		t.Skip("builds the example and starts a gateway")
 	}
 	dir := "plugins/go-router"
-	_, s := load(t, dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, nil)
+	_, s := loadExample(t, examples+dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, nil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -212,13 +205,4 @@ func TestRouterExampleRoutesByLength(t *testing.T) {
 			t.Errorf("%d characters went to %q, %v; want %s", test.length, answer.Model, err, test.model)
 		}
 	}
-}
-
-func read(tb testing.TB, path string) string {
-	tb.Helper()
-	p, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(p)
 }

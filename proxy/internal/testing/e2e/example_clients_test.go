@@ -1,4 +1,4 @@
-package examples_test
+package e2e_test
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// clientKey is the key in the programs below clients.
-const clientKey = "sk-local"
+// exampleKey is the key in the programs below clients.
+const exampleKey = "sk-local"
 
 // TestGoClientWritesEveryResponse runs the program with its gateway's address replaced.
 func TestGoClientWritesEveryResponse(t *testing.T) {
@@ -22,7 +22,7 @@ func TestGoClientWritesEveryResponse(t *testing.T) {
 	g := proxytest.Start(t, `
 [[keys]]
 name   = "local"
-secret = "`+clientKey+`"
+secret = "`+exampleKey+`"
 models = ["*"]
 
 [providers.demo]
@@ -32,7 +32,7 @@ plugin = "demo"
 id      = "demo"
 targets = [{ provider = "demo", model = "demo" }]
 `)
-	main, err := filepath.Abs("clients/go/main.go")
+	main, err := filepath.Abs(examples + "clients/go/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,7 @@ targets = [{ provider = "demo", model = "demo" }]
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", "-overlay", overlay, "./clients/go")
+	cmd.Dir = examples
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -74,17 +75,17 @@ targets = [{ provider = "demo", model = "demo" }]
 // TestGoClientMatchesDefaultConfiguration compares the address and the key in the program with those of the default
 // configuration.
 func TestGoClientMatchesDefaultConfiguration(t *testing.T) {
-	source, err := os.ReadFile("clients/go/main.go")
+	source, err := os.ReadFile(examples + "clients/go/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	toml, err := os.ReadFile("../gateway.toml")
+	toml, err := os.ReadFile(examples + "../gateway.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct{ program, configuration string }{
 		{`WithBaseURL("http://127.0.0.1:8080/v1")`, `:-127.0.0.1:8080}"`},
-		{`WithAPIKey("` + clientKey + `")`, `:-` + clientKey + `}"`},
+		{`WithAPIKey("` + exampleKey + `")`, `:-` + exampleKey + `}"`},
 	} {
 		if !strings.Contains(string(source), want.program) || !strings.Contains(string(toml), want.configuration) {
 			t.Errorf("the program has %s: %v; gateway.toml has %s: %v", want.program, strings.Contains(string(source), want.program),

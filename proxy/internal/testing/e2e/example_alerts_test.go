@@ -1,4 +1,4 @@
-package examples_test
+package e2e_test
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func TestAlerts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs promtool")
 	}
-	promtool(t, "deploy/alerts_test.yml")
+	promtool(t, examples+"deploy/alerts_test.yml")
 }
 
 // TestAlertOfDeadTarget serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
@@ -70,7 +70,7 @@ targets = [{ provider = "dead", model = "m" }, { provider = "demo", model = "dem
 				t.Fatalf("%d %s", r.Status, r.Body)
 			}
 		}
-		for series, v := range samples(proxytest.Scrape(t, at)) {
+		for series, v := range scrapedSamples(proxytest.Scrape(t, at)) {
 			for len(values[series]) < n {
 				values[series] = append(values[series], -1)
 			}
@@ -110,7 +110,7 @@ targets = [{ provider = "dead", model = "m" }, { provider = "demo", model = "dem
 	for _, quiet := range []string{"SluiceReloadFailed", "SluiceRequestErrors", "SluiceOverloaded", "SluicePluginErrors", "SluicePanics"} {
 		expect(quiet, "[]")
 	}
-	for name, text := range map[string]string{"alerts.yml": read(t, "deploy/alerts.yml"), "test.yml": test.String()} {
+	for name, text := range map[string]string{"alerts.yml": readFile(t, examples+"deploy/alerts.yml"), "test.yml": test.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +118,8 @@ targets = [{ provider = "dead", model = "m" }, { provider = "demo", model = "dem
 	promtool(t, filepath.Join(dir, "test.yml"))
 }
 
-// samples are the counters and gauges of the gateway, as Prometheus names them.
-func samples(m proxytest.Metrics) map[string]float64 {
+// scrapedSamples are the counters and gauges of the gateway, as Prometheus names them.
+func scrapedSamples(m proxytest.Metrics) map[string]float64 {
 	all := make(map[string]float64)
 	for name, f := range m {
 		if !strings.HasPrefix(name, "sluice_") || f.GetType() == dto.MetricType_HISTOGRAM {
