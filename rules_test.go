@@ -157,6 +157,20 @@ var importRules = []struct {
 		},
 	},
 	{
+		"below proxy/internal/upstream only configured imports proxy/config, and below proxy/internal/routing only policies and catalog/listing import plugins and upstreams",
+		"connecting and deciding are read and tested without a configuration and without plugins; these packages bind them",
+		func(p *pkg, i imported) bool {
+			const upstream, routing = "proxy/internal/upstream", "proxy/internal/routing"
+			switch {
+			case !i.own, within(p.dir, upstream+"/configured", routing+"/policies", routing+"/catalog/listing"):
+				return false
+			case within(p.dir, upstream):
+				return within(i.path, "proxy/config")
+			}
+			return within(p.dir, routing) && (within(i.path, "proxy/internal/plugin") || within(i.path, upstream))
+		},
+	},
+	{
 		"only proxy/config and, for plugin.toml, proxy/plugindev/project import TOML",
 		"a configuration is read once, into an immutable value",
 		func(p *pkg, i imported) bool {
@@ -295,6 +309,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/plugin/engine", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/fuel")},
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/redis/rueidis"), own("proxy/internal/spend/redisstore")},
+		{"proxy/internal/routing/catalog", own("proxy/internal/plugin"), own("proxy/config")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
 		{"cmd/sluice", own("."), own("proxy/plugindev/project")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
