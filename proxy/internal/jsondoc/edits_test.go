@@ -168,6 +168,9 @@ func TestEditsEnforceLimits(t *testing.T) {
 		}
 	})
 	t.Run("targets", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("a document of some hundred thousand values")
+		}
 		many := parse(t, "["+strings.Repeat("0,", jsondoc.MaxTargets)+"0]")
 		var e jsondoc.Edits
 		e.Reset(many)
@@ -178,6 +181,9 @@ func TestEditsEnforceLimits(t *testing.T) {
 		}
 	})
 	t.Run("bytes of one edit", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("an edit of megabytes")
+		}
 		var e jsondoc.Edits
 		e.Reset(d)
 		large := []byte(`"` + strings.Repeat("x", jsondoc.MaxEditBytes) + `"`)
