@@ -105,13 +105,12 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 	if err := x.orderTargets(ctx, head, now); err != nil {
 		return failure.ForClient(err)
 	}
-	order := x.routed.decision.Order()
-	x.tried, x.next, x.mirror = x.tried[:0], 0, newMirror(x)
+	x.tried, x.turns, x.mirror = x.tried[:0], x.routed.decision.Order(), newMirror(x)
 	if len(targets) > 1 {
 		now = x.server.now() // the router took its time
 	}
 	var last *apierror.Error
-	for x.startNext(x.attempt, now, "") {
+	for x.startNext(x.attempt, now) {
 		e := x.tryTarget(ctx)
 		for made := 1; e != nil && x.retryTarget(e, made); made++ {
 			e = x.tryTarget(ctx)
@@ -126,7 +125,7 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		if x.disconnected || !e.TryNext {
 			break
 		}
-		if x.next < len(order) {
+		if len(x.turns) > 0 {
 			x.logFailedAttempt(x.attempt, e)
 		}
 		now = x.server.now()
@@ -136,18 +135,17 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		x.countLimit(x.spent)
 		return x.spent
 	case last == nil:
-		return x.allUnavailable(order, targets)
+		return x.allUnavailable(x.routed.decision.Order(), targets)
 	}
 	return last
 }
 
-// startNext makes a an attempt at the next target of the decision that permits one, and returns false if none does. why says what
-// the attempt is, "" for one in its turn.
-func (x *completion) startNext(a *attempt, now time.Time, why string) bool {
-	for order := x.routed.decision.Order(); x.next < len(order); {
-		i := order[x.next]
-		x.next++
-		refused := x.startAttempt(a, i, now, why)
+// startNext makes a an attempt at the next target of the decision that permits one, and returns false if none does.
+func (x *completion) startNext(a *attempt, now time.Time) bool {
+	for len(x.turns) > 0 {
+		i := x.turns[0]
+		x.turns = x.turns[1:]
+		refused := x.startAttempt(a, i, now, "")
 		if refused == "" {
 			return true
 		}
@@ -175,7 +173,7 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 }
 
 // startAttempt makes a an attempt at a target of the policy, if its provider's limits and budgets, its circuit breaker and its retry
-// budget permit one. Else it returns why they do not, as the decision has it.
+// budget permit one. Else it returns why they do not, as the decision has it. why says what the attempt is, "" for one in its turn.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (refused string) {
 	t := &x.policy.Targets[index]
 	if !x.holdFailed(now) {

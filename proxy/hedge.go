@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +56,7 @@ func hedgeAfter(x *completion) time.Duration {
 		return 0
 	}
 	x.policy.Hedges.Earn(h.Budget)
-	if x.next == len(x.routed.decision.Order()) {
+	if len(x.turns) == 0 {
 		return 0 // there is no other target
 	}
 	if h.After > 0 {
@@ -156,7 +157,7 @@ func (r *race) hedge(now time.Time) (done bool) {
 		return true
 	}
 	a := &attempt{work: x.api.getWork(), of: x, wait: x}
-	started := x.reserveAgain(now) && x.startNext(a, now, "hedge")
+	started := x.reserveAgain(now) && x.startHedge(a, now)
 	var e *apierror.Error
 	if started {
 		e = a.prepare()
@@ -175,6 +176,20 @@ func (r *race) hedge(now time.Time) (done bool) {
 		r.start(1, a)
 	}
 	return true
+}
+
+// startHedge makes a an attempt at the next target that permits a hedge. Those that do not keep their turns: once the first attempt has
+// failed, they may permit one.
+func (x *completion) startHedge(a *attempt, now time.Time) bool {
+	for at, i := range x.turns {
+		refused := x.startAttempt(a, i, now, "hedge")
+		if refused == "" {
+			x.turns = slices.Concat(x.turns[:at], x.turns[at+1:])
+			return true
+		}
+		x.routed.decision.Skip(i, refused)
+	}
+	return false
 }
 
 // own makes the completion's goroutine the attempt's, whose own has ended.

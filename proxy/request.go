@@ -62,7 +62,7 @@ type completion struct {
 	policy     *routing.Policy // of the model
 	routed     *routed
 	mirror     *mirror  // nil: no shadow gets a copy
-	next       int      // in the decision's order: the target that is tried next
+	turns      []int    // the targets of the decision that have not been tried, in their order
 	credential uint64   // a hash by which one of several credentials of a provider is chosen
 	betas      []string // that a client of Messages has asked for
 	tags       []string // that filters have set

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,5 +44,30 @@ func TestHedgeIsFilteredAndRecorded(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHedgeThatIsNotPermittedTakesNoTurn has a provider that permits one request at a time: a hedge at it is not sent, but once the first
+// target has failed, the other two have their turns.
+func TestHedgeThatIsNotPermittedTakesNoTurn(t *testing.T) {
+	var admin string
+	decided := func(c *up.Conn) error {
+		proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_hedges_suppressed_total") == 1 })
+		return nil
+	}
+	failure := up.Answer(500, "application/json", `{"error":{"message":"no","type":"x","code":null}}`, "Connection: close")
+	a := up.New(t, up.Script{up.ReadRequest(), decided, failure}, up.Script{up.ReadRequest(), failure}, up.Script{up.ReadRequest(), respond("third")})
+	g := proxytest.Start(t, configuration("", "")+fmt.Sprintf("[providers.p]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n", a.URL())+`
+limits       = { concurrent = 1 }
+retry_budget = 1
+[[models]]
+id      = "m"
+hedge   = { after = "1ms", budget = 1 }
+targets = [{ provider = "p", model = "first" }, { provider = "p", model = "second", priority = 1 }, { provider = "p", model = "third", priority = 2 }]
+`)
+	admin = g.Admin(t)
+	r := g.Chat(t, askM)
+	if r.Status != 200 || content(r.Body) != "third" || r.Header.Get("X-Gateway-Attempts") != "3" {
+		t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
 	}
 }
