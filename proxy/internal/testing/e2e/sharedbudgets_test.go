@@ -84,20 +84,24 @@ func (f *fleet) metric(n int, name string, labels ...string) float64 {
 }
 
 // race has 32 clients send requests to all gateways, streamed and not, until each is refused several times in a row, for one of the reasons.
+// After a store has lost data, clients wait until all gateways have reported.
 func (f *fleet) race(key string, reasons ...string) {
 	f.t.Helper()
 	var clients sync.WaitGroup
 	for client := range 32 {
 		clients.Go(func() {
+			var down time.Time // since when the store is unavailable to this client; zero: it is not
 			for i, refused := 0, 0; refused < 2; i++ {
 				r := f.chat((client+i)%len(f.gateways), key, budgetRequest(20+client, (client+i)%2 == 0))
 				switch {
 				case r.Status == 200:
-					refused = 0
+					refused, down = 0, time.Time{}
 				case containsAny(r.Body, reasons):
-					refused++
-				case strings.Contains(r.Body, `"store_unavailable"`):
-					time.Sleep(10 * time.Millisecond) // the store has lost data; all have reported soon
+					refused, down = refused+1, time.Time{}
+				case strings.Contains(r.Body, `"store_unavailable"`) && down.IsZero():
+					down = time.Now()
+				case strings.Contains(r.Body, `"store_unavailable"`) && time.Since(down) < proxytest.EventTimeout:
+					time.Sleep(10 * time.Millisecond)
 				default:
 					f.t.Errorf("%d %s", r.Status, r.Body)
 					return
