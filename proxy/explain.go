@@ -30,18 +30,18 @@ type ExplainRequest = admin.ExplainRequest
 type Explained = admin.Explained
 
 // explain decides how a request to a generation would be routed, and says so: see Server.Explain.
-func explain(ctx context.Context, s *Server, g *generation, r *admin.ExplainRequest) (admin.Explained, error) {
+func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (Explained, error) {
 	id, name := clientapi.Chat, cmp.Or(r.API, s.apis[clientapi.Chat].Name)
 	for id < clientapi.NumAPIs && s.apis[id].Name != name {
 		id++
 	}
 	if id == clientapi.NumAPIs {
-		return admin.Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
+		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
 	x.room = &s.admission.Room
 	if e := s.admission.Reserve(&x.reservation); e != nil {
-		return admin.Explained{}, errors.New(e.Message)
+		return Explained{}, errors.New(e.Message)
 	}
 	x.acquireWork(contextChecker{ctx})
 	defer func() {
@@ -54,7 +54,7 @@ func explain(ctx context.Context, s *Server, g *generation, r *admin.ExplainRequ
 	}()
 	head, err := acceptExplained(x, r)
 	if err != nil {
-		return admin.Explained{}, err
+		return Explained{}, err
 	}
 	x.describeRouting(head)
 	if len(r.Body) == 0 {
@@ -69,7 +69,7 @@ type contextChecker struct{ context.Context }
 func (c contextChecker) CheckClient() error { return c.Err() }
 
 // acceptExplained makes x the completion of a request that is only explained, as accept does for one that came.
-func acceptExplained(x *completion, r *admin.ExplainRequest) (*fasthttp.RequestHeader, error) {
+func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
 	g, now := x.generation, x.server.now()
 	x.record.Began, x.record.RequestID, x.admittedAt = now, endpoint.NewRequestID(), now
 	switch {
@@ -137,7 +137,7 @@ func acceptExplained(x *completion, r *admin.ExplainRequest) (*fasthttp.RequestH
 }
 
 // parseExplained reads the body, or makes one of the shortest prompt.
-func parseExplained(x *completion, r *admin.ExplainRequest, to endpoint.ID) error {
+func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
 		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
@@ -179,11 +179,11 @@ func explainedRefusal(by string, e *apierror.Error) error {
 const oddsDraws = 256
 
 // decideExplained decides as tryTargets does, and describes the decision.
-func decideExplained(ctx context.Context, x *completion) (admin.Explained, error) {
+func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	request, d := &x.routed.request, &x.routed.decision
 	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
 	if err := ctx.Err(); err != nil {
-		return admin.Explained{}, err
+		return Explained{}, err
 	}
 	var e *apierror.Error
 	if failed != nil {
@@ -222,5 +222,5 @@ func decideExplained(ctx context.Context, x *completion) (admin.Explained, error
 		body = append(body, ']')
 	}
 	body = d.AppendJSON(append(body, `,"decision":`...))
-	return admin.Explained{JSON: append(body, '}', '\n'), Text: text}, nil
+	return Explained{JSON: append(body, '}', '\n'), Text: text}, nil
 }
