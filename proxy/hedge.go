@@ -157,7 +157,7 @@ func (r *race) hedge(now time.Time) (done bool) {
 		return true
 	}
 	a := &attempt{work: x.api.getWork(), of: x, wait: x}
-	started := x.reserveAgain(now) && x.startHedge(a, now)
+	started := x.reserveAgain(now) && r.startNext(a, now)
 	var e *apierror.Error
 	if started {
 		e = a.prepare()
@@ -178,9 +178,10 @@ func (r *race) hedge(now time.Time) (done bool) {
 	return true
 }
 
-// startHedge makes a an attempt at the next target that permits a hedge. Those that do not keep their turns: once the first attempt has
+// startNext makes a an attempt at the next target that permits a hedge. Those that do not keep their turns: once the first attempt has
 // failed, they may permit one.
-func (x *completion) startHedge(a *attempt, now time.Time) bool {
+func (r *race) startNext(a *attempt, now time.Time) bool {
+	x := r.x
 	for at, i := range x.turns {
 		refused := x.startAttempt(a, i, now, "hedge")
 		if refused == "" {
