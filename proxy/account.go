@@ -32,6 +32,159 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
+// scopes are the accounts of the request's key, team and model.
+func (x *completion) scopes() spend.Scopes {
+	a := x.generation.accounts
+	return spend.Scopes{
+		spend.Key:   a.Account(spend.Key, x.key.Name()),
+		spend.Team:  a.Account(spend.Team, x.key.Team()),
+		spend.Model: a.Account(spend.Model, x.model.ID),
+	}
+}
+
+// reserve reserves what the request may need of its key, team and model, until finish settles it.
+func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
+	x.admittedAt = x.server.now()
+	x.need.Request = x.journalID()
+	e := x.hold.Reserve(scopes, &x.need, x.admittedAt)
+	if e != nil {
+		x.countLimit(e)
+	}
+	return e
+}
+
+// limitRejections are the limits of a scope, as their excesses are counted.
+var limitRejections = [...]telemetry.Rejection{
+	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
+	spend.LimitBudget: telemetry.RejectedBudget,
+}
+
+// countLimit counts a request that a limit refuses.
+func (x *completion) countLimit(e *apierror.Error) {
+	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
+		m, reason := x.server.metrics, limitRejections[limit.Limit]
+		m.RejectKey(x.key.Name(), reason)
+		switch limit.Scope.Kind {
+		case spend.Team:
+			m.RejectTeam(limit.Scope.Name, reason)
+		case spend.Model:
+			m.RejectModel(limit.Scope.Name, reason)
+		}
+	}
+}
+
+// insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
+func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
+	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
+	chat, isChat := x.request.(*openai.Request)
+	old, own := x.body, x.body
+	if isChat {
+		own = chat.Body
+	}
+	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
+	if err != nil {
+		s.buffers.Put(body)
+		return failure.Internal(err)
+	}
+	x.body = body
+	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
+		s.buffers.Put(old)
+		return e
+	}
+	var e *apierror.Error
+	if isChat {
+		e = chat.Replace(body, clientapi.Limits{}.Lowered())
+	} else {
+		_, e = x.parseRequest(to)
+	}
+	s.buffers.Put(old)
+	if e != nil {
+		return e
+	}
+	r := x.request.Describe()
+	for _, w := range warnings {
+		r.Warn(w.Kind, w.Member)
+	}
+	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
+}
+
+// holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
+// target may serve it as it is.
+func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
+	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
+	if scopes[spend.Provider] == nil {
+		return nil, nil
+	}
+	n := estimate.Rates(x.request.Describe(), x.model.DefaultMaxTokens)
+	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
+	if scopes.Budgeted() {
+		prompt := estimate.Prompt(x.request)
+		estimate.AddTarget(&n, x.request, &prompt, t, x.model.MaxImageTokens)
+		n.Fixed, n.MaxTokens = n.Ceiling(), 0
+	}
+	h := new(spend.Hold)
+	return h, h.Reserve(scopes, &n, now)
+}
+
+// reserveAgain reserves for a second attempt beside the first as much as that has, and reports whether there is as much left.
+func (x *completion) reserveAgain(now time.Time) bool {
+	need := x.need
+	need.Again = true
+	if need.MaxTokens > 0 {
+		need.MaxTokens = x.maxTokens // as the document has it
+	}
+	x.again = new(spend.Hold)
+	if x.again.Reserve(x.scopes(), &need, now) != nil {
+		return false
+	}
+	if x.again.Lowered() > 0 { // both attempts are sent the same document
+		x.again.Settle(spend.Used{}, now)
+		return false
+	}
+	return true
+}
+
+// failedCost is what attempts have cost whose response is not used.
+type failedCost struct {
+	open  spend.Used // of attempts for which nothing else is held than what the next attempt needs
+	holds []*spend.Hold
+	used  []spend.Used // for each of holds
+}
+
+// countFailed counts what an attempt has cost whose response is not used: the tokens that its provider has counted, or what came of it.
+func (x *completion) countFailed(a *attempt) spend.Used {
+	if !a.writer.Used() {
+		return spend.Used{}
+	}
+	u := a.writer.Accounted()
+	used := spend.Used{Tokens: u.Total, Cost: u.Cost}
+	x.record.FailedTokens += used.Tokens
+	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
+	if x.failed == nil {
+		x.failed = new(failedCost)
+	}
+	x.failed.open.Tokens += used.Tokens
+	x.failed.open.Cost = x.failed.open.Cost.Plus(used.Cost)
+	return used
+}
+
+// holdFailed holds, until finish, what failed attempts have cost, so that the request's own hold is left to the next attempt. It reports
+// whether the budgets permit that.
+func (x *completion) holdFailed(now time.Time) bool {
+	f := x.failed
+	if f == nil || f.open == (spend.Used{}) {
+		return true
+	}
+	h := new(spend.Hold)
+	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.open.Cost, Estimate: f.open.Cost}
+	if h.Reserve(x.scopes(), &n, now) != nil {
+		return false
+	}
+	f.holds, f.used = append(f.holds, h), append(f.used, f.open)
+	f.open = spend.Used{}
+	return true
+}
+
 // respond responds with the completion's response: a non-streaming one, or the beginning of a stream, which goes on after the handler.
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
@@ -160,6 +313,159 @@ func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
 // formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, and 0s for none.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
+// startTape begins to record an attempt if its provider is recorded.
+func (a *attempt) startTape() {
+	x := a.of
+	if a.tape = x.server.recorder.Start(a.provider.name); a.tape == nil {
+		return
+	}
+	s := &a.translation.Summary
+	a.tape.Redact = x.generation.redactorOf(x.presented)
+	a.tape.SetRequest(recording.Request{
+		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
+		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
+	})
+}
+
+// endTape hands the recording of an attempt over. err is what ended the attempt, nil for a response that was read as far as it is wanted.
+func (a *attempt) endTape(err error) {
+	if a.tape == nil {
+		return
+	}
+	how := recording.Ended
+	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody {
+		how = recording.Truncated
+	}
+	if a.wait.Gone() && !a.writer.Complete() {
+		how = recording.Disconnected
+	}
+	a.tape.End(how)
+	a.tape = nil
+}
+
+// noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
+func (x *completion) noteAttempt(a *attempt) {
+	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
+	if a.asked {
+		x.tried = append(x.tried, a.target.Budget)
+	}
+}
+
+// logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
+// may be the provider's and repeat the prompt.
+func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
+	if a.logged {
+		return
+	}
+	a.logged = true
+	t := a.target
+	attrs := []slog.Attr{
+		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
+		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
+	}
+	if e.Cause != nil {
+		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
+	}
+	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
+}
+
+// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
+func (a *attempt) readErrorUsage(body []byte) {
+	if !bytes.Contains(body, []byte(`"usage`)) {
+		return
+	}
+	a.reader.Reset(false)
+	a.batch.Reset()
+	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
+		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
+	}
+}
+
+// recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
+func (a *attempt) recordError(e *apierror.Error) {
+	if a.recorded || a.target == nil {
+		return
+	}
+	if a.canary != nil {
+		if o, known := failure.CanaryOutcome(e); known {
+			a.canary.Record(o, a.of.server.now())
+		}
+	}
+	outcome, cooldown := failure.Outcome(e)
+	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
+		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
+		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
+			last.Code = string(e.Kind) // a code that the provider made up may say anything
+		}
+		a.target.RecordError(last)
+	}
+	a.recordOutcome(outcome, cooldown)
+}
+
+// recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no
+// requests.
+func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
+	if a.recorded || a.target == nil {
+		return
+	}
+	t, log, now := a.target, a.of.server.log, a.of.server.now()
+	a.recorded = true
+	if o == routing.Succeeded && a.canary != nil {
+		a.canary.Record(canary.Succeeded, now)
+	}
+	switch t.EndAttempt(a.ticket, o, cooldown, a.firstEvent, now) {
+	case breaker.Opened:
+		wait, _ := t.Wait(now)
+		log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
+	case breaker.Recovered:
+		log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
+	}
+}
+
+// recordUsage records in the target's statistics what a complete response has cost, as far as the provider has counted it.
+func (x *completion) recordUsage() {
+	u := x.writer.Usage()
+	if u.Estimated || !u.Known {
+		return
+	}
+	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
+	if x.framed {
+		used.Streamed = x.finishedAt.Sub(x.startedAt) - x.firstEvent
+	}
+	x.target.RecordUsage(used)
+}
+
+// journalID is the request's ID in the journal; 0 if there is none.
+func (x *completion) journalID() uint64 {
+	if x.ledgerID == 0 && x.server.books.Journal() != nil {
+		x.ledgerID = journal.NewID()
+	}
+	return x.ledgerID
+}
+
+// recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
+// see journal.Journal.Request.
+func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
+	j := x.server.books.Journal()
+	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
+		return
+	}
+	j.Request(&journal.Request{
+		ID: x.journalID(), At: x.finishedAt, Labels: labels,
+		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
+		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
+	})
+}
+
+// tagText is the tags of the request, as operators read them: those of its key, and those that filters have set.
+func (x *completion) tagText() string {
+	tags := x.key.TagText()
+	if len(x.tags) > 0 {
+		tags = strings.TrimSpace(tags + " " + strings.Join(x.tags, " "))
+	}
+	return tags
+}
+
 // finish accounts the completion, once, on every way out, and gives back what it holds.
 func (x *completion) finish() {
 	if x.finished {
@@ -228,78 +534,6 @@ func (x *completion) finish() {
 	x.work = nil
 }
 
-// recordUsage records in the target's statistics what a complete response has cost, as far as the provider has counted it.
-func (x *completion) recordUsage() {
-	u := x.writer.Usage()
-	if u.Estimated || !u.Known {
-		return
-	}
-	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
-	if x.framed {
-		used.Streamed = x.finishedAt.Sub(x.startedAt) - x.firstEvent
-	}
-	x.target.RecordUsage(used)
-}
-
-// reserveAgain reserves for a second attempt beside the first as much as that has, and reports whether there is as much left.
-func (x *completion) reserveAgain(now time.Time) bool {
-	need := x.need
-	need.Again = true
-	if need.MaxTokens > 0 {
-		need.MaxTokens = x.maxTokens // as the document has it
-	}
-	x.again = new(spend.Hold)
-	if x.again.Reserve(x.scopes(), &need, now) != nil {
-		return false
-	}
-	if x.again.Lowered() > 0 { // both attempts are sent the same document
-		x.again.Settle(spend.Used{}, now)
-		return false
-	}
-	return true
-}
-
-// failedCost is what attempts have cost whose response is not used.
-type failedCost struct {
-	open  spend.Used // of attempts for which nothing else is held than what the next attempt needs
-	holds []*spend.Hold
-	used  []spend.Used // for each of holds
-}
-
-// countFailed counts what an attempt has cost whose response is not used: the tokens that its provider has counted, or what came of it.
-func (x *completion) countFailed(a *attempt) spend.Used {
-	if !a.writer.Used() {
-		return spend.Used{}
-	}
-	u := a.writer.Accounted()
-	used := spend.Used{Tokens: u.Total, Cost: u.Cost}
-	x.record.FailedTokens += used.Tokens
-	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
-	if x.failed == nil {
-		x.failed = new(failedCost)
-	}
-	x.failed.open.Tokens += used.Tokens
-	x.failed.open.Cost = x.failed.open.Cost.Plus(used.Cost)
-	return used
-}
-
-// holdFailed holds, until finish, what failed attempts have cost, so that the request's own hold is left to the next attempt. It reports
-// whether the budgets permit that.
-func (x *completion) holdFailed(now time.Time) bool {
-	f := x.failed
-	if f == nil || f.open == (spend.Used{}) {
-		return true
-	}
-	h := new(spend.Hold)
-	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.open.Cost, Estimate: f.open.Cost}
-	if h.Reserve(x.scopes(), &n, now) != nil {
-		return false
-	}
-	f.holds, f.used = append(f.holds, h), append(f.used, f.open)
-	f.open = spend.Used{}
-	return true
-}
-
 // settleFailed settles what failed attempts hold. It returns what the request's own hold is to be settled with: what its response has
 // used, and the failed attempts for which nothing else is held.
 func (x *completion) settleFailed(used spend.Used) spend.Used {
@@ -311,240 +545,6 @@ func (x *completion) settleFailed(used spend.Used) spend.Used {
 		h.Settle(f.used[i], x.finishedAt)
 	}
 	return spend.Used{Tokens: used.Tokens + f.open.Tokens, Cost: used.Cost.Plus(f.open.Cost)}
-}
-
-// noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
-func (x *completion) noteAttempt(a *attempt) {
-	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
-	if a.asked {
-		x.tried = append(x.tried, a.target.Budget)
-	}
-}
-
-// journalID is the request's ID in the journal; 0 if there is none.
-func (x *completion) journalID() uint64 {
-	if x.ledgerID == 0 && x.server.books.Journal() != nil {
-		x.ledgerID = journal.NewID()
-	}
-	return x.ledgerID
-}
-
-// recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
-// see journal.Journal.Request.
-func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
-	j := x.server.books.Journal()
-	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
-		return
-	}
-	j.Request(&journal.Request{
-		ID: x.journalID(), At: x.finishedAt, Labels: labels,
-		Tokens: r.Tokens, Cost: r.Cost.Plus(r.UnusedCost()), Estimated: r.UsageEstimated,
-		Error: r.Status >= 400 && !x.disconnected || r.Status < 400 && r.Code != "", Incomplete: !r.Complete && (x.committed || x.disconnected),
-	})
-}
-
-// tagText is the tags of the request, as operators read them: those of its key, and those that filters have set.
-func (x *completion) tagText() string {
-	tags := x.key.TagText()
-	if len(x.tags) > 0 {
-		tags = strings.TrimSpace(tags + " " + strings.Join(x.tags, " "))
-	}
-	return tags
-}
-
-// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
-func (a *attempt) readErrorUsage(body []byte) {
-	if !bytes.Contains(body, []byte(`"usage`)) {
-		return
-	}
-	a.reader.Reset(false)
-	a.batch.Reset()
-	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
-		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
-	}
-}
-
-// logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
-// may be the provider's and repeat the prompt.
-func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
-	if a.logged {
-		return
-	}
-	a.logged = true
-	t := a.target
-	attrs := []slog.Attr{
-		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
-		slog.String("target", t.Model), slog.Int("attempt", a.number), slog.Int("status", e.Status), slog.String("code", e.Code),
-	}
-	if e.Cause != nil {
-		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
-	}
-	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
-}
-
-// recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
-func (a *attempt) recordError(e *apierror.Error) {
-	if a.recorded || a.target == nil {
-		return
-	}
-	if a.canary != nil {
-		if o, known := failure.CanaryOutcome(e); known {
-			a.canary.Record(o, a.of.server.now())
-		}
-	}
-	outcome, cooldown := failure.Outcome(e)
-	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
-		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
-			last.Code = string(e.Kind) // a code that the provider made up may say anything
-		}
-		a.target.RecordError(last)
-	}
-	a.recordOutcome(outcome, cooldown)
-}
-
-// recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no
-// requests.
-func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
-	if a.recorded || a.target == nil {
-		return
-	}
-	t, log, now := a.target, a.of.server.log, a.of.server.now()
-	a.recorded = true
-	if o == routing.Succeeded && a.canary != nil {
-		a.canary.Record(canary.Succeeded, now)
-	}
-	switch t.EndAttempt(a.ticket, o, cooldown, a.firstEvent, now) {
-	case breaker.Opened:
-		wait, _ := t.Wait(now)
-		log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
-	case breaker.Recovered:
-		log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
-	}
-}
-
-// startTape begins to record an attempt if its provider is recorded.
-func (a *attempt) startTape() {
-	x := a.of
-	if a.tape = x.server.recorder.Start(a.provider.name); a.tape == nil {
-		return
-	}
-	s := &a.translation.Summary
-	a.tape.Redact = x.generation.redactorOf(x.presented)
-	a.tape.SetRequest(recording.Request{
-		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
-		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
-	})
-}
-
-// endTape hands the recording of an attempt over. err is what ended the attempt, nil for a response that was read as far as it is wanted.
-func (a *attempt) endTape(err error) {
-	if a.tape == nil {
-		return
-	}
-	how := recording.Ended
-	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody {
-		how = recording.Truncated
-	}
-	if a.wait.Gone() && !a.writer.Complete() {
-		how = recording.Disconnected
-	}
-	a.tape.End(how)
-	a.tape = nil
-}
-
-// scopes are the accounts of the request's key, team and model.
-func (x *completion) scopes() spend.Scopes {
-	a := x.generation.accounts
-	return spend.Scopes{
-		spend.Key:   a.Account(spend.Key, x.key.Name()),
-		spend.Team:  a.Account(spend.Team, x.key.Team()),
-		spend.Model: a.Account(spend.Model, x.model.ID),
-	}
-}
-
-// reserve reserves what the request may need of its key, team and model, until finish settles it.
-func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
-	x.admittedAt = x.server.now()
-	x.need.Request = x.journalID()
-	e := x.hold.Reserve(scopes, &x.need, x.admittedAt)
-	if e != nil {
-		x.countLimit(e)
-	}
-	return e
-}
-
-// limitRejections are the limits of a scope, as their excesses are counted.
-var limitRejections = [...]telemetry.Rejection{
-	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
-	spend.LimitBudget: telemetry.RejectedBudget,
-}
-
-// countLimit counts a request that a limit refuses.
-func (x *completion) countLimit(e *apierror.Error) {
-	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
-		m, reason := x.server.metrics, limitRejections[limit.Limit]
-		m.RejectKey(x.key.Name(), reason)
-		switch limit.Scope.Kind {
-		case spend.Team:
-			m.RejectTeam(limit.Scope.Name, reason)
-		case spend.Model:
-			m.RejectModel(limit.Scope.Name, reason)
-		}
-	}
-}
-
-// insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
-func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
-	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
-	chat, isChat := x.request.(*openai.Request)
-	old, own := x.body, x.body
-	if isChat {
-		own = chat.Body
-	}
-	body, err := estimate.AppendWithLimit(s.buffers.Get(len(own)+64), own, x.api.Limit, tokens)
-	if err != nil {
-		s.buffers.Put(body)
-		return failure.Internal(err)
-	}
-	x.body = body
-	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
-		s.buffers.Put(old)
-		return e
-	}
-	var e *apierror.Error
-	if isChat {
-		e = chat.Replace(body, clientapi.Limits{}.Lowered())
-	} else {
-		_, e = x.parseRequest(to)
-	}
-	s.buffers.Put(old)
-	if e != nil {
-		return e
-	}
-	r := x.request.Describe()
-	for _, w := range warnings {
-		r.Warn(w.Kind, w.Member)
-	}
-	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
-}
-
-// holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
-// target may serve it as it is.
-func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
-	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
-	if scopes[spend.Provider] == nil {
-		return nil, nil
-	}
-	n := estimate.Rates(x.request.Describe(), x.model.DefaultMaxTokens)
-	n.MaxTokens, n.Request = x.maxTokens, x.journalID()
-	if scopes.Budgeted() {
-		prompt := estimate.Prompt(x.request)
-		estimate.AddTarget(&n, x.request, &prompt, t, x.model.MaxImageTokens)
-		n.Fixed, n.MaxTokens = n.Ceiling(), 0
-	}
-	h := new(spend.Hold)
-	return h, h.Reserve(scopes, &n, now)
 }
 
 // releaseAll gives back what others wait for, also where accounting the completion has panicked.
