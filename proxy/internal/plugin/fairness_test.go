@@ -266,7 +266,7 @@ func TestNoStarvation(t *testing.T) {
 	}), plugin.BindingConfig{})
 	calls := 200
 	if testing.Short() {
-		calls = 10
+		calls = 3
 	}
 	for name, call := range map[string]func(a *plugin.Attempt) error{
 		"instance":  func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
