@@ -361,3 +361,12 @@ func TestFactorIsExact(t *testing.T) {
 		}
 	})
 }
+
+// TestFactorOfHighestPrice is out of range, whether the product fits into 64 bits or not.
+func TestFactorOfHighestPrice(t *testing.T) {
+	for _, factor := range []cost.Factor{2e6, cost.MaxFactor} {
+		if _, err := cost.New(cost.Rates{cost.MaxPrice}).Times(factor); !errors.Is(err, cost.ErrRange) {
+			t.Errorf("%d millionths of the highest price: %v", factor, err)
+		}
+	}
+}

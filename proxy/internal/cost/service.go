@@ -37,8 +37,11 @@ func (p *Prices) Times(f Factor) (*Prices, error) {
 			if Kind(k) == PerRequest {
 				continue
 			}
-			high, low := bits.Mul64(uint64(t.Rates[k]), uint64(f))
-			price, rest := bits.Div64(high, low, 1e6) // at most 10^18 × 10^9
+			high, low := bits.Mul64(uint64(t.Rates[k]), uint64(f)) // up to 10^18 × 10^9
+			if high >= 1e6 {
+				return nil, ErrRange
+			}
+			price, rest := bits.Div64(high, low, 1e6)
 			switch {
 			case rest != 0:
 				return nil, ErrFine
