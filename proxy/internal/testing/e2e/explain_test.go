@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
@@ -25,6 +28,9 @@ type modelProvider struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string // "provider/model" of each request
+
+	// mark is in the requests that count; "": all do. One that was cancelled may arrive when the next is on its way.
+	mark string
 
 	// silence is called by a silent model that is asked first, and returns when it responds; nil: it responds at once.
 	silence func(r *http.Request, failed <-chan struct{})
@@ -43,7 +49,7 @@ func newModelProvider(t testing.TB) *modelProvider {
 		provider, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		p.mu.Lock()
 		n, silence, failed := 0, p.silence, p.failed
-		if !strings.HasSuffix(body.Model, "-shadow") {
+		if !strings.HasSuffix(body.Model, "-shadow") && bytes.Contains(data, []byte(p.mark)) {
 			p.asked = append(p.asked, provider+"/"+body.Model)
 			n = len(p.asked)
 		}
@@ -87,6 +93,23 @@ func (p *modelProvider) take() []string {
 	asked := p.asked
 	p.asked, p.failed = nil, make(chan struct{})
 	return asked
+}
+
+// expect has requests count that have a mark.
+func (p *modelProvider) expect(mark string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mark = mark
+}
+
+// inFlight is how many attempts at the targets of models are in flight.
+func inFlight(g *proxytest.Gateway) (n int64) {
+	for _, m := range g.Server.Status(admin.Page{Number: 1, Size: 10}).Models {
+		for i := range m.Targets {
+			n += m.Targets[i].InFlight
+		}
+	}
+	return n
 }
 
 // explained is what both explain and x-gateway-route say of a request.
@@ -285,8 +308,8 @@ func (w *world) toml() string {
 }
 
 // request is a random chat completion, with headers.
-func (w *world) request() (body string, headers map[string]string) {
-	body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]`, strings.Repeat("secret words ", 1+w.IntN(40)))
+func (w *world) request(mark string) (body string, headers map[string]string) {
+	body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]`, mark+strings.Repeat("secret words ", 1+w.IntN(40)))
 	body += w.maybe(30, `,"stream":true`) + w.maybe(30, `,"user":"u`+w.pick("1", "2", "3")+`"`)
 	body += w.maybe(30, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`) + "}"
 	headers = map[string]string{}
@@ -317,8 +340,10 @@ func TestExplainEqualsRequest(t *testing.T) {
 				o.Now = func() time.Time { return start.Add(time.Duration(w.clock.Load())) }
 				o.Random = w.lot.Load
 			})
-			for range requests {
-				body, headers := w.request()
+			for i := range requests {
+				mark := fmt.Sprintf("%d of seed %d: ", i, seed)
+				provider.expect(mark)
+				body, headers := w.request(mark)
 				w.lot.Store(w.Uint64())
 				w.clock.Add(int64(w.IntN(4)) * int64(time.Second))
 				before, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{
@@ -338,7 +363,10 @@ func TestExplainEqualsRequest(t *testing.T) {
 					lines = append(lines, name+": "+value)
 				}
 				reply := g.Do(t, "POST", "/v1/chat/completions", body, lines...)
-				g.Log.Request(t, reply.RequestID()) // from here on the outcome is in the statistics
+				g.Log.Request(t, reply.RequestID()) // from here on the outcome is in the statistics, but for a cancelled attempt's
+				if !binarytest.Await(func() bool { return inFlight(g) == 0 }) {
+					t.Fatal("attempts go on after the end of the request")
+				}
 				want := parseExplained(t, before.JSON)
 				got, random, attempts := parseRoute(reply.Header.Get("X-Gateway-Route"))
 				if want.failed != "" {
