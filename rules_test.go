@@ -136,10 +136,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy, for its OptimizeModule, and testing/buildtest import proxy/internal/plugin/goopt",
+		"only proxy, for its OptimizeModule, plugindev/project and testing/buildtest import proxy/internal/plugin/goopt",
 		"modules are optimised when they are built, and run as they are: what a plugin is charged does not depend on the gateway's version",
 		func(p *pkg, i imported) bool {
-			return i.own && within(i.path, "proxy/internal/plugin/goopt") && p.dir != "proxy" && p.dir != "proxy/internal/testing/buildtest"
+			return i.own && within(i.path, "proxy/internal/plugin/goopt") && p.dir != "proxy" && p.dir != "proxy/plugindev/project" && p.dir != "proxy/internal/testing/buildtest"
 		},
 	},
 	{

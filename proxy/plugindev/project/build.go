@@ -11,7 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 )
 
 // Builder builds plugins with the compilers of this machine. It downloads nothing, and its modules are the same bytes on every machine
@@ -63,13 +64,13 @@ func (b *Builder) Build(ctx context.Context, p *Project) (Artifact, error) {
 		return Artifact{}, err
 	}
 	if p.Language == "go" {
-		if module, err = proxy.OptimizeModule(module); err != nil {
+		if module, _, err = goopt.Optimize(module); err != nil {
 			return Artifact{}, fmt.Errorf("optimize the module: %w", err)
 		}
 	}
 	schema, err := os.ReadFile(filepath.Join(p.Dir, OptionsFile))
 	if err == nil {
-		module, err = proxy.AddOptionsSchema(module, "", schema)
+		module, err = modules.AddOptionsSchema(module, "", schema)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Artifact{}, fmt.Errorf("%s: %w", filepath.Join(p.Dir, OptionsFile), err)
