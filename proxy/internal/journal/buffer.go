@@ -12,7 +12,7 @@ import (
 )
 
 // buffer has a copy of the records that are not in the segment yet, in a file that is mapped into memory: the process that is killed leaves
-// it behind, and a hold need not wait for a write. Its file is a header, which says to which segment and where in it the records belong,
+// it behind, and no record needs a write of its own. Its file is a header, which says to which segment and where in it the records belong,
 // and the records. It has all of its blocks from the start, so that a full disk does not matter to it.
 //
 // It adds nothing where the machine goes down: what is durable is what commit has written to the segment.

@@ -1,8 +1,9 @@
 // Package journal keeps what a gateway must not forget, on one machine and without a database: what requests hold and have spent of
 // budgets, and the ledger, which has how much each key, team, model and provider used on each day.
 //
-// Everything is appended to a segment, a file of checksummed records, and made durable every few milliseconds by one goroutine. A hold is
-// in memory that the kernel has as soon as it is appended, so that killing the process loses none (see buffer). When a segment
+// Everything is appended to a segment, a file of checksummed records, and made durable ten times a second by one goroutine. Until then it
+// is in memory that the kernel keeps, so that killing the process loses none of it (see buffer); where there is no such memory, appending
+// a hold writes it, and what came before it, to the kernel. When a segment
 // is full or its day is over, it is folded: the sums of its days go to a file each (the ledger, kept for ever), what scopes have spent
 // goes to a snapshot. A start reads the last snapshot and the segments after it. Segments stay for a while as the raw requests, without
 // holds once two snapshots have these.
@@ -55,7 +56,7 @@ type File interface {
 }
 
 const (
-	defaultInterval    = 25 * time.Millisecond
+	defaultInterval    = 100 * time.Millisecond
 	defaultSegmentSize = 64 << 20
 
 	// flushAt is how many bytes of records are written at once at the latest, and maxPending how many wait while the disk is full. Further
@@ -151,7 +152,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	}
 	if o.Create == nil {
 		if j.buffer, err = openBuffer(dir); err != nil {
-			o.Log.Info("journal: each hold is written to the file, since memory for them cannot be mapped", "error", err)
+			o.Log.Info("journal: each hold is written to the file, since memory for records cannot be mapped", "error", err)
 		}
 	}
 	j.busy = true
@@ -236,6 +237,7 @@ func (j *Journal) Request(r *Request) {
 	defer j.mu.Unlock()
 	if !j.closed {
 		j.request(r)
+		j.keep()
 		j.notify()
 	}
 }
@@ -295,6 +297,7 @@ func (j *Journal) Settle(request, number uint64, amount cost.Nano, tokens int64)
 	defer j.mu.Unlock()
 	if !j.closed {
 		j.settle(request, number, amount, tokens)
+		j.keep()
 		j.notify()
 	}
 }
@@ -377,12 +380,19 @@ func (j *Journal) save() error {
 		if err == nil {
 			return nil
 		}
-		j.o.Log.Warn("journal: each hold is written to the file from here on, since the mapped memory for them failed", "error", err)
+		j.o.Log.Warn("journal: each hold is written to the file from here on, since the mapped memory for records failed", "error", err)
 		j.closeBuffer()
 	}
 	err := j.flush()
 	j.fail(err)
 	return err
+}
+
+// keep is save for what need not be written if memory for it cannot be mapped.
+func (j *Journal) keep() {
+	if j.buffer != nil && j.failed.err == nil {
+		_ = j.save() // an error is in failed
+	}
 }
 
 // closeBuffer has holds be written to the segment.
