@@ -345,6 +345,9 @@ func TestPollsWithoutWatcher(t *testing.T) {
 
 // TestFolderHoldsNames adds, changes and removes files in a folder that is watched for its names.
 func TestFolderHoldsNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for five changes, one after the other")
+	}
 	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("conf.d/a.toml", "1")

@@ -384,6 +384,9 @@ func TestPanicsAndFailures(t *testing.T) {
 // TestCloseEndsConnections leaves a connection open that has sent nothing, one in the middle of a request, and an idle
 // one.
 func TestCloseEndsConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a server takes a second to end")
+	}
 	f := &fake{}
 	s := New(Options{Gateway: f, Metrics: f})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -126,6 +126,9 @@ func TestWholeBodyCallsLeaveRoomForEvents(t *testing.T) {
 
 // TestResponsesWaitLongerThanRequests has a request give up while an event that has waited since before still waits.
 func TestResponsesWaitLongerThanRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for as long as a response does")
+	}
 	bl := newBlocking()
 	guest := bl.guest()
 	guest.request = func(abi.Host, []byte) int32 { return 0 }

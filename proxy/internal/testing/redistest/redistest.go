@@ -47,9 +47,12 @@ type Server struct {
 	exited  chan struct{}
 }
 
-// Need skips the test where there is no redis-server, or fails it if REDIS is "required".
+// Need skips the test with -short, and where there is no redis-server, or fails it if REDIS is "required".
 func Need(tb testing.TB) {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("runs redis-server")
+	}
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		return
 	}
