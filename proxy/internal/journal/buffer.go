@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -77,29 +78,82 @@ func (b *buffer) save(pending []byte, segment *header, offset int64) (err error)
 // close releases the memory.
 func (b *buffer) close() error { return unmap(b.mapped) }
 
-// restore writes the records that a killed process has left in the buffer of a folder to their segment, and returns how many bytes it has
-// added.
-func restore(dir string) (added int64, err error) {
+// unwritten is what a buffer has of a segment.
+type unwritten struct {
+	header  header
+	offset  int64 // of the records in their segment
+	records []byte
+}
+
+// readBuffer reads the buffer of a folder, also beside the process that writes it: then what it has is in the segment soon. It is nil where
+// nothing is in it.
+func readBuffer(dir string) (*unwritten, error) {
 	data, err := os.ReadFile(filepath.Join(dir, bufferName))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) < firstAt {
-		return 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	h, err := readHeader(data[:firstAt], formBuffer)
 	if err != nil || h.through < firstAt || h.through > math.MaxInt64-bufferSize {
-		return 0, nil // it was killed before there was a hold, or while it wrote the header, before it wrote the record
+		return nil, nil // there was no record yet, or the header is being written, which comes before the record
 	}
-	records, offset, n := data[firstAt:], int64(h.through), 0
-	for {
-		next := valid(records[n:], h.seed, offset+int64(n))
+	u := &unwritten{header: h, offset: int64(h.through)}
+	n := 0
+	for records := data[firstAt:]; ; {
+		next := valid(records[n:], h.seed, u.offset+int64(n))
 		if next == 0 {
-			break
+			u.records = records[:n]
+			return u, nil
 		}
 		n += next
 	}
-	f, err := os.OpenFile(filepath.Join(dir, segmentName(h.number)), os.O_RDWR, 0)
+}
+
+// of returns u if it is of a segment, else nil.
+func (u *unwritten) of(segment uint64) *unwritten {
+	if u == nil || u.header.number != segment {
+		return nil
+	}
+	return u
+}
+
+// after returns the records that come after the end of the segment's file, which is at size. There are none where the file is another one
+// of that number, or has lost its end, as after a power cut.
+func (u *unwritten) after(f *os.File) (records []byte, size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size = info.Size()
+	if size < u.offset || size >= u.offset+int64(len(u.records)) {
+		return nil, size, nil
+	}
+	var start [firstAt]byte
+	if _, err := f.ReadAt(start[:], 0); err != nil {
+		return nil, size, err
+	}
+	if h, err := readHeader(start[:], formSegment); err != nil || h.seed != u.header.seed || h.folded {
+		return nil, size, nil
+	}
+	return u.records[size-u.offset:], size, nil
+}
+
+// reader reads a segment's file, and then what is not in it.
+func (u *unwritten) reader(f *os.File) (io.Reader, error) {
+	records, size, err := u.after(f)
+	return io.MultiReader(io.NewSectionReader(f, 0, size), bytes.NewReader(records)), err
+}
+
+// restore writes the records that a killed process has left in the buffer of a folder to their segment, and returns how many bytes it has
+// added.
+func restore(dir string) (added int, err error) {
+	u, err := readBuffer(dir)
+	if u == nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, segmentName(u.header.number)), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // it was folded, and is old
 	}
@@ -107,22 +161,12 @@ func restore(dir string) (added int64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	records, size, err := u.after(f)
+	if len(records) == 0 {
 		return 0, err
 	}
-	if added = offset + int64(n) - info.Size(); added <= 0 || offset > info.Size() {
-		return 0, nil // the segment has them; or the machine went down, and it has lost what is before them
+	if _, err := f.WriteAt(records, size); err != nil {
+		return 0, fmt.Errorf("%s: %w", segmentName(u.header.number), err)
 	}
-	var start [firstAt]byte
-	if _, err := f.ReadAt(start[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	if s, err := readHeader(start[:], formSegment); err != nil || s.seed != h.seed || s.folded {
-		return 0, nil // it is another one, and reported when it is read
-	}
-	if _, err := f.WriteAt(records[:n], offset); err != nil {
-		return 0, fmt.Errorf("%s: %w", segmentName(h.number), err)
-	}
-	return added, f.Sync()
+	return len(records), f.Sync()
 }

@@ -171,6 +171,20 @@ func TestKilledAfterAnyStep(t *testing.T) {
 				want = h
 			}
 		}
+		// Who only reads it finds the same, but for what is booked.
+		u, err := ReadUsage(dir, time.UTC, Query{})
+		if err != nil || u.Total.Requests != want.requests || u.Total.Cost != want.cost {
+			t.Errorf("%d requests for %d are read, want %+v: %v", u.Total.Requests, u.Total.Cost, want, err)
+		}
+		found, err := readFolder(dir, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spent cost.Nano
+		found.state.collect().call(func(_ byte, _ string, _ time.Time, _, _ int64, amount cost.Nano) { spent += amount }, func(Adjustment) {})
+		if spent != want.spent {
+			t.Errorf("%d spent is read, want %d", spent, want.spent)
+		}
 		for range 2 {
 			checkFolder(t, dir, want)
 		}

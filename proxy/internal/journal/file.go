@@ -169,15 +169,26 @@ func (s *scanner) next() ([]byte, error) {
 	}
 }
 
-// scanFile calls f for the records of a file.
-func scanFile(name string, want form, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
+// scanSegment calls f for the records of a segment, with those that a buffer has after its end.
+func scanSegment(name string, more *unwritten, f func(record []byte)) (Damage, error) {
+	return scanFile(name, formSegment, more, func(header) bool { return false }, f)
+}
+
+// scanFile calls f for the records of a file, and then for more.
+func scanFile(name string, want form, more *unwritten, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
 	damage.File = filepath.Base(name)
 	file, err := os.Open(name)
 	if err != nil {
 		return damage, err
 	}
 	defer file.Close()
-	s, err := scan(file, want)
+	var src io.Reader = file
+	if more != nil {
+		if src, err = more.reader(file); err != nil {
+			return damage, fmt.Errorf("%s: %w", damage.File, err)
+		}
+	}
+	s, err := scan(src, want)
 	if err != nil {
 		return damage, fmt.Errorf("%s: %w", damage.File, err)
 	}

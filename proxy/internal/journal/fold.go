@@ -215,7 +215,7 @@ func stripHolds(name string) error {
 	}
 	var b *builder
 	var h header
-	damage, err := scanFile(name, formSegment, func(found header) bool {
+	damage, err := scanFile(name, formSegment, nil, func(found header) bool {
 		if found.folded {
 			return true
 		}
@@ -262,8 +262,12 @@ type read struct {
 	damage  []Damage
 }
 
-// readFolder reads the last snapshot and the segments after it.
+// readFolder reads the last snapshot and the segments after it, and the buffer.
 func readFolder(dir string, zone *time.Location) (*read, error) {
+	more, err := readBuffer(dir) // before the segments: what it has may be written meanwhile
+	if err != nil {
+		return nil, err
+	}
 	f, err := list(dir)
 	if err != nil {
 		return nil, err
@@ -294,7 +298,7 @@ func readFolder(dir string, zone *time.Location) (*read, error) {
 		if n <= r.through {
 			continue
 		}
-		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n)
+		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n, more.of(n))
 		switch {
 		case errors.Is(err, errVersion):
 			return nil, err
@@ -329,10 +333,10 @@ func (l *labelReader) number(n uint32) uint32 {
 	return l.s.number(new(Labels))
 }
 
-// readSegment adds a segment.
-func (s *state) readSegment(name string, number uint64) (Damage, error) {
+// readSegment adds a segment, with what a buffer has of it.
+func (s *state) readSegment(name string, number uint64, more *unwritten) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
-	damage, err := scanFile(name, formSegment, func(header) bool { return false }, func(b []byte) {
+	damage, err := scanSegment(name, more, func(b []byte) {
 		switch kind(b[6]) {
 		case kindLabels:
 			labels.add(b)
@@ -365,7 +369,7 @@ var errIncomplete = errors.New("incomplete or damaged")
 func (s *state) readSnapshot(name string) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
 	records, complete := int64(0), false
-	damage, err := scanFile(name, formSnapshot, func(header) bool { return false }, func(b []byte) {
+	damage, err := scanFile(name, formSnapshot, nil, func(header) bool { return false }, func(b []byte) {
 		if kind(b[6]) == kindEnd {
 			complete = int64(little.Uint64(b[8:])) == records
 		}
@@ -402,7 +406,7 @@ func (s *state) readSnapshot(name string) (Damage, error) {
 func (s *state) readDay(dir string, n int32) (*day, Damage) {
 	d, name := newDay(n), filepath.Join(dir, dayFile(n))
 	labels := labelReader{s, make(map[uint32]uint32)}
-	damage, err := scanFile(name, formDay, func(h header) bool { d.through = h.through; return false }, func(b []byte) {
+	damage, err := scanFile(name, formDay, nil, func(h header) bool { d.through = h.through; return false }, func(b []byte) {
 		switch kind(b[6]) {
 		case kindLabels:
 			labels.add(b)

@@ -117,6 +117,10 @@ var errReadOnly = errors.New("the journal is only read")
 var errGone = fmt.Errorf("a file is gone: %w", fs.ErrNotExist)
 
 func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage, error) {
+	more, err := readBuffer(dir) // before the segments: what it has may be written meanwhile
+	if err != nil {
+		return nil, err
+	}
 	f, err := list(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = folder{}, nil
@@ -152,7 +156,7 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 			continue
 		}
 		labels := labelReader{s, make(map[uint32]uint32)}
-		damage, err := scanFile(filepath.Join(dir, segmentName(n)), formSegment, func(header) bool { return false }, func(b []byte) {
+		damage, err := scanSegment(filepath.Join(dir, segmentName(n)), more.of(n), func(b []byte) {
 			switch kind(b[6]) {
 			case kindLabels:
 				labels.add(b)
