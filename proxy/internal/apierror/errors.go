@@ -111,6 +111,13 @@ func Fail(kind abi.FailKind, code, param, message string) *Error {
 	return e
 }
 
+// BadAnswer is for a provider's response that cannot be read; only the log sees why.
+func BadAnswer(cause error) *Error {
+	e := Fail(abi.FailBadAnswer, "", "", "")
+	e.Cause = cause
+	return e
+}
+
 // Invalid is a 400 for an invalid request.
 func Invalid(code, param, format string, args ...any) *Error {
 	return &Error{Status: 400, Kind: KindInvalidRequest, Code: code, Param: param, Message: fmt.Sprintf(format, args...)}

@@ -39,21 +39,15 @@ func (r *reader) Reset(pass bool) {
 	r.pass, r.choices = pass, r.choices[:0]
 }
 
-func badResponse(cause error) *apierror.Error {
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
-	e.Cause = cause
-	return e
-}
-
 // parse reads a document, which must be an object. It reports false where the object is an error, which becomes the batch's
 // failure.
 func (r *reader) parse(body []byte) (root jsondoc.Value, ok bool, err error) {
 	if err := r.doc.Parse(body, responseLimits); err != nil {
-		return root, false, badResponse(err)
+		return root, false, apierror.BadAnswer(err)
 	}
 	root = r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return root, false, badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+		return root, false, apierror.BadAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	if v := root.Get("error"); v.Kind() > jsondoc.Null && !v.Is("") || root.Get("object").Is("error") {
 		r.b.Fail(r.failure(0, body))
@@ -115,7 +109,7 @@ func (r *reader) ReadResponse(body []byte, b *response.Batch) error {
 		return err
 	}
 	if err := r.call.response(r, root); err != nil {
-		return badResponse(err)
+		return apierror.BadAnswer(err)
 	}
 	b.Finish(0, abi.FinishStop, nil)
 	b.Done(abi.DoneNow)
@@ -229,7 +223,7 @@ func (r *reader) ReadEvent(_, data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
 	switch {
 	case r.call != completions:
-		return badResponse(fmt.Errorf("a stream in response to a %s request", r.call.name))
+		return apierror.BadAnswer(fmt.Errorf("a stream in response to a %s request", r.call.name))
 	case len(data) == 0:
 		return nil
 	case bytes.Equal(data, doneWord):
@@ -243,7 +237,7 @@ func (r *reader) ReadEvent(_, data []byte, b *response.Batch) error {
 		return err
 	}
 	if err := r.readChoices(root); err != nil {
-		return badResponse(err)
+		return apierror.BadAnswer(err)
 	}
 	some := root.Get("choices").First().Exists()
 	name := []byte(nil)

@@ -1,6 +1,6 @@
 // Package failure says what a failure means: what the client sees of it (ForClient), what it says of the target and of its canary (Outcome,
 // CanaryOutcome), whether the same target or another one is worth a try, which resource was used up (Shed), and what of its cause may be
-// shown (PublicCause, Unquoted).
+// shown (PublicCause, Unquoted). It has the whole responses on connections of which no request is read (TooManyConnections, HTTPSRequired).
 //
 // It judges errors that others have found, and knows no request. Their form and their codes are those of package apierror.
 //
@@ -97,9 +97,7 @@ func BadResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {
 		return e
 	}
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
-	e.Cause = err
-	return e
+	return apierror.BadAnswer(err)
 }
 
 // EmptyResponse is for a response without a body.

@@ -47,21 +47,14 @@ func (r *Reader) Reset(pass bool) {
 	*r = Reader{pass: pass, doc: r.doc, candidates: r.candidates[:0]}
 }
 
-// badResponse is the error of a response that cannot be understood.
-func badResponse(cause error) *apierror.Error {
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
-	e.Cause = cause
-	return e
-}
-
 // parse parses a document, which is an object.
 func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
 	if err := r.doc.Parse(data, looseLimits); err != nil {
-		return jsondoc.Value{}, badResponse(err)
+		return jsondoc.Value{}, apierror.BadAnswer(err)
 	}
 	root := r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return root, badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+		return root, apierror.BadAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	return root, nil
 }
@@ -134,7 +127,7 @@ func (r *Reader) read(root jsondoc.Value, b *response.Batch) error {
 	for v := candidates.First(); v.Exists(); v = v.Next() {
 		index, _ := v.Get("index").Int()
 		if index < 0 || index >= abi.MaxChoices {
-			return badResponse(fmt.Errorf("candidate %d", index))
+			return apierror.BadAnswer(fmt.Errorf("candidate %d", index))
 		}
 		r.readCandidate(r.candidate(int32(index)), v, b)
 	}

@@ -34,9 +34,6 @@ func openBuffer(dir string) (*buffer, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(bufferSize); err != nil {
-		return nil, err
-	}
 	if _, err := f.WriteAt(make([]byte, bufferSize), 0); err != nil {
 		return nil, err
 	}

@@ -118,6 +118,10 @@ func Open(dir string, o Options) (*Journal, error) {
 	if o.SegmentSize == 0 {
 		o.SegmentSize = defaultSegmentSize
 	}
+	buffered := o.Create == nil
+	if buffered {
+		o.Create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -150,7 +154,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	if err := j.book(); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), j.file.Close())
 	}
-	if o.Create == nil {
+	if buffered {
 		if j.buffer, err = openBuffer(dir); err != nil {
 			o.Log.Info("journal: each hold is written to the file, since memory for records cannot be mapped", "error", err)
 		}
@@ -191,11 +195,7 @@ func (j *Journal) create(number uint64) error {
 
 func (j *Journal) newSegment(h header) (File, error) {
 	name := filepath.Join(j.dir, segmentName(h.number))
-	create := j.o.Create
-	if create == nil {
-		create = func(name string) (File, error) { return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
-	}
-	f, err := create(name)
+	f, err := j.o.Create(name)
 	if err != nil {
 		return nil, err
 	}

@@ -31,21 +31,14 @@ func (r *Reader) Reset(pass bool) {
 	r.pass, r.calls = pass, r.calls[:0]
 }
 
-// badResponse is the error of a response that cannot be understood.
-func badResponse(cause error) *apierror.Error {
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
-	e.Cause = cause
-	return e
-}
-
 // parse parses a document, which is an object.
 func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
 	if err := r.doc.Parse(data, looseLimits); err != nil {
-		return jsondoc.Value{}, badResponse(err)
+		return jsondoc.Value{}, apierror.BadAnswer(err)
 	}
 	root := r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return root, badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+		return root, apierror.BadAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	return root, nil
 }
@@ -247,7 +240,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	}
 	content := root.Get("content")
 	if content.Kind() != jsondoc.Array {
-		return badResponse(fmt.Errorf("content is %v instead of an array", content.Kind()))
+		return apierror.BadAnswer(fmt.Errorf("content is %v instead of an array", content.Kind()))
 	}
 	r.readMessage(root, b)
 	b.Text(0, abi.EncodingUTF8, nil) // a message without content is one, too

@@ -49,7 +49,7 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 		}
 	}
 	if v.Kind() != jsondoc.Object || index < 0 || index >= abi.MaxChoices {
-		return badResponse(errChoice)
+		return apierror.BadAnswer(errChoice)
 	}
 	if failed {
 		if e := failureIn(v, streamError); e != nil {

@@ -131,13 +131,6 @@ func (r *Reader) parse(p []byte) error {
 // streamError is the code of a failure inside of a response that began well, of which nothing more is known.
 const streamError = "upstream_stream_error"
 
-// badResponse is the error of a response that cannot be understood.
-func badResponse(cause error) *apierror.Error {
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
-	e.Cause = cause
-	return e
-}
-
 // read reads a chunk or a non-streaming response.
 func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	defer r.doc.Reset() // it must not hold on to p
@@ -145,11 +138,11 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	r.lastText = jsondoc.Value{}
 	r.template.reset()
 	if err := r.parse(p); err != nil {
-		return badResponse(err)
+		return apierror.BadAnswer(err)
 	}
 	root := r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+		return apierror.BadAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	r.chunks++
 	var top struct{ id, model, choices, usage, padding jsondoc.Value }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -46,7 +47,7 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 		}
 		if at < 0 {
 			if len(c.tools) >= abi.MaxKeys {
-				return badResponse(errTools)
+				return apierror.BadAnswer(errTools)
 			}
 			at = c.addTool(&p)
 		}
