@@ -86,6 +86,7 @@ type op struct {
 // NewRenderer returns a renderer before r, for the use of one Writer.
 func NewRenderer(r response.Renderer) *Renderer {
 	f := &Renderer{Renderer: r}
+	f.passing.reset()
 	f.find = func(t clientapi.PassedText) { f.passing.found = append(f.passing.found, t) }
 	return f
 }
@@ -104,6 +105,15 @@ func (r *Renderer) Waiting() int { return len(r.arena) + r.waiting }
 
 // Reset implements response.Renderer.
 func (r *Renderer) Reset(head *response.Head) *response.Output {
+	if r.chain != nil { // without filters nothing is kept
+		r.forget()
+	}
+	r.head, r.out = head, r.Renderer.Reset(head)
+	return r.out
+}
+
+// forget drops what the texts of a response have left.
+func (r *Renderer) forget() {
 	const keepOps, keepChoices = 256, 8
 	if cap(r.ops) > keepOps {
 		r.ops = nil
@@ -117,8 +127,6 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	r.chain, r.ops, r.arena, r.next, r.waiting = nil, r.ops[:0], response.Reuse(r.arena), 0, 0
 	r.plain, r.spell = response.Reuse(r.plain), response.Reuse(r.spell)
 	r.passing.reset()
-	r.head, r.out = head, r.Renderer.Reset(head)
-	return r.out
 }
 
 func (c *choice) reset() {

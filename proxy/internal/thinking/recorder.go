@@ -57,6 +57,15 @@ func (r *Recorder) Record(m *Memory, client, provider string) {
 
 // Reset implements response.Renderer.
 func (r *Recorder) Reset(head *response.Head) *response.Output {
+	if r.memory != nil { // without one nothing is kept
+		r.forget()
+	}
+	r.head, r.out = head, r.Renderer.Reset(head)
+	return r.out
+}
+
+// forget drops what it has recorded of a response.
+func (r *Recorder) forget() {
 	const keepChoices, keepCalls = 8, 16
 	if len(r.choices) > keepChoices {
 		r.choices = r.choices[:keepChoices:keepChoices]
@@ -70,8 +79,6 @@ func (r *Recorder) Reset(head *response.Head) *response.Output {
 	}
 	r.memory, r.client, r.provider = nil, "", ""
 	r.json, r.value = response.Reuse(r.json), response.Reuse(r.value)
-	r.head, r.out = head, r.Renderer.Reset(head)
-	return r.out
 }
 
 func (r *Recorder) at(choice int32) *recorded {
