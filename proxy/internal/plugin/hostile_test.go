@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,9 @@ func TestHostileCalls(t *testing.T) {
 		// covers: F96
 		{"flood of host calls", func(m *module) w.Op { return forever(i32(1), i32(0), i32(16), m.call("log")) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"flood of host calls without a loop", func(m *module) w.Op {
+			return w.Code(slices.Repeat([]w.Op{i32(0), i32(1000), m.call("state_get"), w.Drop}, 20_000)...)
+		}, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
 		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
 		{"a loop after an error", func(m *module) w.Op { return w.Code(choiceOutOfRange(m), forever()) }, plugin.KindProtocol, "text: choice out of range", "plugin_protocol"},

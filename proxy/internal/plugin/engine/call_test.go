@@ -73,6 +73,32 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 	}
 }
 
+// TestHostChargesEndStraightLineCode: between two host calls of straight-line code the guest has no check of its own, so the
+// budget must hold without one.
+//
+// covers: F96
+func TestHostChargesEndStraightLineCode(t *testing.T) {
+	calls := 0
+	e := newEngine(t, engine.Options{}, engine.Import{Name: "host", Func: func(i *engine.Instance, _ []uint64) {
+		calls++
+		i.Charge(100)
+	}})
+	m := &w.Module{}
+	host := m.Import("test", "host", nil, nil)
+	m.ExportMemory(1, w.NoMax)
+	var code []w.Op
+	for range 10_000 {
+		code = append(code, w.Call(host))
+	}
+	m.ExportFunc("run", nil, nil, nil, code...)
+	i := instantiate(t, compile(t, e, m.Bytes()))
+	_, err := i.Call(function(t, i, "run"), 20_000)
+	wantTrap(t, err, engine.OutOfFuel)
+	if calls < 190 || calls > 210 || i.Used() != 20_000 {
+		t.Errorf("%d host calls of 100 units and %d units used, with a budget of 20,000", calls, i.Used())
+	}
+}
+
 var nowhere map[string]int
 
 func TestHostPanicFailsCall(t *testing.T) {

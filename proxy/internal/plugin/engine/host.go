@@ -14,7 +14,8 @@ import (
 // replace them there, each in a cell of its own; the stack is valid during the call only. It runs on the goroutine of the
 // call, owns the instance while it runs and must not call or close it. A panic in it ends the call with a HostPanic.
 //
-// The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge].
+// The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge]. If that has used
+// up the budget, the call ends when the HostFunc returns.
 type HostFunc func(i *Instance, stack []uint64)
 
 // Import is one function that a module of the host provides.
@@ -106,7 +107,10 @@ func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-// hostFunction gives fn to wazero. effects: what fn does may be seen outside of the instance.
+// hostFunction adapts fn to wazero. effects says that what fn does may be seen outside of the instance.
+//
+// It ends the call if fn's charges have used up the budget. The guest's own checks are at loop heads and function entries
+// only, so straight-line code could otherwise make thousands of expensive host calls before it reaches one.
 func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
 		i, ok := ctx.(*instanceContext)
@@ -118,6 +122,9 @@ func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 			i.instance.spoke = true
 		}
 		fn(i.instance, stack)
+		if i.instance.meter.overdrawn {
+			panic(endFuel)
+		}
 	})
 }
 

@@ -11,7 +11,8 @@ import (
 type meter struct {
 	slice, rest, depth api.MutableGlobal
 	budget             int64
-	pending            int64 // charged, and not yet taken out of the slice
+	pending            int64 // charged by the host, not subtracted from the slice yet
+	overdrawn          bool  // the host's charges have used up the budget
 
 	// What rest was read to be since the call began. It changes where the guest refills its slice, in a call only.
 	restRead  int64
@@ -26,7 +27,7 @@ func (m *meter) bind(guest api.Module) {
 	m.slice = guest.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal)
 	m.rest = guest.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal)
 	m.depth = guest.ExportedGlobal(fuel.ExportDepth).(api.MutableGlobal)
-	m.budget, m.pending, m.restKnown = fuel.DefaultInitialUnits, 0, false
+	m.budget, m.pending, m.overdrawn, m.restKnown = fuel.DefaultInitialUnits, 0, false, false
 }
 
 // restore undoes what a call that did not return may have left.
@@ -38,7 +39,7 @@ func (m *meter) restore() {
 // begin sets the budget of the next call. The depth needs no setting: a call that returns has restored it, and after one
 // that does not the instance is dead, or restored to an image.
 func (m *meter) begin(budget int64) {
-	m.budget, m.pending = max(budget, 0), 0
+	m.budget, m.pending, m.overdrawn = max(budget, 0), 0, false
 	slice, rest := fuel.Split(m.budget, 0)
 	m.slice.Set(uint64(slice))
 	if !m.restKnown || m.restRead != rest {
@@ -53,7 +54,8 @@ func (m *meter) globals() (slice, rest int64) {
 	return int64(m.slice.Get()), int64(m.rest.Get())
 }
 
-// charge takes units out of the budget. The guest sees it at its next check, small charges only once they add up to maxPending.
+// charge takes units out of the budget. It writes them to the slice, where the guest's next check finds them, once they
+// add up to maxPending.
 func (m *meter) charge(units int64) {
 	m.pending += min(units, maxCharge)
 	if m.pending >= maxPending {
@@ -61,16 +63,18 @@ func (m *meter) charge(units int64) {
 	}
 }
 
-// flush takes what was charged out of the slice.
+// flush subtracts the pending charges from the slice, and sets overdrawn if they have used up the budget.
 func (m *meter) flush() {
 	if m.pending == 0 {
 		return
 	}
 	slice := int64(m.slice.Get())
 	if slice >= -maxCharge {
-		m.slice.Set(uint64(slice - m.pending))
+		slice -= m.pending
+		m.slice.Set(uint64(slice))
 	}
 	m.pending = 0
+	m.overdrawn = slice < 0 && fuel.Exhausted(slice, int64(m.rest.Get()))
 }
 
 // maxCharge keeps sums of charges far from overflow. No budget comes near.
