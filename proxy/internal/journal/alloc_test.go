@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 )
 
-// TestAppendsWithoutAllocating runs as many requests as fit one buffer of the journal.
+// TestAppendsWithoutAllocating appends as many requests as fit in the pending records between two writes.
 func TestAppendsWithoutAllocating(t *testing.T) {
 	j := open(t, t.TempDir(), journal.Options{Interval: time.Hour})
 	r := request("a", "m", 5)

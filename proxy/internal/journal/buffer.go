@@ -12,14 +12,15 @@ import (
 	"runtime/debug"
 )
 
-// buffer has a copy of the records that are not in the segment yet, in a file that is mapped into memory: the process that is killed leaves
-// it behind, and no record needs a write of its own. Its file is a header, which says to which segment and where in it the records belong,
-// and the records. It has all of its blocks from the start, so that a full disk does not matter to it.
+// buffer mirrors the records that have not been written to the segment yet in a memory-mapped file. The file outlives a
+// killed process, so a record does not need its own write system call to survive one. It consists of a header, which
+// names the segment and the offset at which the records belong, and the records. All of its blocks are allocated when
+// it is created, so a full disk does not affect it.
 //
-// It adds nothing where the machine goes down: what is durable is what commit has written to the segment.
+// It does not protect against a crash of the machine: only what commit has written to the segment is durable.
 type buffer struct {
 	mapped []byte
-	saved  int // bytes of records that are in mapped, of those that are pending
+	saved  int // number of bytes of pending that are in mapped
 }
 
 const (
@@ -44,12 +45,14 @@ func openBuffer(dir string) (*buffer, error) {
 	return &buffer{mapped: mapped}, nil
 }
 
-// hasRoom reports whether what is pending fits.
+// hasRoom reports whether the pending records fit.
 func (b *buffer) hasRoom(pending []byte) bool { return firstAt+len(pending) <= len(b.mapped) }
 
-// save copies what is pending at an offset of a segment. After it has returned nil, killing the process does not lose it.
+// save copies the pending records, which belong at offset of segment. Once it has returned nil, they survive a kill of
+// the process.
 func (b *buffer) save(pending []byte, segment *header, offset int64) (err error) {
-	// Memory whose file was cut off, or whose disk fails, faults. The process shall live.
+	// Access to the mapping raises SIGBUS if the file was truncated or its disk fails. Turn that into an error instead
+	// of a crash.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch p := recover().(type) {
@@ -64,7 +67,7 @@ func (b *buffer) save(pending []byte, segment *header, offset int64) (err error)
 		}
 	}()
 	if b.saved == 0 {
-		// The records of the last header are in the segment: it may be lost.
+		// The segment has all the records that the old header was for, so the header can be overwritten.
 		h := header{form: formBuffer, seed: segment.seed, number: segment.number, through: uint64(offset)}
 		h.append(b.mapped[:0])
 	}
@@ -72,18 +75,18 @@ func (b *buffer) save(pending []byte, segment *header, offset int64) (err error)
 	return nil
 }
 
-// close releases the memory.
+// close unmaps the memory.
 func (b *buffer) close() error { return unmap(b.mapped) }
 
-// unwritten is what a buffer has of a segment.
+// unwritten is the contents of a buffer: records that may not have been written to their segment.
 type unwritten struct {
 	header  header
-	offset  int64 // of the records in their segment
+	offset  int64 // offset of the records in their segment
 	records []byte
 }
 
-// readBuffer reads the buffer of a folder, also beside the process that writes it: then what it has is in the segment soon. It is nil where
-// nothing is in it.
+// readBuffer reads the buffer of a folder. It returns nil if the buffer is missing or empty. The process that owns the
+// folder may be running; it then writes the same records to the segment soon.
 func readBuffer(dir string) (*unwritten, error) {
 	data, err := os.ReadFile(filepath.Join(dir, bufferName))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) < firstAt {
@@ -94,12 +97,12 @@ func readBuffer(dir string) (*unwritten, error) {
 	}
 	h, err := readHeader(data[:firstAt], formBuffer)
 	if err != nil || h.through < firstAt || h.through > math.MaxInt64-bufferSize {
-		return nil, nil // there was no record yet, or the header is being written, which comes before the record
+		return nil, nil // there is no record yet, or its header, which comes first, is just being written
 	}
 	u := &unwritten{header: h, offset: int64(h.through)}
 	n := 0
 	for records := data[firstAt:]; ; {
-		next := valid(records[n:], h.seed, u.offset+int64(n))
+		next := validLength(records[n:], h.seed, u.offset+int64(n))
 		if next == 0 {
 			u.records = records[:n]
 			return u, nil
@@ -108,17 +111,17 @@ func readBuffer(dir string) (*unwritten, error) {
 	}
 }
 
-// of returns u if it is of a segment, else nil.
-func (u *unwritten) of(segment uint64) *unwritten {
+// forSegment returns u if its records belong to the segment, otherwise nil.
+func (u *unwritten) forSegment(segment uint64) *unwritten {
 	if u == nil || u.header.number != segment {
 		return nil
 	}
 	return u
 }
 
-// after returns the records that come after the end of the segment's file, which is at size. There are none where the file is another one
-// of that number, or has lost its end, as after a power cut.
-func (u *unwritten) after(f *os.File) (records []byte, size int64, err error) {
+// missingFrom returns the records that the segment's file f lacks at its end, and the size of f. It returns none if f
+// is a different file with the same number, or has lost its end, for example in a power cut.
+func (u *unwritten) missingFrom(f *os.File) (records []byte, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
@@ -137,14 +140,14 @@ func (u *unwritten) after(f *os.File) (records []byte, size int64, err error) {
 	return u.records[size-u.offset:], size, nil
 }
 
-// reader reads a segment's file, and then what is not in it.
+// reader returns a reader of the segment's file f followed by the records that f lacks.
 func (u *unwritten) reader(f *os.File) (io.Reader, error) {
-	records, size, err := u.after(f)
+	records, size, err := u.missingFrom(f)
 	return io.MultiReader(io.NewSectionReader(f, 0, size), bytes.NewReader(records)), err
 }
 
-// restore writes the records that a killed process has left in the buffer of a folder to their segment, and returns how many bytes it has
-// added.
+// restore appends to their segment the records that a killed process has left in the buffer of a folder. It returns the
+// number of bytes appended.
 func restore(dir string) (added int, err error) {
 	u, err := readBuffer(dir)
 	if u == nil {
@@ -152,13 +155,13 @@ func restore(dir string) (added int, err error) {
 	}
 	f, err := os.OpenFile(filepath.Join(dir, segmentName(u.header.number)), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // it was folded, and is old
+		return 0, nil // the segment was folded and has expired
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	records, size, err := u.after(f)
+	records, size, err := u.missingFrom(f)
 	if len(records) == 0 {
 		return 0, err
 	}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// mapFile maps the first bytes of a file, for as long as the process lives.
+// mapFile maps the first size bytes of a file, shared and writable. The mapping outlives the descriptor.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }

@@ -29,18 +29,19 @@ type testingT interface {
 	Errorf(string, ...any)
 }
 
-// history is what a process has appended, and how long the file was after each of it.
+// history is what a process has appended up to a step, and the size of the segment then.
 type history struct {
-	size     int64 // of the file
+	size     int64 // size of the segment in bytes
 	requests int64
 	cost     cost.Nano
-	spent    cost.Nano // settled, or held
-	safe     bool      // from a process that is killed
+	spent    cost.Nano // settled or held
+	safe     bool      // everything up to this step survives a kill of the process
 }
 
 func always() bool { return true }
 
-// write appends a random history to a journal, and returns how it went on. flushes says whether what was appended is written after a step.
+// write appends a random history to a journal and returns its state after each step. flushes decides after each step
+// whether to write the pending records.
 func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 	now := history{size: firstAt}
 	all := []history{now}
@@ -96,8 +97,8 @@ func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 	return all
 }
 
-// abandon ends a journal as killing its process does.
-func (j *Journal) abandon() {
+// crash stops a journal the way killing its process would.
+func (j *Journal) crash() {
 	close(j.stop)
 	<-j.stopped
 	j.folding.Wait()
@@ -117,8 +118,8 @@ func (j *Journal) spent(name string) (sum cost.Nano) {
 	return sum
 }
 
-// TestEveryCrashPoint cuts the segment off at any byte, as a machine does that goes down: what was whole before it counts, once, and holds
-// count as spent.
+// TestEveryCrashPoint truncates the segment at any byte, as a crash of the machine can. The complete records before
+// that byte count exactly once, and unsettled holds count as spent.
 func TestEveryCrashPoint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, and waits for the disk at each")
@@ -132,7 +133,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		j := openAt(t, dir)
 		all := write(t, j, always)
 		name := filepath.Join(dir, segmentName(j.header.number))
-		j.abandon()
+		j.crash()
 		_ = os.Remove(filepath.Join(dir, bufferName))
 		cut := rapid.Int64Range(0, all[len(all)-1].size).Draw(t, "cut")
 		if err := os.Truncate(name, cut); err != nil {
@@ -150,8 +151,8 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 }
 
-// TestKilledAfterAnyStep kills a process of whose records some are written: all count, once. Where memory cannot be mapped, those do up to
-// the last hold.
+// TestKilledAfterAnyStep kills a process that has written only some of its records. All of them count exactly once or,
+// if memory cannot be mapped, all up to the last hold.
 func TestKilledAfterAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, and waits for the disk at each")
@@ -164,17 +165,17 @@ func TestKilledAfterAnyStep(t *testing.T) {
 		defer os.RemoveAll(dir)
 		j := openAt(t, dir)
 		all := write(t, j, func() bool { return rapid.Bool().Draw(t, "written") })
-		j.abandon()
+		j.crash()
 		var want history
 		for _, h := range all {
 			if h.safe {
 				want = h
 			}
 		}
-		// Who only reads it finds the same, but for what is booked.
+		// Reading the folder without opening the journal gives the same result, except that nothing is booked.
 		u, err := ReadUsage(dir, time.UTC, Query{})
 		if err != nil || u.Total.Requests != want.requests || u.Total.Cost != want.cost {
-			t.Errorf("%d requests for %d are read, want %+v: %v", u.Total.Requests, u.Total.Cost, want, err)
+			t.Errorf("ReadUsage found %d requests that cost %d, want %+v: %v", u.Total.Requests, u.Total.Cost, want, err)
 		}
 		found, err := readFolder(dir, time.UTC)
 		if err != nil {
@@ -183,7 +184,7 @@ func TestKilledAfterAnyStep(t *testing.T) {
 		var spent cost.Nano
 		found.state.collect().call(func(_ byte, _ string, _ time.Time, _, _ int64, amount cost.Nano) { spent += amount }, func(Adjustment) {})
 		if spent != want.spent {
-			t.Errorf("%d spent is read, want %d", spent, want.spent)
+			t.Errorf("readFolder found %d spent, want %d", spent, want.spent)
 		}
 		for range 2 {
 			checkFolder(t, dir, want)
@@ -191,10 +192,10 @@ func TestKilledAfterAnyStep(t *testing.T) {
 	})
 }
 
-// checkFolder opens the journal of a process that was killed.
+// checkFolder opens the journal of a killed process and checks its sums.
 func checkFolder(t *rapid.T, dir string, want history) {
 	j := openAt(t, dir)
-	defer j.abandon()
+	defer j.crash()
 	u, err := ReadUsage(dir, time.UTC, Query{})
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +208,8 @@ func checkFolder(t *rapid.T, dir string, want history) {
 	}
 }
 
-// TestBufferFails cuts the buffer's file off, so that its memory faults: holds go to the segment, and none is lost.
+// TestBufferFails truncates the buffer's file, so that access to the mapping faults. Holds then go to the segment, and
+// none is lost.
 func TestBufferFails(t *testing.T) {
 	dir := t.TempDir()
 	j := openAt(t, dir)
@@ -228,7 +230,7 @@ func TestBufferFails(t *testing.T) {
 	}
 	hold(2)
 	hold(3)
-	j.abandon()
+	j.crash()
 	again := openAt(t, dir)
 	defer again.Close()
 	if got := again.spent("k"); got != 300 {
@@ -236,7 +238,7 @@ func TestBufferFails(t *testing.T) {
 	}
 }
 
-// TestForeignBuffer opens journals whose buffer is of another segment, or damaged: what is in the segment stays as it is.
+// TestForeignBuffer opens journals whose buffer belongs to another segment or is damaged. The segment must not change.
 func TestForeignBuffer(t *testing.T) {
 	for name, change := range map[string]func(buffer []byte, segment string) []byte{
 		"empty":           func([]byte, string) []byte { return nil },
@@ -247,7 +249,7 @@ func TestForeignBuffer(t *testing.T) {
 		"segment cut off": func(b []byte, segment string) []byte { _ = os.Truncate(segment, firstAt); return b },
 		"of another segment": func(b []byte, segment string) []byte {
 			h := newHeader(formSegment)
-			h.number, h.made = 1, at
+			h.number, h.created = 1, at
 			_ = os.WriteFile(segment, h.append(nil), 0o600)
 			return b
 		},
@@ -263,7 +265,7 @@ func TestForeignBuffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			segment, file := filepath.Join(dir, segmentName(j.header.number)), filepath.Join(dir, bufferName)
-			j.abandon()
+			j.crash()
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Skip("memory cannot be mapped here")
@@ -280,12 +282,12 @@ func TestForeignBuffer(t *testing.T) {
 				t.Error("the segment was changed")
 			}
 			again := openAt(t, dir)
-			again.abandon()
+			again.crash()
 		})
 	}
 }
 
-// TestEveryDamagedByte changes a byte: one record is missing at most, and nothing counts twice.
+// TestEveryDamagedByte changes one byte. At most one record is lost, and none counts twice.
 func TestEveryDamagedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens hundreds of journals, and waits for the disk at each")
@@ -299,7 +301,7 @@ func TestEveryDamagedByte(t *testing.T) {
 		j := openAt(t, dir)
 		all := write(t, j, always)
 		name := filepath.Join(dir, segmentName(j.header.number))
-		j.abandon()
+		j.crash()
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +312,7 @@ func TestEveryDamagedByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := openAt(t, dir)
-		defer again.abandon()
+		defer again.crash()
 		u, err := ReadUsage(dir, time.UTC, Query{})
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +324,8 @@ func TestEveryDamagedByte(t *testing.T) {
 	})
 }
 
-// TestDamagedSnapshot falls back to the snapshot before, whose segments still have their holds.
+// TestDamagedSnapshot checks that a start with a damaged snapshot uses the previous one, and the segments after that,
+// which still have their holds.
 func TestDamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	const starts = 4
@@ -365,8 +368,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestOldUseIsJoined checks that joining what is old changes neither the sum nor what a window since any start of a period has.
-func TestOldUseIsJoined(t *testing.T) {
+// TestOldUsageIsMerged checks that merging old buckets does not change what any current budget window has spent.
+func TestOldUsageIsMerged(t *testing.T) {
 	zone, err := time.LoadLocation("Asia/Kolkata")
 	if err != nil {
 		t.Skip("no time zones here")
@@ -408,10 +411,11 @@ func TestOldUseIsJoined(t *testing.T) {
 	})
 }
 
-// FuzzFiles reads folders with foreign bytes in a file. Checksums are made valid, so that what the records hold is read.
+// FuzzFiles reads folders with a file of arbitrary bytes. With seals, checksums are made valid so that the contents of
+// records are parsed.
 func FuzzFiles(f *testing.F) {
 	j := newState(time.UTC)
-	n := j.number(&Labels{Key: "a", Tags: "x=y"})
+	n := j.labelNumber(&Labels{Key: "a", Tags: "x=y"})
 	var records []byte
 	records = appendLabels(records, &j.labels[n].Labels, n)
 	records = appendRequest(records, &Request{ID: 1, At: at, Cost: 5}, n)
@@ -431,7 +435,7 @@ func FuzzFiles(f *testing.F) {
 		h := newHeader(form(kind % 5))
 		h.number, h.through = 1, 1
 		if h.form == formBuffer {
-			// It belongs to the segment whose header it has.
+			// Write the segment that the buffer belongs to.
 			segment := h
 			segment.form, h.through = formSegment, firstAt
 			if err := os.WriteFile(filepath.Join(dir, segmentName(1)), segment.append(nil), 0o600); err != nil {
@@ -449,7 +453,7 @@ func FuzzFiles(f *testing.F) {
 			}
 			i += n
 		}
-		names := []string{bufferName, segmentName(1), snapshotName(1), dayFile(dayOf(at, time.UTC))}
+		names := []string{bufferName, segmentName(1), snapshotName(1), dayFile(dayNumber(at, time.UTC))}
 		if h.form == formBuffer {
 			names = names[:1]
 		}
@@ -469,7 +473,7 @@ func FuzzFiles(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What was read can be written, and is the same when it is read again.
+		// The state survives a round trip through a snapshot.
 		found.state.age(at, 0)
 		data = found.state.snapshot(newHeader(formSnapshot))
 		if err := os.WriteFile(filepath.Join(dir, "again"), data, 0o600); err != nil {
@@ -480,7 +484,7 @@ func FuzzFiles(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(again.open) != len(found.state.open) || len(again.adjustments) != len(found.state.adjustments) {
-			t.Fatalf("%+v is %+v when it is read again", found.state, again)
+			t.Fatalf("%+v became %+v in a snapshot", found.state, again)
 		}
 		for _, format := range Formats {
 			if err := u.Write(io.Discard, format); err != nil {

@@ -12,16 +12,16 @@ import (
 	"text/tabwriter"
 )
 
-// Formats are the formats of Usage.Write.
+// Formats lists the formats that Usage.Write supports.
 var Formats = []string{"table", "csv", "json"}
 
-// sumNames are the names of what is added up, in the order in which tables have them.
+// sumNames are the column names of Sums, in the order of the table.
 var sumNames = []string{
 	"requests", "errors", "incomplete", "estimated", "booked", "prompt_tokens", "cached_tokens", "cache_write_tokens",
 	"cache_write_1h_tokens", "audio_input_tokens", "completion_tokens", "reasoning_tokens", "audio_output_tokens", "cost_usd",
 }
 
-// values are the sums in the order of sumNames, but for the cost.
+// values returns the sums in the order of sumNames, without the cost.
 func (s *Sums) values() [13]int64 {
 	t := &s.Tokens
 	return [...]int64{
@@ -46,7 +46,7 @@ func (u *Usage) columns() []string {
 	return append(names, sumNames...)
 }
 
-// Write writes the rows in one of Formats. A table ends with the total.
+// Write writes the rows in one of Formats. The table ends with the total.
 func (u *Usage) Write(w io.Writer, format string) error {
 	out := bufio.NewWriter(w)
 	var err error
@@ -66,7 +66,7 @@ func (u *Usage) Write(w io.Writer, format string) error {
 	return out.Flush()
 }
 
-// writeTable leaves out columns that are 0 throughout.
+// writeTable writes a table without the columns that are 0 in all rows, except for the requests and the cost.
 func (u *Usage) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	total := u.Total.texts()
@@ -120,12 +120,12 @@ func (u *Usage) writeCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// writeJSON writes {"rows": [...], "total": {...}}, members in the order of the columns.
+// writeJSON writes {"rows": [...], "total": {...}}, with members in the order of the columns.
 func (u *Usage) writeJSON(w io.Writer) error {
 	object := func(values []string, s *Sums) []byte {
 		b := []byte{'{'}
 		for i, v := range values {
-			text, _ := json.Marshal(v) // a string is always encoded
+			text, _ := json.Marshal(v) // cannot fail for a string
 			b = fmt.Appendf(b, "%q:%s,", u.By[i].String(), text)
 		}
 		for i, n := range s.values() {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// header begins each file.
+// header is at the beginning of each file.
 type header struct {
 	form    form
-	seed    uint32 // of the file's checksums
-	number  uint64 // of a segment, or that of a buffer
-	through uint64 // of a snapshot or a day: the last segment that is in it. Of a buffer: the offset of its records in their segment.
-	day     int32  // of a day
-	made    time.Time
-	folded  bool // of a segment: without holds, which are in a snapshot
+	seed    uint32 // initial value of the file's checksums
+	number  uint64 // number of the segment; in a buffer, of the segment that its records belong to
+	through uint64 // in a snapshot or a day, the last segment included; in a buffer, the offset of its records in their segment
+	day     int32  // number of the day, in the file of a day
+	created time.Time
+	folded  bool // the segment's holds have been removed; snapshots contain them
 }
 
-// form is what a file is.
+// form is the type of a file.
 type form uint8
 
 const (
@@ -41,10 +41,10 @@ const (
 
 var magic = []byte("sluicejn")
 
-// errVersion is the error of a file that a later version of the gateway has written.
+// errVersion is returned for a file written by a later version of the gateway.
 var errVersion = errors.New("written by a later version of the gateway")
 
-// append appends the header, twice: a damaged byte leaves one of them.
+// append appends the header twice, so that one copy is intact if a byte is damaged.
 func (h *header) append(dst []byte) []byte {
 	var b [headerSize]byte
 	copy(b[4:], magic)
@@ -57,7 +57,7 @@ func (h *header) append(dst []byte) []byte {
 	little.PutUint32(b[20:], uint32(h.day))
 	little.PutUint64(b[24:], h.number)
 	little.PutUint64(b[32:], h.through)
-	little.PutUint64(b[40:], uint64(h.made.Unix()))
+	little.PutUint64(b[40:], uint64(h.created.Unix()))
 	little.PutUint32(b[:], crc32.Checksum(b[4:], castagnoli))
 	return append(append(dst, b[:]...), b[:]...)
 }
@@ -76,7 +76,7 @@ func readHeader(data []byte, want form) (h header, err error) {
 		}
 		h = header{
 			form: form(b[14]), folded: b[15] == 1, seed: little.Uint32(b[16:]), day: int32(little.Uint32(b[20:])),
-			number: little.Uint64(b[24:]), through: little.Uint64(b[32:]), made: time.Unix(int64(little.Uint64(b[40:])), 0),
+			number: little.Uint64(b[24:]), through: little.Uint64(b[32:]), created: time.Unix(int64(little.Uint64(b[40:])), 0),
 		}
 		switch {
 		case little.Uint16(b[12:]) > version:
@@ -89,28 +89,28 @@ func readHeader(data []byte, want form) (h header, err error) {
 	return h, errHeader
 }
 
-// newHeader returns a header with a seed of its own.
-func newHeader(f form) header { return header{form: f, seed: rand.Uint32(), made: time.Now()} }
+// newHeader returns a header with a random seed.
+func newHeader(f form) header { return header{form: f, seed: rand.Uint32(), created: time.Now()} }
 
-// scanner reads the records of a file, in memory of a fixed size.
+// scanner reads the records of a file through a buffer of fixed size.
 type scanner struct {
 	header  header
 	src     io.Reader
 	buf     []byte
-	from    int // of what is unread in buf
+	from    int // buf[from:to] is unread
 	to      int
 	base    int64 // offset of buf in the file
-	ended   bool
+	ended   bool  // the end of the file is in buf
 	skipped int64 // bytes since the last valid record
 
-	// damaged is how many bytes between valid records hold none; torn is how many there are after the last one, which is how a file ends
-	// whose writer was cut off. Both are complete once next has returned nil.
+	// damaged is the number of invalid bytes between valid records, and torn the number of those after the last one,
+	// which a writer leaves behind that was interrupted. Both are final once next has returned nil.
 	damaged, torn int64
 }
 
 const scanBuffer = 256 << 10
 
-// scan reads the header, which must be of the given form.
+// scan returns a scanner of a file, which must have the given form.
 func scan(src io.Reader, f form) (*scanner, error) {
 	s := &scanner{src: src, buf: make([]byte, scanBuffer)}
 	if err := s.fill(firstAt); err != nil {
@@ -124,7 +124,7 @@ func scan(src io.Reader, f form) (*scanner, error) {
 	return s, nil
 }
 
-// fill reads until n bytes are unread, or the file ends.
+// fill reads until at least n bytes are unread, or the file ends.
 func (s *scanner) fill(n int) error {
 	if s.ended || s.to-s.from >= n {
 		return nil
@@ -146,14 +146,14 @@ func (s *scanner) fill(n int) error {
 	return nil
 }
 
-// next returns the next valid record, which is overwritten by the next call; nil at the end of the file.
+// next returns the next valid record, or nil at the end of the file. The record is valid until the next call.
 func (s *scanner) next() ([]byte, error) {
 	for {
 		if err := s.fill(maxRecord); err != nil {
 			return nil, err
 		}
 		rest := s.buf[s.from:s.to]
-		if n := valid(rest, s.header.seed, s.base+int64(s.from)); n > 0 {
+		if n := validLength(rest, s.header.seed, s.base+int64(s.from)); n > 0 {
 			s.damaged += s.skipped
 			s.skipped = 0
 			s.from += n
@@ -169,13 +169,15 @@ func (s *scanner) next() ([]byte, error) {
 	}
 }
 
-// scanSegment calls f for the records of a segment, with those that a buffer has after its end.
-func scanSegment(name string, more *unwritten, f func(record []byte)) (Damage, error) {
-	return scanFile(name, formSegment, more, func(header) bool { return false }, f)
+// scanSegment calls f for each record of a segment, then for those that the file lacks and buffered has. buffered may
+// be nil.
+func scanSegment(name string, buffered *unwritten, f func(record []byte)) (Damage, error) {
+	return scanFile(name, formSegment, buffered, func(header) bool { return false }, f)
 }
 
-// scanFile calls f for the records of a file, and then for more.
-func scanFile(name string, want form, more *unwritten, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
+// scanFile calls begin with the header of a file and, unless that returns true, f for each record, then for the records
+// that the file lacks and buffered has. buffered may be nil.
+func scanFile(name string, want form, buffered *unwritten, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
 	damage.File = filepath.Base(name)
 	file, err := os.Open(name)
 	if err != nil {
@@ -183,8 +185,8 @@ func scanFile(name string, want form, more *unwritten, begin func(header) (skip 
 	}
 	defer file.Close()
 	var src io.Reader = file
-	if more != nil {
-		if src, err = more.reader(file); err != nil {
+	if buffered != nil {
+		if src, err = buffered.reader(file); err != nil {
 			return damage, fmt.Errorf("%s: %w", damage.File, err)
 		}
 	}
@@ -208,12 +210,12 @@ func scanFile(name string, want form, more *unwritten, begin func(header) (skip 
 	}
 }
 
-// Damage is what is wrong with a file of the journal.
+// Damage describes the damage to a file of the journal.
 type Damage struct {
 	File    string
-	Skipped int64 // bytes between records that are none
-	Torn    int64 // bytes after the last record: the process that wrote the file was cut off
-	Err     error // the file cannot be read
+	Skipped int64 // invalid bytes between records
+	Torn    int64 // invalid bytes after the last record: the process was killed while it wrote the file
+	Err     error // why the file cannot be read; nil if it can
 }
 
 // any reports whether there is any damage.
@@ -227,7 +229,7 @@ func (d *Damage) String() string {
 	return fmt.Sprintf("%s: %d damaged bytes are skipped", d.File, d.Skipped+d.Torn)
 }
 
-// builder puts together a file in memory.
+// builder builds a file in memory.
 type builder struct {
 	header  header
 	data    []byte
@@ -236,7 +238,7 @@ type builder struct {
 
 func newBuilder(h header) *builder { return &builder{header: h, data: h.append(nil)} }
 
-// add adds a record that extend appends.
+// add adds the record that extend appends, and seals it.
 func (b *builder) add(extend func(dst []byte) []byte) {
 	at := len(b.data)
 	b.data = extend(b.data)
@@ -244,7 +246,7 @@ func (b *builder) add(extend func(dst []byte) []byte) {
 	b.records++
 }
 
-// writeWhole writes a file so that after a crash there is the whole of it, or what was there before.
+// writeWhole writes a file atomically and durably: after a crash, it has either its new or its old contents.
 func writeWhole(name string, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), temporary+"*")
 	if err != nil {
@@ -266,16 +268,16 @@ func writeWhole(name string, write func(*os.File) error) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// temporary begins the names of files that are being written.
+// temporary is the prefix of the names of files that writeWhole has not finished.
 const temporary = "new-"
 
-// syncDir makes the names in a directory durable. Systems that cannot open a directory do so by themselves.
+// syncDir makes the names in a directory durable. On systems that cannot open a directory, this is not necessary.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	_ = d.Sync() // not every file system can
+	_ = d.Sync() // not every file system supports it
 	return nil
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// The names of files: segments and snapshots have numbers that sort as they are.
-
+// The suffixes of file names. Segments and snapshots have numbers, padded with zeros so that names sort by number.
 const (
 	segmentSuffix  = ".segment"
 	snapshotSuffix = ".snapshot"
@@ -24,7 +23,7 @@ func segmentName(number uint64) string { return fmt.Sprintf("%012d%s", number, s
 func snapshotName(n uint64) string     { return fmt.Sprintf("%012d%s", n, snapshotSuffix) }
 func dayFile(n int32) string           { return dayName(n) + daySuffix }
 
-// folder is what a journal's folder has, each ascending.
+// folder lists the files of a journal's folder by number, each kind ascending.
 type folder struct {
 	segments, snapshots []uint64
 	days                []int32
@@ -65,18 +64,18 @@ func removeTemporary(dir string) {
 	}
 }
 
-// image is the state after a segment, ready to be written.
+// image is the state after a segment, encoded as files that are ready to be written.
 type image struct {
 	through  uint64
 	days     []*day
-	files    [][]byte // of days
+	files    [][]byte // the files of days
 	snapshot []byte
 }
 
-// prepare returns the image of the state after a segment. The caller has mu, or is alone.
+// prepare returns an image of the state after a segment. The caller holds mu or is the only user of j.
 func (j *Journal) prepare(through uint64) *image {
 	now := j.o.Now()
-	yesterday := dayOf(now, j.state.zone) - 1
+	yesterday := dayNumber(now, j.state.zone) - 1
 	j.state.age(now, yesterday)
 	i := &image{through: through}
 	h := newHeader(formDay)
@@ -96,7 +95,8 @@ func (j *Journal) prepare(through uint64) *image {
 	return i
 }
 
-// fold writes an image. Days come first: until the snapshot is there, the segment is read again, except for the days that have it.
+// fold writes the files of an image, days first. After a crash between them, the segment is read again because no
+// snapshot includes it, and the days that already include it ignore its requests.
 func (j *Journal) fold(i *image) error {
 	write := func(name string, data []byte) error {
 		return writeWhole(filepath.Join(j.dir, name), func(f *os.File) error { _, err := f.Write(data); return err })
@@ -122,28 +122,28 @@ func (j *Journal) fold(i *image) error {
 	return nil
 }
 
-// rotate begins another segment, and folds the current one, if it is full or its day is over.
+// rotate starts a new segment and folds the current one if that is full or its day is over.
 func (j *Journal) rotate() {
 	now := j.o.Now()
 	j.mu.Lock()
 	empty := j.offset == firstAt && len(j.pending) == 0
-	due := j.offset >= j.o.SegmentSize || dayOf(now, j.state.zone) != dayOf(j.header.made, j.state.zone)
+	due := j.offset >= j.o.SegmentSize || dayNumber(now, j.state.zone) != dayNumber(j.header.created, j.state.zone)
 	if j.busy || empty || !due {
 		j.mu.Unlock()
 		return
 	}
 	h := newHeader(formSegment)
-	h.number, h.made = j.header.number+1, now
+	h.number, h.created = j.header.number+1, now
 	j.mu.Unlock()
 
-	// Only this goroutine changes the file.
+	// Only this goroutine replaces j.file.
 	f, err := j.newSegment(h)
 	j.mu.Lock()
 	if err == nil {
 		err = j.flush()
 	}
 	if err != nil {
-		j.fail(err)
+		j.setFailure(err)
 		j.mu.Unlock()
 		if f != nil {
 			_ = f.Close()
@@ -152,7 +152,7 @@ func (j *Journal) rotate() {
 		return
 	}
 	full, i := j.file, j.prepare(j.header.number)
-	j.use(f, h)
+	j.useSegment(f, h)
 	j.busy = true
 	j.mu.Unlock()
 	j.folding.Go(func() {
@@ -162,7 +162,7 @@ func (j *Journal) rotate() {
 			err = j.fold(i)
 		}
 		if err != nil {
-			// The segment is there, and is read again by the next start.
+			// The segment remains, and is read again at the next start.
 			j.o.Log.Error("journal: segment not folded", "segment", i.through, "error", err)
 		} else {
 			j.tidy()
@@ -173,8 +173,8 @@ func (j *Journal) rotate() {
 	})
 }
 
-// tidy removes what is not needed: holds from the segments that two snapshots have, all snapshots but these, and segments that are too
-// old.
+// tidy removes what is no longer needed: holds from segments that both of the last two snapshots include, older
+// snapshots, and expired segments.
 func (j *Journal) tidy() {
 	j.mu.Lock()
 	previous, through := j.previous, j.through
@@ -207,7 +207,8 @@ func (j *Journal) tidy() {
 	}
 }
 
-// stripHolds writes a segment again without its holds, unless that was done, or some of it is damaged and may still be of use.
+// stripHolds rewrites a segment without its holds. It leaves the segment alone if that has been done, or if the segment
+// is damaged, because it may then still be useful.
 func stripHolds(name string) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -230,7 +231,7 @@ func stripHolds(name string) error {
 	})
 	switch {
 	case err != nil || b == nil || damage.any():
-		// It was reported when it was read.
+		// Damage was logged when the segment was read.
 		return nil
 	case int64(len(b.data)) == info.Size():
 		err = markFolded(name, h)
@@ -240,7 +241,8 @@ func stripHolds(name string) error {
 	return errors.Join(err, os.Chtimes(name, time.Time{}, info.ModTime()))
 }
 
-// markFolded writes the header of a segment that has no holds, one of its two copies after the other.
+// markFolded overwrites the header of a segment that has no holds. It writes and syncs the two copies one after the
+// other, so that one of them is always intact.
 func markFolded(name string, h header) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -254,17 +256,17 @@ func markFolded(name string, h header) error {
 	return errors.Join(err, f.Close())
 }
 
-// read is what readFolder has found.
-type read struct {
+// readResult is the result of readFolder.
+type readResult struct {
 	state   *state
-	through uint64 // the last segment in the snapshot
-	last    uint64 // the last segment
+	through uint64 // last segment in the snapshot
+	last    uint64 // last segment in the folder
 	damage  []Damage
 }
 
-// readFolder reads the last snapshot and the segments after it, and the buffer.
-func readFolder(dir string, zone *time.Location) (*read, error) {
-	more, err := readBuffer(dir) // before the segments: what it has may be written meanwhile
+// readFolder reads the last intact snapshot, the segments after it, and the buffer.
+func readFolder(dir string, zone *time.Location) (*readResult, error) {
+	buffered, err := readBuffer(dir) // before the segments, because its records may be written to one meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +274,7 @@ func readFolder(dir string, zone *time.Location) (*read, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &read{state: newState(zone)}
+	r := &readResult{state: newState(zone)}
 	for _, n := range slices.Backward(f.snapshots) {
 		s := newState(zone)
 		damage, err := s.readSnapshot(filepath.Join(dir, snapshotName(n)))
@@ -298,7 +300,7 @@ func readFolder(dir string, zone *time.Location) (*read, error) {
 		if n <= r.through {
 			continue
 		}
-		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n, more.of(n))
+		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n, buffered.forSegment(n))
 		switch {
 		case errors.Is(err, errVersion):
 			return nil, err
@@ -312,31 +314,31 @@ func readFolder(dir string, zone *time.Location) (*read, error) {
 	return r, nil
 }
 
-// labelReader is what the numbers in a file stand for in a state.
+// labelReader maps the numbers of labels in a file to those in a state.
 type labelReader struct {
-	s  *state
-	of map[uint32]uint32
+	s       *state
+	numbers map[uint32]uint32
 }
 
 func (l *labelReader) add(record []byte) {
 	var labels Labels
 	if n, ok := readLabels(record, &labels); ok {
-		l.of[n] = l.s.number(&labels)
+		l.numbers[n] = l.s.labelNumber(&labels)
 	}
 }
 
-// number is that of the state. Labels whose record is damaged are empty.
+// number returns the number in the state. Labels whose record is damaged count as empty.
 func (l *labelReader) number(n uint32) uint32 {
-	if of, known := l.of[n]; known {
+	if of, known := l.numbers[n]; known {
 		return of
 	}
-	return l.s.number(new(Labels))
+	return l.s.labelNumber(new(Labels))
 }
 
-// readSegment adds a segment, with what a buffer has of it.
-func (s *state) readSegment(name string, number uint64, more *unwritten) (Damage, error) {
+// readSegment adds a segment, including the records that its file lacks and buffered has. buffered may be nil.
+func (s *state) readSegment(name string, number uint64, buffered *unwritten) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
-	damage, err := scanSegment(name, more, func(b []byte) {
+	damage, err := scanSegment(name, buffered, func(b []byte) {
 		switch kind(b[6]) {
 		case kindLabels:
 			labels.add(b)
@@ -355,7 +357,7 @@ func (s *state) readSegment(name string, number uint64, more *unwritten) (Damage
 		}
 	})
 	if errors.Is(err, errHeader) {
-		// The process was stopped while it created the file.
+		// The process was killed while it created the file.
 		if info, e := os.Stat(name); e == nil && info.Size() < firstAt {
 			damage.Torn, err = info.Size(), nil
 		}
@@ -365,7 +367,7 @@ func (s *state) readSegment(name string, number uint64, more *unwritten) (Damage
 
 var errIncomplete = errors.New("incomplete or damaged")
 
-// readSnapshot fails unless all of the snapshot is valid.
+// readSnapshot reads a snapshot. It fails unless the whole snapshot is valid.
 func (s *state) readSnapshot(name string) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
 	records, complete := int64(0), false
@@ -389,7 +391,7 @@ func (s *state) readSnapshot(name string) (Damage, error) {
 			s.hold(&h, n)
 			o := s.open[h.Request]
 			o.listed = b[7]&flagListed != 0
-			o.hold(h.Number).settled = b[7]&flagSettled != 0
+			o.findHold(h.Number).settled = b[7]&flagSettled != 0
 		case kindAdjust:
 			if a, ok := readAdjustment(b); ok {
 				s.adjust(a)
@@ -402,7 +404,7 @@ func (s *state) readSnapshot(name string) (Damage, error) {
 	return damage, err
 }
 
-// readDay reads the file of a day, if there is one.
+// readDay reads the file of a day. Without a file, the day is empty.
 func (s *state) readDay(dir string, n int32) (*day, Damage) {
 	d, name := newDay(n), filepath.Join(dir, dayFile(n))
 	labels := labelReader{s, make(map[uint32]uint32)}

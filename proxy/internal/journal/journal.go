@@ -1,19 +1,21 @@
-// Package journal keeps what a gateway must not forget, on one machine and without a database: what requests hold and have spent of
-// budgets, and the ledger, which has how much each key, team, model and provider used on each day.
+// Package journal persists the accounts of a gateway on the local disk, without a database: what requests hold and have
+// spent of budgets, and the ledger, which sums up usage by day, key, team, model and provider.
 //
-// Everything is appended to a segment, a file of checksummed records, and made durable ten times a second by one goroutine. Until then it
-// is in memory that the kernel keeps, so that killing the process loses none of it (see buffer); where there is no such memory, appending
-// a hold writes it, and what came before it, to the kernel. When a segment
-// is full or its day is over, it is folded: the sums of its days go to a file each (the ledger, kept for ever), what scopes have spent
-// goes to a snapshot. A start reads the last snapshot and the segments after it. Segments stay for a while as the raw requests, without
-// holds once two snapshots have these.
+// Every record is appended to a segment, a file of checksummed records, and one goroutine makes the appended records
+// durable ten times a second. Until then they are also in memory that the kernel keeps, so killing the process loses
+// none of them (see buffer). Where memory cannot be mapped, appending a hold writes it, and everything appended before
+// it, to the kernel. When a segment is full or its day is over, it is folded: the sums of its days are added to one
+// file for each day (the ledger, which is never deleted), and what scopes have spent goes into a snapshot. At startup,
+// the last snapshot and the segments after it are read. Folded segments are kept for a while as a record of single
+// requests. Their holds are removed once two snapshots contain them.
 //
-// The process that was killed has left holds: the next one books them as spent, and their requests in the ledger, with the most that
-// they can have cost. A record counts once, however often it is read: requests have an ID, each file says up to which segment it has
-// them, and a hold is settled once.
+// A killed process leaves holds behind. The next process settles them at their full amount and adds their requests to
+// the ledger at the most that they can have cost. Reading a record more than once does not count it more than once:
+// requests have an ID, each file names the last segment that it includes, and a hold is settled only once.
 //
-// It does not know prices, budgets and refusals: packages cost and spend do. The folder belongs to one process, whose caller has locked
-// it (package statedir); Usage and Read read it beside that process.
+// The package knows neither prices nor budgets and refuses no request: see packages cost and spend. The folder belongs
+// to one process, whose caller has locked it (package statedir). ReadUsage and ReadBudgets can read it while that
+// process is running.
 //
 // Concurrency: a Journal is safe for concurrent use.
 package journal
@@ -33,22 +35,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Options are what a Journal is opened with.
+// Options configures a Journal.
 type Options struct {
-	Zone   *time.Location // of the ledger's days; nil: UTC
-	Keep   time.Duration  // how long raw requests are kept; 0: for ever. Their sums are kept for ever.
-	Refuse bool           // a hold that cannot be written is an error, instead of being kept in memory only
-	Log    *slog.Logger   // nil: nothing is logged
+	Zone   *time.Location // time zone of the ledger's days; nil means UTC
+	Keep   time.Duration  // how long single requests are kept; 0 means forever, as their sums are
+	Refuse bool           // Hold fails if the hold cannot be written, instead of keeping it only in memory
+	Log    *slog.Logger   // nil discards logs
 
-	// For tests. Now is the clock of days and ages; Interval is the time between commits, and SegmentSize the size at which a segment is
-	// folded, in bytes; Create creates a segment, to which each hold is written at once.
+	// For tests. Now is the clock for days and ages, Interval the time between commits, and SegmentSize the size in
+	// bytes at which a segment is folded. Create creates the file of a segment; setting it disables the buffer, so each
+	// hold is written at once.
 	Now         func() time.Time
 	Interval    time.Duration
 	SegmentSize int64
 	Create      func(name string) (File, error)
 }
 
-// File is a segment that is being written.
+// File is the file of the segment that is being written.
 type File interface {
 	io.WriterAt
 	Sync() error
@@ -59,15 +62,15 @@ const (
 	defaultInterval    = 100 * time.Millisecond
 	defaultSegmentSize = 64 << 20
 
-	// flushAt is how many bytes of records are written at once at the latest, and maxPending how many wait while the disk is full. Further
-	// ones are lost, though not what they add up to.
+	// Pending records are written when they reach flushAt bytes. While the disk is full, up to maxPending bytes wait;
+	// further records are dropped, but the sums in memory include them.
 	flushAt    = 64 << 10
 	maxPending = 16 << 20
 
-	retryInterval = time.Second // after a write that failed
+	retryInterval = time.Second // after a failed write
 )
 
-// Journal is the journal of a process. Open returns one; Close must be called.
+// Journal is the journal of a running gateway. Open returns one; the caller must close it.
 type Journal struct {
 	o   Options
 	dir string
@@ -75,36 +78,37 @@ type Journal struct {
 	mu      sync.Mutex
 	state   *state
 	file    File
-	header  header  // of file
-	offset  int64   // how much of file is written
-	pending []byte  // records that are to be written at offset
-	buffer  *buffer // of pending; nil: holds are written to file
+	header  header  // header of file
+	offset  int64   // number of bytes written to file
+	pending []byte  // records to be written at offset
+	buffer  *buffer // copy of pending that outlives the process; nil if each hold is written to file
 	closed  bool
-	dirty   bool // there are records that may not be durable
-	failed  failure
-	lost    int64 // records that were never written
-	appends int64
+	dirty   bool // some records may not be durable yet
+	failure failure
+	lost    int64 // number of records dropped because they could not be written
+	appends int64 // number of records appended
 
-	previous uint64 // the last segment in the snapshot before the current one: segments up to it need no holds
-	through  uint64 // the last segment in the current snapshot
+	previous uint64 // last segment in the previous snapshot: segments up to it no longer need their holds
+	through  uint64 // last segment in the current snapshot
 
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // wakes the goroutine; buffered for one signal
 	stop    chan struct{}
 	stopped chan struct{}
 	folding sync.WaitGroup
-	busy    bool // a fold is running; under mu
+	busy    bool // a fold is running; guarded by mu
 }
 
-// failure is why records are not written.
+// failure is the reason that records cannot be written. The zero value means that they can.
 type failure struct {
 	err   error
 	since time.Time
 }
 
-// NewID returns an ID for a request: random, so that no two of any process are the same.
+// NewID returns a random ID for a request, unique across processes.
 func NewID() uint64 { return rand.Uint64() | 1 }
 
-// Open opens the journal in a folder of its own, which it creates, and reads what is in it. What is damaged is logged and left out.
+// Open opens the journal in dir, which it creates if necessary, and reads its files. Damaged records are logged and
+// skipped.
 func Open(dir string, o Options) (*Journal, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -129,7 +133,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	if added, err := restore(dir); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	} else if added > 0 {
-		o.Log.Info("journal: records of a killed gateway completed", "bytes", added)
+		o.Log.Info("journal: recovered records that a killed gateway had not written", "bytes", added)
 	}
 	read, err := readFolder(dir, o.Zone)
 	if err != nil {
@@ -143,20 +147,20 @@ func Open(dir string, o Options) (*Journal, error) {
 		j.logDamage(d)
 	}
 	if read.last > read.through {
-		// The next start does not read these segments again.
+		// Fold these segments so that the next start does not read them again.
 		if err := j.fold(j.prepare(read.last)); err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
 		}
 	}
-	if err := j.create(read.last + 1); err != nil {
+	if err := j.startSegment(read.last + 1); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	if err := j.book(); err != nil {
+	if err := j.bookUnfinished(); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), j.file.Close())
 	}
 	if buffered {
 		if j.buffer, err = openBuffer(dir); err != nil {
-			o.Log.Info("journal: each hold is written to the file, since memory for records cannot be mapped", "error", err)
+			o.Log.Info("journal: cannot map memory for records; writing each hold to the file", "error", err)
 		}
 	}
 	j.busy = true
@@ -181,15 +185,15 @@ func (j *Journal) logDamage(d Damage) {
 	}
 }
 
-// create begins a segment. The caller has mu, or is alone.
-func (j *Journal) create(number uint64) error {
+// startSegment creates a segment and makes it the current one. The caller holds mu or is the only user of j.
+func (j *Journal) startSegment(number uint64) error {
 	h := newHeader(formSegment)
-	h.number, h.made = number, j.o.Now()
+	h.number, h.created = number, j.o.Now()
 	f, err := j.newSegment(h)
 	if err != nil {
 		return err
 	}
-	j.use(f, h)
+	j.useSegment(f, h)
 	return nil
 }
 
@@ -205,19 +209,20 @@ func (j *Journal) newSegment(h header) (File, error) {
 	return f, syncDir(j.dir)
 }
 
-func (j *Journal) use(f File, h header) {
+func (j *Journal) useSegment(f File, h header) {
 	j.file, j.header, j.offset = f, h, firstAt
 }
 
-// book settles what earlier processes have left held, at its full amount, and lists their requests in the ledger.
-func (j *Journal) book() error {
+// bookUnfinished settles the holds that earlier processes have left behind, at their full amounts, and adds their
+// requests to the ledger.
+func (j *Journal) bookUnfinished() error {
 	for _, id := range j.state.unfinished() {
 		o := j.state.open[id]
 		if !o.listed {
 			r := j.state.booking(id, o)
 			j.request(&r)
 		}
-		// The settlement of the last hold gives o back.
+		// Settling the last hold recycles o, so its holds are copied first.
 		for _, h := range append([]openHold(nil), o.holds...) {
 			if !h.settled {
 				j.settle(id, h.number, h.amount, 0)
@@ -230,28 +235,29 @@ func (j *Journal) book() error {
 	return j.file.Sync()
 }
 
-// Request appends a finished request to the ledger. It does not wait, and does not retain r. It comes before the settlements of the
-// request's holds, so that whatever the moment in which the process is killed, the ledger has the request once.
+// Request appends a finished request to the ledger. It does not wait for the disk and does not retain r. Callers append
+// the request before they settle its holds; then the ledger has the request exactly once, whenever the process is
+// killed.
 func (j *Journal) Request(r *Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.closed {
 		j.request(r)
-		j.keep()
+		j.saveIfBuffered()
 		j.notify()
 	}
 }
 
 func (j *Journal) request(r *Request) {
 	from := len(j.pending)
-	n := j.label(&r.Labels)
+	n := j.labelNumber(&r.Labels)
 	at := len(j.pending)
 	j.pending = appendRequest(j.pending, r, n)
 	j.state.request(j.pending[at:], n, j.header.number)
 	j.sealFrom(from, at)
 }
 
-// Hold appends a hold. After it has returned, killing the process does not lose it.
+// Hold appends a hold. Once Hold has returned, the hold survives a kill of the process.
 func (j *Journal) Hold(h *Hold) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -259,14 +265,14 @@ func (j *Journal) Hold(h *Hold) error {
 		return os.ErrClosed
 	}
 	from := len(j.pending)
-	n := j.label(&h.Scopes)
+	n := j.labelNumber(&h.Scopes)
 	at := len(j.pending)
 	j.pending = appendHold(j.pending, h, n, 0)
 	j.state.hold(h, n)
 	j.sealFrom(from, at)
-	err := j.failed.err
+	err := j.failure.err
 	if err == nil {
-		// While the disk is full, only the goroutine tries again.
+		// After a failure, only the goroutine retries.
 		err = j.save()
 	}
 	j.notify()
@@ -278,7 +284,7 @@ func (j *Journal) Hold(h *Hold) error {
 	return nil
 }
 
-// discard forgets a request that holds nothing and was never sent.
+// discard forgets a request that was never sent, if it holds nothing.
 func (j *Journal) discard(request uint64) {
 	if o := j.state.open[request]; o != nil {
 		for i := range o.holds {
@@ -291,13 +297,13 @@ func (j *Journal) discard(request uint64) {
 	}
 }
 
-// Settle appends what became of a hold. It does not wait.
+// Settle appends the settlement of a hold: what was used of it. It does not wait for the disk.
 func (j *Journal) Settle(request, number uint64, amount cost.Nano, tokens int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.closed {
 		j.settle(request, number, amount, tokens)
-		j.keep()
+		j.saveIfBuffered()
 		j.notify()
 	}
 }
@@ -309,16 +315,16 @@ func (j *Journal) settle(request, number uint64, amount cost.Nano, tokens int64)
 	j.sealFrom(at, at)
 }
 
-// Adjust writes a change of what is left of a budget: after it has returned nil, killing the process does not lose it. It fails with
-// spend.ErrRepeated for an ID that the journal has already.
+// Adjust writes a budget adjustment. Once Adjust has returned nil, the adjustment survives a kill of the process. It
+// fails with spend.ErrRepeated if the journal already has an adjustment with this ID.
 func (j *Journal) Adjust(a *Adjustment) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
 	case j.closed:
 		return os.ErrClosed
-	case j.failed.err != nil:
-		return j.failed.err
+	case j.failure.err != nil:
+		return j.failure.err
 	case j.state.adjusted(a.ID):
 		return spend.ErrRepeated
 	}
@@ -326,7 +332,7 @@ func (j *Journal) Adjust(a *Adjustment) error {
 	j.pending = appendAdjustment(j.pending, a)
 	j.sealFrom(at, at)
 	err := j.flush()
-	j.fail(err)
+	j.setFailure(err)
 	j.notify()
 	if err != nil {
 		j.pending = j.pending[:at]
@@ -336,9 +342,9 @@ func (j *Journal) Adjust(a *Adjustment) error {
 	return nil
 }
 
-// label returns the number of labels, of which the segment has a record.
-func (j *Journal) label(l *Labels) uint32 {
-	n := j.state.number(l)
+// labelNumber returns the number of a set of labels, and appends a record of the labels if the segment has none yet.
+func (j *Journal) labelNumber(l *Labels) uint32 {
+	n := j.state.labelNumber(l)
 	if s := j.state.labels[n]; s.segment != j.header.number {
 		s.segment = j.header.number
 		at := len(j.pending)
@@ -348,8 +354,8 @@ func (j *Journal) label(l *Labels) uint32 {
 	return n
 }
 
-// sealFrom completes the record at an offset of pending. If there is no room for it, it and what was appended from an earlier offset for it
-// is left out.
+// sealFrom seals the record that begins at offset at of pending. If pending is too long, it drops everything from
+// offset from on: the record, and the labels that were appended for it.
 func (j *Journal) sealFrom(from, at int) {
 	j.appends++
 	if len(j.pending) > maxPending {
@@ -361,41 +367,41 @@ func (j *Journal) sealFrom(from, at int) {
 		return
 	}
 	seal(j.pending[at:], j.header.seed, j.offset+int64(at))
-	if len(j.pending) >= flushAt && j.failed.err == nil {
-		j.fail(j.flush())
+	if len(j.pending) >= flushAt && j.failure.err == nil {
+		j.setFailure(j.flush())
 	}
 }
 
-// forgetSegment has all labels recorded again.
+// forgetSegment makes the segment get a record of all labels again when they are next used.
 func (s *state) forgetSegment() {
 	for _, l := range s.labels {
 		l.segment = 0
 	}
 }
 
-// save has what is pending outlive the process.
+// save makes the pending records survive a kill of the process.
 func (j *Journal) save() error {
 	if j.buffer != nil && j.buffer.hasRoom(j.pending) {
 		err := j.buffer.save(j.pending, &j.header, j.offset)
 		if err == nil {
 			return nil
 		}
-		j.o.Log.Warn("journal: each hold is written to the file from here on, since the mapped memory for records failed", "error", err)
+		j.o.Log.Warn("journal: mapped memory for records failed; writing each hold to the file from now on", "error", err)
 		j.closeBuffer()
 	}
 	err := j.flush()
-	j.fail(err)
+	j.setFailure(err)
 	return err
 }
 
-// keep is save for what need not be written if memory for it cannot be mapped.
-func (j *Journal) keep() {
-	if j.buffer != nil && j.failed.err == nil {
-		_ = j.save() // an error is in failed
+// saveIfBuffered is save for records that are not worth a write of their own when there is no buffer.
+func (j *Journal) saveIfBuffered() {
+	if j.buffer != nil && j.failure.err == nil {
+		_ = j.save() // an error is recorded in failed
 	}
 }
 
-// closeBuffer has holds be written to the segment.
+// closeBuffer removes the buffer. From then on, each hold is written to the segment.
 func (j *Journal) closeBuffer() {
 	if j.buffer != nil {
 		_ = j.buffer.close()
@@ -404,7 +410,7 @@ func (j *Journal) closeBuffer() {
 	}
 }
 
-// flush writes what is pending. What could not be written stays pending at its place.
+// flush writes the pending records. If that fails, they stay pending.
 func (j *Journal) flush() error {
 	if len(j.pending) == 0 {
 		return nil
@@ -418,12 +424,12 @@ func (j *Journal) flush() error {
 		j.buffer.saved = 0
 	}
 	if cap(j.pending) > 2*flushAt {
-		j.pending = nil // it has grown while the disk was full
+		j.pending = nil // it grew while the disk was full
 	}
 	return nil
 }
 
-// notify has the goroutine make durable what was appended.
+// notify wakes the goroutine, which makes the appended records durable.
 func (j *Journal) notify() {
 	if !j.dirty {
 		j.dirty = true
@@ -434,23 +440,23 @@ func (j *Journal) notify() {
 	}
 }
 
-// fail records whether writing fails, and logs it when that changes.
-func (j *Journal) fail(err error) {
+// setFailure records the result of a write, nil for success, and logs when writing starts or stops failing.
+func (j *Journal) setFailure(err error) {
 	switch {
-	case err != nil && j.failed.err == nil:
-		j.failed = failure{err, j.o.Now()}
-		consequence := "requests are served, and what they spend is kept in memory"
+	case err != nil && j.failure.err == nil:
+		j.failure = failure{err, j.o.Now()}
+		consequence := "requests are served, and their spending is counted only in memory"
 		if j.o.Refuse {
 			consequence = "requests with budgets are refused"
 		}
 		j.o.Log.Error("journal cannot be written; "+consequence, "error", err)
-	case err == nil && j.failed.err != nil:
-		j.o.Log.Info("journal can be written again", "after", j.o.Now().Sub(j.failed.since).Round(time.Second).String(), "lost_records", j.lost)
-		j.failed = failure{}
+	case err == nil && j.failure.err != nil:
+		j.o.Log.Info("journal can be written again", "after", j.o.Now().Sub(j.failure.since).Round(time.Second).String(), "lost_records", j.lost)
+		j.failure = failure{}
 	}
 }
 
-// run makes records durable until stop is closed.
+// run makes appended records durable until stop is closed.
 func (j *Journal) run() {
 	defer close(j.stopped)
 	timer := time.NewTimer(0)
@@ -478,7 +484,7 @@ func (j *Journal) run() {
 	}
 }
 
-// commit writes what is pending and makes it durable.
+// commit writes the pending records and makes the segment durable.
 func (j *Journal) commit() error {
 	j.mu.Lock()
 	j.dirty = false
@@ -489,24 +495,24 @@ func (j *Journal) commit() error {
 		err = f.Sync()
 	}
 	j.mu.Lock()
-	j.fail(err)
+	j.setFailure(err)
 	j.mu.Unlock()
 	return err
 }
 
-// Failure returns since when the journal cannot be written, and why; nil if it can.
+// Failure returns why the journal cannot be written, and since when; err is nil if it can be written.
 func (j *Journal) Failure() (since time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.failed.since, j.failed.err
+	return j.failure.since, j.failure.err
 }
 
-// Stats are the journal's counts since it was opened.
+// Stats are counts since the journal was opened.
 type Stats struct {
-	Appended int64 // records
-	Lost     int64 // records that were never written, as the disk was full
-	Pending  int64 // bytes that are not written yet
-	Open     int   // requests that hold something
+	Appended int64 // records appended
+	Lost     int64 // records dropped because the journal could not be written for too long
+	Pending  int64 // bytes not written yet
+	Open     int   // requests with unsettled holds, or with holds and not in the ledger yet
 }
 
 // Stats returns the counts.
@@ -516,7 +522,7 @@ func (j *Journal) Stats() Stats {
 	return Stats{j.appends, j.lost, int64(len(j.pending)), len(j.state.open)}
 }
 
-// IsOpen reports whether the journal has a hold of a request that is not in the ledger.
+// IsOpen reports whether the journal has a hold of the request and the ledger does not have the request yet.
 func (j *Journal) IsOpen(request uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -524,25 +530,26 @@ func (j *Journal) IsOpen(request uint64) bool {
 	return o != nil && !o.listed
 }
 
-// Flush writes what was appended, so that Usage has it.
+// Flush writes the pending records, so that ReadUsage sees them.
 func (j *Journal) Flush() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed || j.failed.err != nil {
-		return j.failed.err
+	if j.closed || j.failure.err != nil {
+		return j.failure.err
 	}
 	err := j.flush()
-	j.fail(err)
+	j.setFailure(err)
 	return err
 }
 
-// Dir is the journal's folder.
+// Dir returns the journal's folder.
 func (j *Journal) Dir() string { return j.dir }
 
-// Zone is the zone of the ledger's days.
+// Zone returns the time zone of the ledger's days.
 func (j *Journal) Zone() *time.Location { return j.state.zone }
 
-// Replay calls used and adjusted with what scopes have used, without locks. Of what is held and not settled, all counts as used.
+// Replay calls used with what scopes have used, and adjusted with the budget adjustments, with no locks held. Unsettled
+// holds count as used at their full amount.
 func (j *Journal) Replay(used func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano), adjusted func(Adjustment)) {
 	j.mu.Lock()
 	replayed := j.state.collect()
@@ -550,7 +557,8 @@ func (j *Journal) Replay(used func(kind byte, name string, at time.Time, request
 	replayed.call(used, adjusted)
 }
 
-// Close writes what was appended, makes it durable, and folds it, so that the next start has nothing to read. Appends after it are lost.
+// Close writes the pending records, makes them durable and folds the segment, so that the next start does not have to
+// read it. Records appended after Close are lost.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -564,7 +572,7 @@ func (j *Journal) Close() error {
 	j.folding.Wait()
 	err := j.commit()
 	if err == nil {
-		j.closeBuffer() // else the next start writes what it has
+		j.closeBuffer() // after an error, the next start recovers its records
 	}
 	if e := j.file.Close(); err == nil {
 		err = e

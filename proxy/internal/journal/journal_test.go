@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// open opens a journal that the test closes, unless it has done so.
+// open opens a journal that is closed at the end of the test at the latest.
 func open(t testing.TB, dir string, o journal.Options) *journal.Journal {
 	t.Helper()
 	if o.Now == nil {
@@ -64,7 +64,7 @@ func spent(j *journal.Journal) map[string]cost.Nano {
 	return all
 }
 
-// kill leaves a copy of the folder as a process leaves it that is killed.
+// kill returns a copy of the folder as a process leaves it that is killed now.
 func kill(t testing.TB, dir string) string {
 	t.Helper()
 	copied := t.TempDir()
@@ -75,7 +75,7 @@ func kill(t testing.TB, dir string) string {
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has been replaced
+			continue // the file was replaced meanwhile
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(copied, e.Name()), data, 0o600)
@@ -151,7 +151,7 @@ func TestUsageIsGroupedAndBounded(t *testing.T) {
 				t.Errorf("by %q, %s: %q, want %q", c.by, when, got, c.want)
 			}
 		}
-		check("beside a running gateway")
+		check("while the gateway is running")
 		defer check("after it has ended")
 	}
 	if err := j.Close(); err != nil {
@@ -161,7 +161,7 @@ func TestUsageIsGroupedAndBounded(t *testing.T) {
 		t.Errorf("an unknown column: %v", err)
 	}
 	if _, err := journal.ReadUsage(dir, time.UTC, journal.Query{Since: "yesterday"}); err == nil {
-		t.Error("an invalid date is taken")
+		t.Error("ReadUsage accepts an invalid date")
 	}
 	if u := usage(t, filepath.Join(dir, "nothing"), journal.Query{}); u.Total.Requests != 0 {
 		t.Error("a folder that does not exist has requests")
@@ -207,7 +207,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	if err := u.Write(new(bytes.Buffer), "yaml"); err == nil {
-		t.Error("an unknown format is taken")
+		t.Error("Write accepts an unknown format")
 	}
 }
 
@@ -219,7 +219,7 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Request 1 is complete, 2 is settled and not in the ledger, 3 is in the ledger and not settled, 4 is neither.
+	// Request 1 is complete, 2 is settled but not in the ledger, 3 is in the ledger but not settled, and 4 is neither.
 	key, provider := journal.Labels{Key: "a", Team: "t"}, journal.Labels{Provider: "p"}
 	for id := range uint64(5) {
 		if id > 0 {
@@ -239,9 +239,9 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 	if err := j.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	held(5, 1, 1000, journal.Labels{Provider: "q"}) // and it is written though nothing flushes it
+	held(5, 1, 1000, journal.Labels{Provider: "q"}) // survives without a flush
 	dir = kill(t, dir)
-	// A process that is killed while it books leaves the rest to the next one.
+	// If a process is killed while it books requests, the next one books the rest.
 	for start := range 3 {
 		again := open(t, dir, journal.Options{})
 		want := map[string]cost.Nano{"key a": 230, "team t": 230, "provider p": 210, "provider q": 1000}
@@ -300,7 +300,7 @@ func TestAdjustmentsSurvive(t *testing.T) {
 	}
 }
 
-// TestFailedAdjustmentIsNotMade checks that a change whose writing fails is not made later.
+// TestFailedAdjustmentIsNotMade checks that an adjustment that could not be written does not take effect later.
 func TestFailedAdjustmentIsNotMade(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -309,7 +309,7 @@ func TestFailedAdjustmentIsNotMade(t *testing.T) {
 		f, err := os.Create(name)
 		mu.Lock()
 		defer mu.Unlock()
-		limit = 200 // the header, and less than the change
+		limit = 200 // enough for the header, but not for the adjustment
 		return full{f, &limit, &mu}, err
 	}})
 	change := journal.Adjustment{Name: "a", Per: 3, At: noon, Credit: 5, Reason: strings.Repeat("x", 500), ID: "1"}
@@ -331,7 +331,7 @@ func TestFailedAdjustmentIsNotMade(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreFolded fills many segments, over a change of day, and finds everything in the files that are left.
+// TestSegmentsAreFolded fills many segments across midnight, and checks that the remaining files have everything.
 func TestSegmentsAreFolded(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -371,7 +371,7 @@ func TestSegmentsAreFolded(t *testing.T) {
 	if s := again.Stats(); s.Open != 0 {
 		t.Errorf("%d requests hold something", s.Open)
 	}
-	// What is not needed is removed while it serves: Close waits for that.
+	// Files that are no longer needed are removed in the background; Close waits for that.
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestSegmentsAreFolded(t *testing.T) {
 	}
 }
 
-// full is a segment on a disk that is full from a size on.
+// full is a segment on a disk that is full once the segment has reached a size.
 type full struct {
 	*os.File
 	limit *int64
@@ -440,7 +440,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := usage(t, dir, journal.Query{}).Total; got.Requests != int64(served) || got.Booked != 0 {
-				t.Errorf("once there is room, the ledger has %+v of %d", got, served)
+				t.Errorf("after the disk has room again, the ledger has %+v, want %d requests", got, served)
 			}
 			if n := strings.Count(log.String(), "cannot be written"); n != 1 {
 				t.Errorf("it was logged %d times:\n%s", n, &log)
@@ -452,7 +452,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCommits waits for the goroutine to make a record durable.
+// TestCommits checks that the goroutine makes a record durable.
 func TestCommits(t *testing.T) {
 	synced := make(chan struct{}, 100)
 	dir := t.TempDir()

@@ -8,19 +8,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Lazy is a Journal that is opened when it is first needed, by a configuration that comes later than the process. The zero value is not
-// open. It is safe for concurrent use.
+// Lazy is a Journal that is opened when a configuration first needs one, which may be a later one than the process
+// started with. The zero value is not open. It is safe for concurrent use.
 type Lazy struct {
 	open atomic.Pointer[Journal]
 
-	mu     sync.Mutex // held while the journal is opened or closed
+	mu     sync.Mutex // held while the journal is being opened or closed
 	closed bool
 }
 
-// Get returns the journal, nil while it is not open.
+// Get returns the journal, or nil if it is not open.
 func (l *Lazy) Get() *Journal { return l.open.Load() }
 
-// Open opens the journal, unless it is open, with a function that may find that there is none to open: then it returns nil and nil.
+// Open opens the journal by calling open, unless it is open already. open may return nil and nil if no journal is
+// needed.
 func (l *Lazy) Open(open func() (*Journal, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +38,7 @@ func (l *Lazy) Open(open func() (*Journal, error)) error {
 	return err
 }
 
-// Close closes the journal, if it is open; Get still returns it.
+// Close closes the journal if it is open. Get still returns it afterwards.
 func (l *Lazy) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +49,8 @@ func (l *Lazy) Close() error {
 	return nil
 }
 
-// Budgets returns the journal as budgets need it. While it is not open, nothing is persisted, and nothing is known.
+// Budgets returns the journal as a spend.Journal. While the journal is not open, nothing is persisted, and Replay finds
+// nothing.
 func (l *Lazy) Budgets() spend.Journal { return lazyBudgets{l} }
 
 type lazyBudgets struct{ l *Lazy }
@@ -60,7 +62,7 @@ func (b lazyBudgets) Hold(r *spend.Record) error {
 	return nil
 }
 
-// Settle also gets holds that were made before the journal was open: it does not know them.
+// Settle settles a hold. It ignores holds that were made before the journal was opened.
 func (b lazyBudgets) Settle(r *spend.Record) {
 	if j := b.l.Get(); j != nil {
 		j.Budgets().Settle(r)

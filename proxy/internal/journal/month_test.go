@@ -17,7 +17,7 @@ import (
 
 var requests = flag.Int("requests", 0, "write a month of this many `requests` and report the size of the journal, and the time and memory of reading it")
 
-// TestMonth is for go test -run TestMonth -v ./proxy/internal/journal -requests 10000000.
+// TestMonth is a measurement. Run it with go test -run TestMonth -v ./proxy/internal/journal -requests 10000000.
 func TestMonth(t *testing.T) {
 	if *requests == 0 {
 		t.Skip("a measurement: set -requests")
@@ -52,7 +52,7 @@ func TestMonth(t *testing.T) {
 			}
 			continue
 		}
-		// The last day is read as beside a running gateway.
+		// Leave the last day's journal open, as in a running gateway.
 		if err := j.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkHold is what a request with a budget adds: a hold, its settlement, and the ledger's record.
+// BenchmarkHold measures what a request with a budget appends: a hold, its settlement, and the ledger's record.
 func BenchmarkHold(b *testing.B) {
 	j := open(b, b.TempDir(), journal.Options{})
 	r := request("a", "m", 5)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Column is what the ledger is grouped by.
+// Column is a column by which the ledger can be grouped.
 type Column uint8
 
 // The columns.
@@ -30,7 +30,7 @@ var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", By
 // String returns the column's name.
 func (c Column) String() string { return columnNames[c] }
 
-// ParseColumns parses names of columns, separated by commas.
+// ParseColumns parses a comma-separated list of column names.
 func ParseColumns(names string) ([]Column, error) {
 	var by []Column
 	for name := range strings.SplitSeq(names, ",") {
@@ -49,40 +49,40 @@ func ParseColumns(names string) ([]Column, error) {
 	return by, nil
 }
 
-// QueryError is an error of who asks, and says what is wrong with the query.
+// QueryError reports an invalid query.
 type QueryError struct{ text string }
 
 func (e *QueryError) Error() string { return e.text }
 
 func queryError(format string, args ...any) error { return &QueryError{fmt.Sprintf(format, args...)} }
 
-// Query is what is asked of the ledger.
+// Query is a query of the ledger.
 type Query struct {
-	Since, Until string // dates, as in 2006-01-02; Until is included; "": no bound
-	By           []Column
-	Raw          bool // adds the requests up again from the raw segments, as far as these are kept
+	Since, Until string   // first and last day, as 2006-01-02; "" means unbounded
+	By           []Column // columns to group by
+	Raw          bool     // sum up the single requests in the segments that are still kept, instead of reading the sums
 }
 
-// Usage is the answer to a Query.
+// Usage is the result of a Query.
 type Usage struct {
 	By    []Column
-	Rows  []Row // ordered by their values, in the order of By
+	Rows  []Row // sorted by their values, in the order of By
 	Total Sums
-	// Damage is what could not be read: the sums lack it.
+	// Damage lists what could not be read and is missing from the sums.
 	Damage []Damage
 }
 
-// Row is the sums of the requests that have the same values in the columns of the query.
+// Row holds the sums of all requests that have the same values in the columns of the query.
 type Row struct {
 	Values []string // one for each column
 	Sums
 }
 
-// maxTries bounds how often a query begins again because the gateway has folded a segment meanwhile.
+// maxTries bounds how often a query is restarted because the gateway has folded a segment meanwhile.
 const maxTries = 5
 
-// ReadUsage reads the ledger in a journal's folder, also beside the process that writes it. Zone must be the journal's. A folder that
-// does not exist is a ledger without requests.
+// ReadUsage reads the ledger in a journal's folder, which a running gateway may be writing. zone must be the zone of
+// the journal. A folder that does not exist counts as an empty ledger.
 func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
 	from, to := int32(math.MinInt32), int32(math.MaxInt32)
 	for _, bound := range []struct {
@@ -106,18 +106,18 @@ func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("journal: %w", err)
 		case try == maxTries:
-			return nil, errors.New("journal: files are removed while they are read")
+			return nil, errors.New("journal: files were removed while they were read; try again")
 		}
 	}
 }
 
-var errReadOnly = errors.New("the journal is only read")
+var errReadOnly = errors.New("the journal is opened read-only")
 
-// errGone is that of a file that was removed after the folder was listed.
-var errGone = fmt.Errorf("a file is gone: %w", fs.ErrNotExist)
+// errGone is returned if a file was removed after the folder was listed.
+var errGone = fmt.Errorf("file removed: %w", fs.ErrNotExist)
 
 func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage, error) {
-	more, err := readBuffer(dir) // before the segments: what it has may be written meanwhile
+	buffered, err := readBuffer(dir) // before the segments, because its records may be written to one meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,9 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 		return nil, err
 	}
 	g := newGrouping(q.By)
-	// Days that have no file are in no segment up to the snapshot. It is read before the days: a segment that is folded meanwhile is in their
-	// files, which say so, or is read as such.
+	// A day without a file has no requests in the segments that the snapshot includes. The folder is listed before the
+	// days are read: if a segment is folded in between, either the file of a day includes it, and says so, or the
+	// segment itself is read.
 	folded := uint64(0)
 	if n := len(f.snapshots); n > 0 && !q.Raw {
 		folded = f.snapshots[n-1]
@@ -156,12 +157,12 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 			continue
 		}
 		labels := labelReader{s, make(map[uint32]uint32)}
-		damage, err := scanSegment(filepath.Join(dir, segmentName(n)), more.of(n), func(b []byte) {
+		damage, err := scanSegment(filepath.Join(dir, segmentName(n)), buffered.forSegment(n), func(b []byte) {
 			switch kind(b[6]) {
 			case kindLabels:
 				labels.add(b)
 			case kindRequest:
-				if d := s.at(int64(little.Uint32(b[16:]))); d.number >= from && d.number <= to {
+				if d := s.dayAt(int64(little.Uint32(b[16:]))); d.number >= from && d.number <= to {
 					s.request(b, labels.number(little.Uint32(b[20:])), n)
 				}
 			}
@@ -172,10 +173,10 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 		case errors.Is(err, errVersion):
 			return nil, err
 		case errors.Is(err, errHeader):
-			err = nil // of a file that is being created; others are reported by the gateway
+			err = nil // the file is being created; the gateway reports others that are damaged
 		}
 		damage.Err = err
-		damage.Torn = 0 // it is being written
+		damage.Torn = 0 // the segment is being written
 		g.damaged(damage)
 	}
 	for _, d := range s.days {
@@ -186,7 +187,7 @@ func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage
 	return g.usage(), nil
 }
 
-// grouping adds rows of days up.
+// grouping sums up the rows of days by the columns of a query.
 type grouping struct {
 	by     []Column
 	rows   map[groupKey]*Sums
@@ -194,7 +195,7 @@ type grouping struct {
 	damage []Damage
 }
 
-// groupKey is the values of a row, of the columns that the rows are grouped by.
+// groupKey is the values of a row; those of columns that are not grouped by are zero.
 type groupKey struct {
 	day int32
 	Labels

@@ -9,37 +9,39 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// All files of the journal have the same form: a header, twice, and records. A record begins at a multiple of 8 bytes with
+// All files of the journal have the same layout: two copies of a header, then records. A record begins at a multiple of
+// 8 bytes with
 //
-//	offset 0  checksum, of all that follows
+//	offset 0  checksum of everything that follows
 //	       4  length of the record in units of 8 bytes
 //	       6  kind
 //	       7  flags
 //
-// and has a fixed length by its kind, except for those that hold names. Numbers are little-endian. The checksum is CRC-32C and begins
-// with the file's random seed and the record's place in the file: neither a copy of a record in another place nor one that a client
-// has put into a name is taken for a record where the search for the next valid one comes upon it.
+// and has a length that depends only on its kind, except for records that contain names. Numbers are little-endian. The
+// checksum is a CRC-32C whose initial value is derived from the file's random seed and the record's offset in the file.
+// A search for the next valid record therefore accepts neither a record copied from another offset nor one that a
+// client has smuggled into a name.
 const (
 	unit      = 8
 	headSize  = 8
 	maxRecord = 8 << 10
 )
 
-// kind is what a record holds.
+// kind is the type of a record.
 type kind uint8
 
 const (
-	kindLabels  kind = 1 + iota // of a ledger row, with the number that other records of the file have for them
+	kindLabels  kind = 1 + iota // a set of labels, and the number by which other records of the file refer to it
 	kindRequest                 // a finished request
 	kindHold                    // what a request holds of budgets
-	kindSettle                  // what became of a hold
-	kindAdjust                  // a change of what is left of a budget
-	kindBucket                  // of a snapshot: what a scope has used in some time
-	kindRow                     // of a day: the sums of a ledger row
-	kindEnd                     // of a snapshot or a day: nothing is missing
+	kindSettle                  // the settlement of a hold
+	kindAdjust                  // a budget adjustment
+	kindBucket                  // in a snapshot: what a scope has used in a span of time
+	kindRow                     // in the file of a day: the sums of a ledger row
+	kindEnd                     // the last record of a snapshot or a day, with the number of records before it
 )
 
-// The lengths of records of fixed length, in bytes.
+// The sizes of fixed-length records, in bytes.
 const (
 	requestSize = 64
 	holdSize    = 48
@@ -63,20 +65,20 @@ const (
 
 // The flags of a hold in a snapshot.
 const (
-	flagSettled = 1 << iota // what became of it is in the amount
-	flagListed              // the ledger has the request
+	flagSettled = 1 << iota // the hold is settled, and its amount is what was used
+	flagListed              // the request is in the ledger
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var little = binary.LittleEndian
 
-// checksum is that of a record at an offset of a file.
+// checksum returns the checksum of a record at an offset of a file.
 func checksum(record []byte, seed uint32, offset int64) uint32 {
 	return crc32.Update(seed^uint32(offset/unit)*0x9e3779b1, castagnoli, record[4:])
 }
 
-// begin appends the head of a record of n bytes, with room for the rest.
+// begin appends a record of n bytes: its head without the checksum, then zeros.
 func begin(dst []byte, k kind, flags byte, n int) (extended, record []byte) {
 	at := len(dst)
 	for range n / unit {
@@ -93,8 +95,8 @@ func seal(record []byte, seed uint32, offset int64) {
 	little.PutUint32(record, checksum(record, seed, offset))
 }
 
-// valid returns the length of the record that begins data, 0 if there is none.
-func valid(data []byte, seed uint32, offset int64) int {
+// validLength returns the length of the record at the beginning of data, or 0 if there is no valid one.
+func validLength(data []byte, seed uint32, offset int64) int {
 	if len(data) < headSize {
 		return 0
 	}
@@ -118,16 +120,16 @@ func timeAt(s uint32) time.Time { return time.Unix(int64(s), 0) }
 
 // Request is a finished request in the ledger.
 type Request struct {
-	ID     uint64 // of NewID
+	ID     uint64 // from NewID
 	At     time.Time
 	Labels Labels
 	Tokens cost.Tokens
 	Cost   cost.Nano
 
-	Error      bool // the client got an error, or a response that broke off
-	Incomplete bool // the response was cut, or its client has left
-	Estimated  bool // the provider did not count the tokens
-	Booked     bool // the gateway was killed before the end of the request: its cost is what it held
+	Error      bool // the client received an error or a truncated response
+	Incomplete bool // the response was truncated, or the client disconnected
+	Estimated  bool // the tokens are estimated because the provider did not report them
+	Booked     bool // the gateway was killed before the end of the request, and the cost is what the request held
 }
 
 func (r *Request) flags() (f byte) {
@@ -154,10 +156,10 @@ func appendRequest(dst []byte, r *Request, labels uint32) []byte {
 
 // Hold is what a request, or one attempt of it, holds of the budgets of some scopes.
 type Hold struct {
-	Request uint64 // of NewID
-	Number  uint64 // among the holds of the request
+	Request uint64 // from NewID
+	Number  uint64 // identifies the hold among those of the request
 	At      time.Time
-	Scopes  Labels // of which a scope is: those of which something is held
+	Scopes  Labels // the scopes whose budgets are held; "" for the other kinds
 	Amount  cost.Nano
 }
 
@@ -191,7 +193,7 @@ func readSettle(b []byte) (request, number uint64, amount cost.Nano, tokens int6
 	return little.Uint64(b[8:]), little.Uint64(b[16:]), cost.Nano(little.Uint64(b[24:])), int64(little.Uint64(b[32:]))
 }
 
-// bucket is what a scope has used from a time on, until that of the next bucket.
+// bucket is what a scope has used from start until the start of the next bucket.
 type bucket struct {
 	start            int64 // seconds since 1970
 	requests, tokens int64
@@ -217,7 +219,7 @@ func readBucket(b []byte) (u bucket, scope byte, labels uint32) {
 // Sums are the sums of requests.
 type Sums struct {
 	Requests, Errors, Incomplete, Estimated int64
-	Booked                                  int64 // requests that were under way when the gateway was killed, with what they held
+	Booked                                  int64 // requests in flight when the gateway was killed, counted at what they held
 	Tokens                                  cost.Tokens
 	Cost                                    cost.Nano
 }
@@ -238,7 +240,7 @@ func (s *Sums) Add(o *Sums) {
 	}
 }
 
-// count adds a request as it is in a record.
+// count adds the record of a request.
 func (s *Sums) count(b []byte) {
 	f := b[7]
 	s.Requests++
@@ -280,22 +282,23 @@ func appendEnd(dst []byte, records int64) []byte {
 	return dst
 }
 
-// Labels are what a request is accounted by, "" where it has none.
+// Labels are what the ledger can be grouped by; "" if a request has no such label.
 type Labels struct {
 	Key, Team, Model, Provider string
-	Tags                       string // as operators read them, such as "plan=gold region=eu"
+	Tags                       string // in the form shown to operators, such as "plan=gold region=eu"
 }
 
 func (l *Labels) fields() [5]*string {
 	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider, &l.Tags}
 }
 
-// scopeNames are those that may be scopes of budgets.
+// scopeNames returns the labels that can have budgets, indexed by the kind of scope.
 func (l *Labels) scopeNames() [scopeKinds]*string {
 	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider}
 }
 
-// maxLabel bounds each label, in bytes, so that all fit a record. Names of the configuration are shorter.
+// maxLabel is the maximum length of a label, in bytes, so that a set of labels fits in a record. Names in the
+// configuration are shorter.
 const maxLabel = 1 << 10
 
 func appendLabels(dst []byte, l *Labels, number uint32) []byte {
@@ -314,7 +317,7 @@ func appendLabels(dst []byte, l *Labels, number uint32) []byte {
 	return dst
 }
 
-// readLabels fails for what no journal has written.
+// readLabels reads a set of labels. ok is false for a record that no journal has written.
 func readLabels(b []byte, l *Labels) (number uint32, ok bool) {
 	if len(b) < headSize+4 {
 		return 0, false
@@ -333,15 +336,15 @@ func readLabels(b []byte, l *Labels) (number uint32, ok bool) {
 	return number, true
 }
 
-// Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.
+// Adjustment adds Credit to what is left of a budget in the window that contains At.
 type Adjustment struct {
-	Kind   byte   // of scope
-	Name   string // of the scope
-	Per    byte   // the period of the budget
+	Kind   byte   // kind of the scope
+	Name   string // name of the scope
+	Per    byte   // period of the budget
 	At     time.Time
 	Credit cost.Nano
 	Reason string
-	ID     string // one that is there already is the same change; "": it has none
+	ID     string // a second adjustment with the same ID is ignored; may be ""
 }
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// The kinds of scopes are numbered as in package spend: files have the numbers.
+// Files contain the kinds of scopes as numbers. These constants do not compile if package spend renumbers its kinds.
 const (
 	_ = uint(spend.Key-0) * uint(0-spend.Key)
 	_ = uint(spend.Team-1) * uint(1-spend.Team)
@@ -20,7 +20,7 @@ const (
 	_ = uint(spend.Provider-3) * uint(3-spend.Provider)
 )
 
-// Budgets returns the journal as budgets need it.
+// Budgets returns the journal as a spend.Journal.
 func (j *Journal) Budgets() spend.Journal { return budgets{j} }
 
 type budgets struct{ j *Journal }
@@ -60,8 +60,9 @@ func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), 
 	})
 }
 
-// ReadBudgets returns what a journal's folder knows of budgets, also beside the process that writes it, and what of it could not be read.
-// It refuses changes. A folder that does not exist knows nothing.
+// ReadBudgets reads what the journal in a folder knows about budgets, and returns it as a read-only spend.Journal, with
+// the damage to its files. A running gateway may be writing the folder. A folder that does not exist counts as an empty
+// journal.
 func ReadBudgets(dir string, zone *time.Location) (spend.Journal, []Damage, error) {
 	for try := 1; ; try++ {
 		r, err := readFolder(dir, zone)
@@ -76,7 +77,7 @@ func ReadBudgets(dir string, zone *time.Location) (spend.Journal, []Damage, erro
 			continue // the gateway has folded a segment meanwhile
 		}
 		damage := slices.DeleteFunc(r.damage, func(d Damage) bool {
-			// The last segment is being written.
+			// The last segment may be incomplete because it is being written.
 			return d.Skipped == 0 && (d.Err == nil || errors.Is(d.Err, errHeader))
 		})
 		return readBudgets{r.state.collect()}, damage, nil

@@ -9,26 +9,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// state is what the records of a journal amount to: what scopes have used, what is held, and the ledger's rows. The same methods make
-// it while the gateway serves and when the journal is read again. It needs a lock around it.
+// state is the result of applying the records of a journal: what scopes have used, the holds, and the ledger's rows.
+// The same methods build it while the gateway is running and when the journal is read again. It is not safe for
+// concurrent use.
 type state struct {
 	zone *time.Location
 
 	names  map[Labels]uint32
-	labels []*labelled // by number
+	labels []*labelled // indexed by number
 
 	today            *day
-	todayFrom, until int64 // seconds
+	todayFrom, until int64 // first second of today, and of the day after
 	days             map[int32]*day
-	load             func(int32) *day // what is known of a day that is not in days
+	load             func(int32) *day // returns a day that is not in days, as its file has it
 
 	scopes      map[scope]*usage
-	open        map[uint64]*openRequest // by request
-	free        []*openRequest
+	open        map[uint64]*openRequest // by request ID
+	free        []*openRequest          // for reuse
 	adjustments []Adjustment
 }
 
-// scope is what a budget is of.
+// scope is a key, team, model or provider, which can have budgets.
 type scope struct {
 	kind byte // index of a field of Labels
 	name string
@@ -36,28 +37,29 @@ type scope struct {
 
 const scopeKinds = 4 // key, team, model, provider: the first fields of Labels
 
-// labelled is a set of labels that is in use.
+// labelled is a numbered set of labels.
 type labelled struct {
 	Labels
-	scopes  [scopeKinds]*usage // made when something is held of them
-	segment uint64             // the last one that has a record of the labels
+	scopes  [scopeKinds]*usage // set when the first hold of these labels is settled
+	segment uint64             // last segment that has a record of the labels
 }
 
-// day is the ledger's rows of a day.
+// day holds the ledger's rows of one day.
 type day struct {
-	number  int32  // days since 1970, in the journal's zone
-	through uint64 // the last segment whose requests are in the day's file
-	rows    map[uint32]*Sums
-	dirty   bool // there are requests that are not in the file
+	number  int32            // days since 1970, in the journal's zone
+	through uint64           // last segment whose requests the day's file includes
+	rows    map[uint32]*Sums // by the number of their labels
+	dirty   bool             // some requests are not in the day's file
 }
 
-// usage is what a scope has used, by time: minutes at first, which become hours, days and months as they age.
+// usage is what a scope has used over time, ascending. Buckets span a minute at first; as they age, they are merged
+// into hours, days and months.
 type usage struct{ buckets []bucket }
 
-// openRequest is a request of which something is held, or that is not in the ledger.
+// openRequest is a request that has unsettled holds, or that has had holds and is not in the ledger yet.
 type openRequest struct {
 	holds  []openHold
-	listed bool // the ledger has it
+	listed bool // the request is in the ledger
 }
 
 type openHold struct {
@@ -65,7 +67,7 @@ type openHold struct {
 	at      int64 // seconds
 	labels  uint32
 	settled bool
-	amount  cost.Nano // held, or settled
+	amount  cost.Nano // amount held, or once settled, amount used
 }
 
 func newState(zone *time.Location) *state {
@@ -80,8 +82,8 @@ func newState(zone *time.Location) *state {
 
 func newDay(n int32) *day { return &day{number: n, rows: make(map[uint32]*Sums)} }
 
-// number returns the number of labels, given on first use.
-func (s *state) number(l *Labels) uint32 {
+// labelNumber returns the number of a set of labels. It assigns one on first use.
+func (s *state) labelNumber(l *Labels) uint32 {
 	if n, known := s.names[*l]; known {
 		return n
 	}
@@ -91,8 +93,8 @@ func (s *state) number(l *Labels) uint32 {
 	return n
 }
 
-// dayOf returns the number of the day that a time is in.
-func dayOf(t time.Time, zone *time.Location) int32 {
+// dayNumber returns the number of the day that t is in: days since 1970, in the zone.
+func dayNumber(t time.Time, zone *time.Location) int32 {
 	y, m, d := t.In(zone).Date()
 	return int32(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400)
 }
@@ -105,13 +107,13 @@ func parseDay(date string) (int32, error) {
 	return int32(t.Unix() / 86400), err
 }
 
-// at returns the day that a time is in.
-func (s *state) at(seconds int64) *day {
+// dayAt returns the day that a time, in seconds since 1970, is in.
+func (s *state) dayAt(seconds int64) *day {
 	if seconds >= s.todayFrom && seconds < s.until {
 		return s.today
 	}
 	t := time.Unix(seconds, 0).In(s.zone)
-	n := dayOf(t, s.zone)
+	n := dayNumber(t, s.zone)
 	d := s.days[n]
 	if d == nil {
 		d = s.load(n)
@@ -123,7 +125,7 @@ func (s *state) at(seconds int64) *day {
 	return d
 }
 
-// request counts the record of a request.
+// request adds the record b of a request, from a segment, to the ledger.
 func (s *state) request(b []byte, labels uint32, segment uint64) {
 	id := little.Uint64(b[8:])
 	if len(s.open) > 0 {
@@ -132,7 +134,7 @@ func (s *state) request(b []byte, labels uint32, segment uint64) {
 			s.closeDone(id, o)
 		}
 	}
-	d := s.at(int64(little.Uint32(b[16:])))
+	d := s.dayAt(int64(little.Uint32(b[16:])))
 	if segment <= d.through {
 		return
 	}
@@ -145,7 +147,7 @@ func (s *state) request(b []byte, labels uint32, segment uint64) {
 	d.dirty = true
 }
 
-// hold adds a hold. One that is there already is the same.
+// hold adds a hold, unless it has been added before.
 func (s *state) hold(h *Hold, labels uint32) {
 	o := s.open[h.Request]
 	if o == nil {
@@ -156,12 +158,12 @@ func (s *state) hold(h *Hold, labels uint32) {
 		}
 		s.open[h.Request] = o
 	}
-	if o.hold(h.Number) == nil {
+	if o.findHold(h.Number) == nil {
 		o.holds = append(o.holds, openHold{number: h.Number, at: h.At.Unix(), labels: labels, amount: h.Amount})
 	}
 }
 
-func (o *openRequest) hold(number uint64) *openHold {
+func (o *openRequest) findHold(number uint64) *openHold {
 	for i := range o.holds {
 		if o.holds[i].number == number {
 			return &o.holds[i]
@@ -170,18 +172,18 @@ func (o *openRequest) hold(number uint64) *openHold {
 	return nil
 }
 
-// settle counts what became of a hold, once.
+// settle counts what was used of a hold, unless the hold has been settled before.
 func (s *state) settle(request, number uint64, amount cost.Nano, tokens int64) {
 	o := s.open[request]
 	if o == nil {
 		return
 	}
-	h := o.hold(number)
+	h := o.findHold(number)
 	if h == nil || h.settled {
 		return
 	}
 	h.settled, h.amount = true, amount
-	for _, u := range s.scopesOf(h.labels) {
+	for _, u := range s.labelUsages(h.labels) {
 		if u != nil {
 			u.add(bucket{start: h.at - h.at%60, requests: 1, tokens: tokens, amount: amount})
 		}
@@ -189,7 +191,7 @@ func (s *state) settle(request, number uint64, amount cost.Nano, tokens int64) {
 	s.closeDone(request, o)
 }
 
-// closeDone forgets a request that is in the ledger and holds nothing.
+// closeDone forgets a request if it is in the ledger and has no unsettled holds.
 func (s *state) closeDone(id uint64, o *openRequest) {
 	if !o.listed {
 		return
@@ -206,8 +208,8 @@ func (s *state) closeDone(id uint64, o *openRequest) {
 	}
 }
 
-// scopesOf returns the usages of the scopes in labels, nil where there is none.
-func (s *state) scopesOf(labels uint32) *[scopeKinds]*usage {
+// labelUsages returns the usages of the scopes in a set of labels; nil for a label that is empty.
+func (s *state) labelUsages(labels uint32) *[scopeKinds]*usage {
 	l := s.labels[labels]
 	for i, name := range l.scopeNames() {
 		if *name != "" && l.scopes[i] == nil {
@@ -217,16 +219,16 @@ func (s *state) scopesOf(labels uint32) *[scopeKinds]*usage {
 	return &l.scopes
 }
 
-func (s *state) usage(of scope) *usage {
-	u := s.scopes[of]
+func (s *state) usage(sc scope) *usage {
+	u := s.scopes[sc]
 	if u == nil {
 		u = new(usage)
-		s.scopes[of] = u
+		s.scopes[sc] = u
 	}
 	return u
 }
 
-// add adds what is of one minute.
+// add adds the usage of one minute.
 func (u *usage) add(b bucket) {
 	i := len(u.buckets)
 	for i > 0 && u.buckets[i-1].start > b.start {
@@ -245,8 +247,8 @@ func (b *bucket) join(o *bucket) {
 	b.amount = b.amount.Plus(o.amount)
 }
 
-// age joins old buckets: minutes to hours after two hours, hours to days after two days, days to months after seven weeks. Each begins
-// where a window of budgets may begin.
+// age merges old buckets: into hours after two hours, into days after two days, into months after seven weeks. No
+// bucket crosses the start of a budget window that can still be current.
 func (u *usage) age(now time.Time, zone *time.Location) {
 	kept := u.buckets[:0]
 	for _, b := range u.buckets {
@@ -269,7 +271,7 @@ func (u *usage) age(now time.Time, zone *time.Location) {
 	u.buckets = kept
 }
 
-// adjust adds a change of what is left of a budget, unless it is there already.
+// adjust adds a budget adjustment, unless one with its ID has been added before.
 func (s *state) adjust(a Adjustment) {
 	if !s.adjusted(a.ID) {
 		s.adjustments = append(s.adjustments, a)
@@ -280,7 +282,7 @@ func (s *state) adjusted(id string) bool {
 	return id != "" && slices.ContainsFunc(s.adjustments, func(a Adjustment) bool { return a.ID == id })
 }
 
-// age joins what is old, and forgets days whose file has all of them.
+// age merges old buckets, and forgets days before yesterday whose files are complete.
 func (s *state) age(now time.Time, yesterday int32) {
 	for _, u := range s.scopes {
 		u.age(now, s.zone)
@@ -295,26 +297,26 @@ func (s *state) age(now time.Time, yesterday int32) {
 	}
 }
 
-// unfinished returns the requests that were under way, in the order of their numbers.
+// unfinished returns the IDs of the open requests, ascending.
 func (s *state) unfinished() []uint64 { return slices.Sorted(maps.Keys(s.open)) }
 
-// booking returns the ledger's record of a request whose end is not known: it counts with the most that it held, or with what was
-// settled where all of its holds were.
+// booking returns the ledger's record for a request whose outcome is unknown. Its cost is the largest amount of its
+// holds, held or settled.
 func (s *state) booking(id uint64, o *openRequest) Request {
 	r := Request{ID: id, Booked: true, Incomplete: true}
 	for _, h := range o.holds {
 		r.At = time.Unix(max(h.at, r.At.Unix()), 0)
 		r.Cost = max(r.Cost, h.amount)
 		for i, name := range s.labels[h.labels].fields() {
-			if of := r.Labels.fields()[i]; *of == "" {
-				*of = *name
+			if field := r.Labels.fields()[i]; *field == "" {
+				*field = *name
 			}
 		}
 	}
 	return r
 }
 
-// replayed is what scopes have used.
+// replayed is a copy of what scopes have used, for use without the lock.
 type replayed struct {
 	used        []replayedBucket
 	adjustments []Adjustment
@@ -325,12 +327,12 @@ type replayedBucket struct {
 	bucket
 }
 
-// collect returns what scopes have used. What is held counts as used.
+// collect returns what scopes have used. Unsettled holds count as used at their full amount.
 func (s *state) collect() *replayed {
 	r := &replayed{adjustments: slices.Clone(s.adjustments)}
-	for of, u := range s.scopes {
+	for sc, u := range s.scopes {
 		for _, b := range u.buckets {
-			r.used = append(r.used, replayedBucket{of, b})
+			r.used = append(r.used, replayedBucket{sc, b})
 		}
 	}
 	for _, o := range s.open {
@@ -358,7 +360,7 @@ func (r *replayed) call(used func(kind byte, name string, at time.Time, requests
 	}
 }
 
-// snapshot puts the state but for the ledger's rows into a file.
+// snapshot returns a snapshot file of the state, which has everything except the ledger's rows.
 func (s *state) snapshot(h header) []byte {
 	b := newBuilder(h)
 	numbers := make(map[Labels]uint32)
@@ -371,12 +373,12 @@ func (s *state) snapshot(h header) []byte {
 		}
 		return n
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(s.scopes), func(a, b scope) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
+	for _, sc := range slices.SortedFunc(maps.Keys(s.scopes), func(a, b scope) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
 		var l Labels
-		*l.scopeNames()[of.kind] = of.name
+		*l.scopeNames()[sc.kind] = sc.name
 		n := number(l)
-		for _, used := range s.scopes[of].buckets {
-			b.add(func(dst []byte) []byte { return appendBucket(dst, &used, of.kind, n) })
+		for _, used := range s.scopes[sc].buckets {
+			b.add(func(dst []byte) []byte { return appendBucket(dst, &used, sc.kind, n) })
 		}
 	}
 	for _, id := range s.unfinished() {
@@ -401,7 +403,7 @@ func (s *state) snapshot(h header) []byte {
 	return b.data
 }
 
-// file puts a day into a file.
+// file returns the file of a day.
 func (d *day) file(s *state, h header) []byte {
 	b := newBuilder(h)
 	for _, n := range slices.Sorted(maps.Keys(d.rows)) {
