@@ -67,7 +67,7 @@ func TestResponseViolatesContract(t *testing.T) {
 		{"model that is not UTF-8", func(h abi.Host) { h.Start(nil, b("\xc3"), nil) }, plugin.KindProtocol, "start: the model is not UTF-8"},
 		{"tool name with NUL", func(h abi.Host) { h.ToolCall(0, 0, nil, b("a\x00")) }, plugin.KindProtocol, "tool_call: the tool's name contains"},
 		{"long id", func(h abi.Host) { h.ToolCall(0, 0, make([]byte, 257), b("a")) }, plugin.KindProtocol, "tool_call: the id is longer"},
-		{"text that breaks the frame", func(h abi.Host) { h.Text(0, abi.EncodingEscaped, b("a\"b")) }, plugin.KindProtocol, "not the inside of a JSON string"},
+		{"text that breaks the frame", func(h abi.Host) { h.Text(0, abi.EncodingEscaped, b("a\"b")) }, plugin.KindProtocol, "not valid inside a JSON string"},
 		// covers: F93
 		{"text without end", func(h abi.Host) {
 			for range 200 {

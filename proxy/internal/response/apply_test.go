@@ -56,7 +56,7 @@ func TestApplyIsAtomic(t *testing.T) {
 					b.ToolCall(0, 5, []byte("call_5"), []byte("f"))
 					b.Text(0, abi.EncodingUTF8, []byte("a\xe2"))
 				})
-				err := r.refuse(func(b *response.Batch) {
+				err := r.reject(func(b *response.Batch) {
 					b.Start([]byte("other"), []byte("other"), []byte("other"))
 					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac never\xf0"))
 					b.Text(1, abi.EncodingUTF8, []byte("never"))
@@ -72,9 +72,9 @@ func TestApplyIsAtomic(t *testing.T) {
 					t.Fatalf("the error is %v", err)
 				}
 				if r.w.HasTool(0, 6) || r.w.TextLength(0) != 1 || r.w.TextLength(1) != 0 || r.w.Usage().Prompt == 99 {
-					t.Error("the refused batch has left something")
+					t.Error("the rejected batch had an effect")
 				}
-				// What waited before still waits, as if nothing had happened.
+				// The partial character from before the rejected batch is still there.
 				r.apply(func(b *response.Batch) {
 					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac"))
 					stop(b)
@@ -94,22 +94,22 @@ func TestApplyIsAtomic(t *testing.T) {
 func TestApplyRejectsOversizedResponse(t *testing.T) {
 	r := newRun(t, response.Options{MaxHeld: 1000})
 	r.apply(text(strings.Repeat("x", 900)))
-	err := r.refuse(text(strings.Repeat("y", 200)))
+	err := r.reject(text(strings.Repeat("y", 200)))
 	var e *apierror.Error
 	if !errors.As(err, &e) || e.Code != "upstream_answer_too_large" || e.Status != 502 {
 		t.Errorf("the error is %v", err)
 	}
-	// A stream holds nothing of what it has written.
+	// Written frames of a stream do not count as held.
 	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
 	for range 100 {
 		r.apply(text(strings.Repeat("x", 900)))
 		r.w.Consume()
 	}
-	// But what waits for a chunk is held.
+	// Members that wait for the next chunk do.
 	big := []byte(`["` + strings.Repeat("x", 600) + `"]`)
 	extra := func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("citations"), big) }
 	r.apply(extra)
-	if err := r.refuse(extra); !errors.As(err, &e) {
+	if err := r.reject(extra); !errors.As(err, &e) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestResetClearsState(t *testing.T) {
 		r.w.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		fresh := newRun(t, response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		if r.w.Started() || r.w.Failed() != nil || r.w.HasTool(0, 3) || r.w.TextLength(0) != 0 || r.w.Dropped() != 0 {
-			t.Error("something is left")
+			t.Error("Reset has kept state")
 		}
 		for _, run := range []*run{r, fresh} {
 			run.apply(func(b *response.Batch) {
@@ -150,15 +150,15 @@ func TestResetClearsState(t *testing.T) {
 			})
 		}
 		if got, want := string(r.w.Output()), string(fresh.w.Output()); got != want {
-			t.Errorf("used again it streams\n%s\nfresh\n%s", got, want)
+			t.Errorf("a reused writer streams\n%s\na new one\n%s", got, want)
 		}
 		if got, want := string(r.w.AppendResponse(nil)), string(fresh.w.AppendResponse(nil)); got != want {
-			t.Errorf("reused it has\n%s\nfresh\n%s", got, want)
+			t.Errorf("a reused writer responds\n%s\na new one\n%s", got, want)
 		}
 	}
 }
 
-// TestAmbiguousJSONIsAProviderError checks that the provider is blamed, since the plugin passes the JSON on unchanged.
+// TestAmbiguousJSONIsAProviderError checks that the error is the provider's, because the plugin passes the JSON on unchanged.
 //
 // covers: F55
 func TestAmbiguousJSONIsAProviderError(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAmbiguousJSONIsAProviderError(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if _, is := errors.AsType[*response.ProtocolError](err); !is {
-				t.Errorf("the log does not learn which event: %v", err)
+				t.Errorf("the error does not identify the event: %v", err)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func TestBatchCopiesArguments(t *testing.T) {
 	if b.Size() != 9 {
 		t.Errorf("size is %d", b.Size())
 	}
-	// Whoever appends to a span must not write into its neighbour.
+	// Appending to a span's bytes must not overwrite the next span.
 	_ = append(b.Bytes(b.Events[0].A), '!')
 	if got := string(b.Bytes(b.Events[1].A)); got != "text" {
 		t.Errorf("the neighbour is %q", got)

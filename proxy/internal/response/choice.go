@@ -4,14 +4,14 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 
 // choice is the state of one choice of the response.
 //
-// State may be reserved before it is in use, while a batch is prepared: a choice, a tool call or a part of reasoning that
-// has not begun is not there for anyone else.
+// Preparing a batch may reserve choices, tool calls and parts of reasoning before they are in use. They do not exist for
+// the rest of the Writer until begun is set.
 type choice struct {
 	index     int32
 	begun     bool
-	finished  bool   // the provider has given the reason; what it sends after that is dropped
-	unflushed bool   // it has had an extra member since the last Flush
-	grouped   uint64 // the batch in which the members after the choice's latest event were written with it
+	finished  bool   // the provider has given the finish reason; later events are dropped
+	unflushed bool   // an extra member was written since the last Flush
+	grouped   uint64 // epoch of the batch in which the members after the latest event were written ahead, with that event
 	reason    abi.FinishReason
 	native    []byte // the provider's own reason, escaped
 
@@ -19,33 +19,33 @@ type choice struct {
 	points           int64 // code points of content
 	tools            []tool
 	begunTools       int32
-	lastTool         int    // index of the tool call that was looked up last
+	lastTool         int    // index in tools of the last lookup
 	parts            []part // of the reasoning
-	lastPart         int
+	lastPart         int    // index in parts of the last lookup
 }
 
-// text is one text that comes in pieces.
+// text is one text that arrives in pieces.
 type text struct {
-	partial partial // the beginning of a character that waits for the next piece
-	trial   partial // the same as the batch in preparation leaves it; valid if epoch is that batch
-	epoch   uint64  // see trial
-	begun   bool    // a piece was applied, if only an empty one
-	some    bool    // it is not empty
+	partial  partial // the start of a character whose rest is in the next piece
+	trial    partial // partial after the batch that is being prepared; valid if epoch is that batch
+	epoch    uint64  // batch that trial belongs to
+	begun    bool    // a piece was applied, even if it was empty
+	nonEmpty bool
 
-	fallback []byte // what was given with abi.EncodingDefault, escaped
+	fallback []byte // the text given with abi.EncodingDefault, escaped
 }
 
 // tool is a tool call.
 type tool struct {
 	key   int32
-	index int32 // in the order in which the choice's calls began
+	index int32 // position in the order in which the choice's calls started
 	begun bool
 	ended bool
 	args  text
-	json  extent // of args
+	json  extent // tracks whether args is a complete JSON value
 }
 
-// part is one text of the reasoning: the pieces with one key and one abi.ReasoningPart.
+// part is one text of the reasoning, identified by its key and abi.ReasoningPart.
 type part struct {
 	key  int32
 	part abi.ReasoningPart
@@ -70,10 +70,10 @@ func (c *choice) reset() {
 	}
 }
 
-// cut reports whether one of the choice's tool calls lacks a part of its arguments. That is so where the provider has given
-// no reason for the end, which it does last, and the arguments are not a whole JSON value: a client would carry out the
-// call if it were told that the choice has finished.
-func (c *choice) cut() bool {
+// hasTruncatedCall reports whether the arguments of one of the choice's tool calls are incomplete: they are not a whole JSON
+// value, and the provider has not given a finish reason, which it sends last. If the choice were reported as finished, the
+// client would execute the truncated call.
+func (c *choice) hasTruncatedCall() bool {
 	if !c.begun || c.finished {
 		return false
 	}
@@ -85,10 +85,10 @@ func (c *choice) cut() bool {
 	return false
 }
 
-// reset is an empty text that keeps the memory of t.
+// reset returns an empty text that reuses the memory of t.
 func (t *text) reset() text { return text{fallback: Reuse(t.fallback)} }
 
-// tool returns the tool call with a key, also one that is only reserved; nil if there is none. The pointer is valid until
+// tool returns the tool call with a key, which may only be reserved, or nil if there is none. The pointer is valid until
 // the next reserveTool.
 func (c *choice) tool(key int32) *tool {
 	if c.lastTool < len(c.tools) && c.tools[c.lastTool].key == key {
@@ -103,7 +103,7 @@ func (c *choice) tool(key int32) *tool {
 	return nil
 }
 
-// reserveTool makes room for the tool call with a key. It reports false where that would be one too many.
+// reserveTool allocates the tool call with a key unless it exists. It reports false if the choice has too many of them.
 func (c *choice) reserveTool(key int32) bool {
 	if c.tool(key) != nil {
 		return true
@@ -123,8 +123,8 @@ func (c *choice) reserveTool(key int32) bool {
 	return true
 }
 
-// reservePart returns the reasoning text with a key and part, making room for it; nil where that would be one too many.
-// The pointer is valid until the next call.
+// reservePart returns the reasoning text with a key and part, and allocates it if necessary. It returns nil if the choice
+// has too many of them. The pointer is valid until the next call.
 func (c *choice) reservePart(key int32, p abi.ReasoningPart) *part {
 	if c.lastPart < len(c.parts) && c.parts[c.lastPart].key == key && c.parts[c.lastPart].part == p {
 		return &c.parts[c.lastPart]
@@ -150,7 +150,7 @@ func (c *choice) reservePart(key int32, p abi.ReasoningPart) *part {
 	return &c.parts[n]
 }
 
-// unreserve frees the room that was made for a batch which is not applied: what is in use stands before it.
+// unreserve frees the tool calls and parts that were reserved for a rejected batch. They follow all those in use.
 func (c *choice) unreserve() {
 	for n := len(c.tools); n > 0 && !c.tools[n-1].begun; n-- {
 		c.tools = c.tools[:n-1]

@@ -12,8 +12,7 @@ import (
 
 // commit applies the events of a batch that prepare has accepted.
 func (w *Writer) commit(b *Batch) {
-	// What holds for the response as a whole counts for every frame of the batch, also where it stands after the event that
-	// the frame is for.
+	// Values of the response as a whole apply to every frame of the batch, including frames of earlier events.
 	for i := range b.Events {
 		switch ev := &b.Events[i]; {
 		case ev.Kind == EventStart:
@@ -44,7 +43,7 @@ func (w *Writer) commit(b *Batch) {
 		case EventEmbedding, EventRank:
 			w.commitItem(b, ev)
 		default:
-			c := w.at(ev.Choice)
+			c := w.choiceAt(ev.Choice)
 			c.grouped = 0
 			if c.finished || w.prepared[i].absent {
 				if ev.hasContent() {
@@ -65,20 +64,20 @@ func (w *Writer) commit(b *Batch) {
 	}
 }
 
-// serviceTier is the extra member of a response that says which tier of its service the provider has used.
+// serviceTier is the extra member of a response that names the service tier that the provider has used.
 const serviceTier = "service_tier"
 
-// ServiceTier adds which tier of its service the provider has used, a JSON string.
+// ServiceTier adds the service tier that the provider has used, as a JSON string.
 func (b *Batch) ServiceTier(name []byte) { b.Extra(abi.ScopeAnswer, 0, 0, []byte(serviceTier), name) }
 
-// commitChoiceEvent applies an event of a choice that has not finished. It returns how many of the events after it were
-// applied with it.
+// commitChoiceEvent applies an event of a choice that has not finished. It returns the number of following events that
+// were applied together with it.
 func (w *Writer) commitChoiceEvent(b *Batch, i int, c *choice) (joined int) {
 	ev, p := &b.Events[i], &w.prepared[i]
 	c.begun = true
 	if ev.hasContent() {
 		w.head.Fix()
-		w.doneAtEnd = false // the provider has gone on
+		w.doneAtEnd = false // the provider has continued after it
 	}
 	switch ev.Kind {
 	case EventText:
@@ -130,7 +129,7 @@ func (w *Writer) commitChoiceEvent(b *Batch, i int, c *choice) (joined int) {
 	return 0
 }
 
-// commitText adds a piece to its text. It returns what can be written of it.
+// commitText adds a piece to its text. It returns the part of it that can be written now.
 func (w *Writer) commitText(t *text, b *Batch, ev *Event, p *prepared) []byte {
 	s := w.bytes(b, p)
 	t.begun = true
@@ -141,7 +140,7 @@ func (w *Writer) commitText(t *text, b *Batch, ev *Event, p *prepared) []byte {
 	}
 	t.partial = p.partial
 	if len(s) > 0 {
-		t.some = true
+		t.nonEmpty = true
 		w.textBytes += int64(len(s))
 	}
 	return s
@@ -154,15 +153,15 @@ func (w *Writer) commitArguments(t *tool, b *Batch, ev *Event, p *prepared) []by
 	return s
 }
 
-// finishText returns what remains to be written of a text that nothing more can come for: the beginning of a character
-// that was never completed, or its default. The result is valid until the next call.
+// finishText ends a text and returns the rest that has to be written: its default if the text is empty, or a replacement
+// for a character that was never completed. The result is valid until the next call.
 func (w *Writer) finishText(t *text) []byte {
-	if !t.some && t.partial.n == 0 {
-		t.some = len(t.fallback) > 0
+	if !t.nonEmpty && t.partial.n == 0 {
+		t.nonEmpty = len(t.fallback) > 0
 		return t.fallback
 	}
 	w.remainder, _ = t.partial.appendTo(w.remainder[:0])
-	t.partial, t.some = partial{}, true
+	t.partial, t.nonEmpty = partial{}, true
 	return w.remainder
 }
 
@@ -171,8 +170,8 @@ func (w *Writer) writeReasoning(c *choice, p *part, s []byte) {
 	w.r.Reasoning(c.index, p.part, p.key, s)
 }
 
-// beginTool begins a tool call. Arguments, or the end, that come directly after it go with it, so that a call that arrives
-// whole leaves whole. It returns how many events that were.
+// beginTool starts a tool call. If its arguments or its end follow directly, they are applied with it, so that a call that
+// arrives in one piece is rendered in one piece. beginTool returns the number of those events.
 func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 	ev := &b.Events[i]
 	t := c.tool(ev.Key)
@@ -188,8 +187,8 @@ func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 	}
 	name := b.Bytes(ev.B)
 	if w.o.Aliases != nil {
-		if own := w.o.Aliases(name); len(own) > 0 {
-			name = own
+		if original := w.o.Aliases(name); len(original) > 0 {
+			name = original
 		}
 	}
 	w.name = jsondoc.AppendEscaped(w.name[:0], name)
@@ -211,26 +210,26 @@ func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 	return joined
 }
 
-// emptyObject is the arguments of a call without arguments.
+// emptyObject is sent as the arguments of a call without arguments.
 var emptyObject = []byte("{}")
 
-// endTool ends a tool call. It returns what remains to be written of its arguments: a call without any has its default, or
-// the empty object.
+// endTool ends a tool call. It returns the rest of its arguments: for a call without arguments, its default or the empty
+// object.
 func (w *Writer) endTool(t *tool) []byte {
 	t.ended = true
-	if !t.args.some && t.args.partial.n == 0 {
-		t.json = extent{begun: true} // what takes the place of arguments is whole
+	if !t.args.nonEmpty && t.args.partial.n == 0 {
+		t.json = extent{begun: true} // the default or empty object is a whole value
 	}
 	s := w.finishText(&t.args)
-	if !t.args.some {
-		t.args.some = true
+	if !t.args.nonEmpty {
+		t.args.nonEmpty = true
 		s = emptyObject
 	}
 	return s
 }
 
-// appendToolID appends an ID for a tool call to which the provider gave none. It follows from the response's ID and the
-// call's place, so that it is the same whenever it is asked for.
+// appendToolID appends an ID for a tool call that has none from the provider. The ID is derived from the response's ID
+// and the position of the call, so it is reproducible.
 func appendToolID(dst []byte, base string, choice, index int32) []byte {
 	sum := sha256.Sum256(append([]byte(base), 0, byte(choice), byte(index), byte(index>>8)))
 	const bytesOfID = 15
@@ -240,17 +239,17 @@ func appendToolID(dst []byte, base string, choice, index int32) []byte {
 
 var idAlphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// finish completes the response, unless a tool call was cut off.
+// finish completes the response, or fails it if a tool call is truncated or the response has no choices or items.
 func (w *Writer) finish() {
-	some := w.anyItems
+	hasContent := w.anyItems
 	for _, c := range w.choices {
-		some = some || c.begun
-		if c.cut() {
+		hasContent = hasContent || c.begun
+		if c.hasTruncatedCall() {
 			w.Fail(Truncated())
 			return
 		}
 	}
-	if !some {
+	if !hasContent {
 		w.Fail(apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response has no choices."))
 		return
 	}
@@ -271,7 +270,7 @@ func (w *Writer) finish() {
 	w.r.Complete(w.Usage())
 }
 
-// finishChoice writes what remains of a choice's texts, and why it ended.
+// finishChoice writes the rest of a choice's texts and its finish reason.
 func (w *Writer) finishChoice(c *choice) {
 	for i := range c.parts {
 		if s := w.finishText(&c.parts[i].text); len(s) > 0 {
@@ -284,13 +283,13 @@ func (w *Writer) finishChoice(c *choice) {
 	if s := w.finishText(&c.refusal); len(s) > 0 {
 		w.r.Refusal(c.index, s)
 	}
-	// A call that was cut off must not look like one without arguments: it could be carried out.
-	cut := c.finished && (c.reason == abi.FinishLength || c.reason == abi.FinishContentFilter)
+	// A truncated call must not look like one without arguments, because a client could execute it.
+	truncated := c.finished && (c.reason == abi.FinishLength || c.reason == abi.FinishContentFilter)
 	for i := range c.tools {
 		t := &c.tools[i]
 		switch {
 		case !t.begun || t.ended:
-		case !cut:
+		case !truncated:
 			if s := w.endTool(t); len(s) > 0 {
 				w.r.ToolArguments(c.index, t.index, s)
 			}

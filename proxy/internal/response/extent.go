@@ -2,20 +2,20 @@ package response
 
 import "bytes"
 
-// extent finds the end of a JSON text that comes in pieces. It looks at brackets and quotes alone: whether the text is JSON
-// is the model's affair, whether it was cut off is the gateway's.
+// extent finds the end of a JSON text that arrives in pieces. It only tracks brackets and quotes, because it has to detect
+// truncation: models may produce invalid JSON, which is passed on.
 //
-// The text is the inside of a JSON string, as a tool call's arguments are held, so each of its own quotes and backslashes
-// is an escape. A piece ends with a whole character: see partial.
+// The text is the contents of a JSON string, like a tool call's arguments, so its own quotes and backslashes are escaped.
+// Each piece ends with a complete character (see partial).
 type extent struct {
 	depth   int32
-	quoted  bool // within a string of the text
-	escaped bool // after a backslash of that string
+	quoted  bool // inside a string of the text
+	escaped bool // after a backslash in that string
 	begun   bool
-	bare    bool // the value is a number or a word, whose end nothing shows
+	bare    bool // the value is a number or a literal, which has no closing delimiter
 }
 
-// whole reports whether the text is an object, a list or a string that has ended.
+// whole reports whether the text is an object, an array or a string that has ended.
 func (x *extent) whole() bool { return x.begun && !x.bare && !x.quoted && x.depth == 0 }
 
 func (x *extent) add(s []byte) {
@@ -52,8 +52,8 @@ func (x *extent) add(s []byte) {
 	}
 }
 
-// unescape is the character of an escape, as far as it matters to extent: any that is neither ASCII nor printable is a
-// control character.
+// unescape returns the character of an escape if it is ASCII, or 0. Escapes like \n become 0 too, because extent treats all
+// control characters alike.
 func unescape(escape []byte) byte {
 	if len(escape) < 2 {
 		return 0

@@ -7,18 +7,18 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The objects inside the usage object. An extra member of the usage whose name begins with one of these and a dot goes
-// there.
+// The objects inside the usage object. An extra member of the usage goes into one of them if its name starts with the
+// object's name and a dot.
 const (
 	PromptDetails     = "prompt_tokens_details"
 	CompletionDetails = "completion_tokens_details"
 )
 
-// Reserved reports whether a name belongs to the host: either it is a member that the chat completions format has in
-// objects of this scope, or one that a client would take for a part of the response's structure wherever it stands.
+// Reserved reports whether only the host may write a member with this name. That is the case for members that the chat
+// completions format defines in objects of this scope, and for names that a client would take for a part of the response's
+// structure in any object.
 //
-// Extra members are a part of the plugin contract, which is written in terms of that format, so the list holds whatever
-// API the client uses.
+// The plugin contract defines extra members in terms of that format, so the list applies to every client API.
 func Reserved(scope abi.Scope, name []byte) bool {
 	switch string(name) {
 	case "error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason":
@@ -54,7 +54,8 @@ func Reserved(scope abi.Scope, name []byte) bool {
 	return false
 }
 
-// AppendExtra checks an extra member and appends its value as compact JSON. With an error nothing usable is appended.
+// AppendExtra checks an extra member and appends its value as compact JSON. If it returns an error, the appended bytes must
+// not be used.
 func AppendExtra(dst []byte, scope abi.Scope, name, value []byte) ([]byte, error) {
 	switch {
 	case scope < 0 || scope >= abi.Scopes:
@@ -85,29 +86,29 @@ func (w *Writer) prepareExtra(b *Batch, ev *Event, p *prepared) (reason string) 
 	if w.scratch, err = AppendExtra(w.scratch, abi.Scope(ev.Code), b.Bytes(ev.A), b.Bytes(ev.B)); err != nil {
 		return err.Error()
 	}
-	p.at, p.scratch = Span{uint32(from), uint32(len(w.scratch) - from)}, true
+	p.span, p.scratch = Span{uint32(from), uint32(len(w.scratch) - from)}, true
 	return ""
 }
 
-// commitExtra applies an extra member of anything but the response.
+// commitExtra applies an extra member, except one of the response, which commit has written first.
 func (w *Writer) commitExtra(b *Batch, i int) {
 	ev := &b.Events[i]
 	switch abi.Scope(ev.Code) {
 	case abi.ScopeAnswer:
 	case abi.ScopeUsage:
-		// A request has one cost: that of the configured prices, where there are any.
+		// If prices are configured, they determine the cost, not the provider.
 		if w.o.Prices == nil || string(b.Bytes(ev.A)) != "cost" {
 			w.writeMember(b, i, 0, 0)
 		}
 	default:
-		if c := w.at(ev.Choice); c.grouped != w.epoch {
+		if c := w.choiceAt(ev.Choice); c.grouped != w.epoch {
 			w.writeChoiceMember(b, i, c)
 		}
 	}
 }
 
-// writeMembersAfter writes the extra members that stand after event i and before the next event of the choice: they belong
-// into the frame of event i, which is about to be written.
+// writeMembersAfter writes the extra members between event i and the next event of the choice. They belong to the frame of
+// event i, which is about to be written.
 func (w *Writer) writeMembersAfter(b *Batch, i int, c *choice) {
 	c.grouped = w.epoch
 	for i++; i < len(b.Events); i++ {

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// itemRecorder is a recorder of vectors and ranks.
+// itemRecorder is a recorder that implements response.ItemRenderer.
 type itemRecorder struct {
 	recorder
-	lacks *apierror.Error
+	missing *apierror.Error // set as Output.Failed by EndItems
 }
 
 func (r *itemRecorder) Embedding(index int32, numbers []byte) {
@@ -25,9 +25,9 @@ func (r *itemRecorder) Rank(index int32, score []byte) {
 	r.calls = append(r.calls, fmt.Sprintf("rank %d %s", index, score))
 }
 
-func (r *itemRecorder) EndItems() { r.out.Failed = r.lacks }
+func (r *itemRecorder) EndItems() { r.out.Failed = r.missing }
 
-// wrapped passes everything on to another renderer, as a recorder of reasoning does.
+// wrapped forwards everything to another renderer, as thinking.Recorder does.
 type wrapped struct{ response.Renderer }
 
 func (w wrapped) Unwrap() response.Renderer { return w.Renderer }
@@ -59,18 +59,18 @@ func TestItems(t *testing.T) {
 	}
 }
 
-func TestItemsLack(t *testing.T) {
+func TestMissingItemsFailResponse(t *testing.T) {
 	rec := &itemRecorder{}
 	w := response.NewWriter(rec)
 	w.Reset(response.Options{})
-	rec.lacks = apierror.Fail(abi.FailBadAnswer, "", "", "one vector is missing")
+	rec.missing = apierror.Fail(abi.FailBadAnswer, "", "", "one vector is missing")
 	var b response.Batch
 	b.Embedding(0, []byte("[1]"))
 	b.Done(abi.DoneNow)
 	if err := w.Apply(&b); err != nil {
 		t.Fatal(err)
 	}
-	if w.Complete() || w.Failed() != rec.lacks || rec.complete {
+	if w.Complete() || w.Failed() != rec.missing || rec.complete {
 		t.Errorf("complete %v, failed %v", w.Complete(), w.Failed())
 	}
 }
@@ -97,7 +97,7 @@ func TestRejectsInvalidItems(t *testing.T) {
 			if _, refused := errors.AsType[*response.ProtocolError](err); !refused || len(rec.calls) > 0 {
 				t.Errorf("%v, %q", err, rec.calls)
 			}
-			// What plugins pass on is the provider's.
+			// Vectors and scores are passed on by plugins, so invalid ones are the provider's error.
 			if e, provider := errors.AsType[*apierror.Error](err); provider != (name != "negative index") || provider && e.Code != "upstream_bad_answer" {
 				t.Errorf("%v", err)
 			}
@@ -106,8 +106,8 @@ func TestRejectsInvalidItems(t *testing.T) {
 }
 
 // A response to a chat completions request has neither vectors nor ranks.
-func TestRejectsItemsOfOtherRequests(t *testing.T) {
+func TestRejectsItemsInChatResponse(t *testing.T) {
 	r := newRun(t, response.Options{})
-	r.refuse(func(b *response.Batch) { b.Embedding(0, []byte("[1]")) })
-	r.refuse(func(b *response.Batch) { b.Rank(0, []byte("1")) })
+	r.reject(func(b *response.Batch) { b.Embedding(0, []byte("[1]")) })
+	r.reject(func(b *response.Batch) { b.Rank(0, []byte("1")) })
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// prepared is what prepare made of an event's text, or of an extra member's value.
+// prepared is the result of preparing an event: its decoded text, or the compact value of its extra member.
 type prepared struct {
-	at      Span
-	scratch bool    // at is in the writer's scratch memory, not in the batch
-	absent  bool    // the event belongs to a tool call that is not there
+	span    Span
+	scratch bool    // span is in Writer.scratch, not in the batch
+	absent  bool    // the event belongs to a tool call that does not exist
 	points  int32   // code points
-	partial partial // what waits for the next piece of the text
+	partial partial // the rest of the text, which waits for the next piece
 }
 
-// bytes returns what was prepared. It is valid until the batch has been applied.
+// bytes returns the prepared text or value. It is valid until the batch has been applied.
 func (w *Writer) bytes(b *Batch, p *prepared) []byte {
 	if p.scratch {
-		return w.scratch[p.at.Off : p.at.Off+p.at.Len]
+		return w.scratch[p.span.Off : p.span.Off+p.span.Len]
 	}
-	return b.Bytes(p.at)
+	return b.Bytes(p.span)
 }
 
-// prepare checks every event of a batch and decodes its texts. It changes nothing that commit would see if
-// the batch were dropped; room that it reserves in vain is freed.
+// prepare checks every event of a batch and decodes its texts. Dropping the batch afterwards has no effect on later
+// batches, because the tool calls and parts that a rejected batch has reserved are freed.
 func (w *Writer) prepare(b *Batch) error {
 	w.epoch++
 	w.scratch = w.scratch[:0]
@@ -42,7 +42,7 @@ func (w *Writer) prepare(b *Batch) error {
 				c.unreserve()
 			}
 			err := &ProtocolError{Event: i, Reason: reason}
-			if providersFault(reason) {
+			if isProviderFault(reason) {
 				e := apierror.Fail(abi.FailBadAnswer, "", "", "")
 				e.Cause = err
 				return e
@@ -53,54 +53,54 @@ func (w *Writer) prepare(b *Batch) error {
 	return nil
 }
 
-// Reasons for refusing what plugins pass on as the provider sent it: then it is the provider's response that cannot be
-// used, and not the plugin.
+// Reasons for rejecting input that plugins pass on as the provider sent it. They make it an error of the provider, not of
+// the plugin.
 const (
-	// ambiguous is JSON that readers take for different values.
-	ambiguous = "the text is JSON that can be read in more than one way"
+	// reasonAmbiguous means that JSON parsers differ in how they read the text.
+	reasonAmbiguous = "the text is JSON that can be read in more than one way"
 
-	noVector     = "the vector is not an array of numbers"
-	noScore      = "the score is not a number"
-	tooManyTools = "there are too many tool calls"
-	tooManyParts = "there are too many parts of reasoning"
+	reasonBadVector    = "the vector is not an array of numbers"
+	reasonBadScore     = "the score is not a number"
+	reasonTooManyTools = "there are too many tool calls"
+	reasonTooManyParts = "there are too many parts of reasoning"
 )
 
-func providersFault(reason string) bool {
+func isProviderFault(reason string) bool {
 	switch reason {
-	case ambiguous, noVector, noScore, tooManyTools, tooManyParts:
+	case reasonAmbiguous, reasonBadVector, reasonBadScore, reasonTooManyTools, reasonTooManyParts:
 		return true
 	}
 	return false
 }
 
-// prepareEvent prepares one event. It returns the reason for refusing it, or "".
+// prepareEvent prepares one event. It returns the reason for rejecting it, or "".
 func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) {
 	if ev.Choice < 0 || ev.Choice >= abi.MaxChoices {
 		return "the choice is out of range"
 	}
 	switch ev.Kind {
 	case EventText:
-		return w.prepareText(b, ev, p, &w.at(ev.Choice).content)
+		return w.prepareText(b, ev, p, &w.choiceAt(ev.Choice).content)
 	case EventRefusal:
-		return w.prepareText(b, ev, p, &w.at(ev.Choice).refusal)
+		return w.prepareText(b, ev, p, &w.choiceAt(ev.Choice).refusal)
 	case EventReasoning:
 		if ev.Code >= abi.ReasoningParts {
 			return "the part of the reasoning is unknown"
 		}
-		part := w.at(ev.Choice).reservePart(ev.Key, abi.ReasoningPart(ev.Code))
+		part := w.choiceAt(ev.Choice).reservePart(ev.Key, abi.ReasoningPart(ev.Code))
 		if part == nil {
-			return tooManyParts
+			return reasonTooManyParts
 		}
 		return w.prepareText(b, ev, p, &part.text)
 	case EventToolCall:
 		if ev.A.Len > abi.MaxName || ev.B.Len > abi.MaxName {
 			return "the tool call's id or name is too long"
 		}
-		if !w.at(ev.Choice).reserveTool(ev.Key) {
-			return tooManyTools
+		if !w.choiceAt(ev.Choice).reserveTool(ev.Key) {
+			return reasonTooManyTools
 		}
 	case EventToolArguments:
-		t := w.at(ev.Choice).tool(ev.Key)
+		t := w.choiceAt(ev.Choice).tool(ev.Key)
 		if t == nil {
 			p.absent = true
 			return ""
@@ -136,16 +136,16 @@ func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) 
 	return ""
 }
 
-// prepareText decodes a piece of a text into what goes inside a JSON string.
+// prepareText decodes a piece of a text into the contents of a JSON string.
 func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason string) {
 	s := b.Bytes(ev.A)
 	if ev.Encoding&^(abi.EncodingMask|abi.EncodingDefault) != 0 {
 		return "the encoding is unknown"
 	}
-	// A default is a text of its own, whole in one piece.
-	alone := ev.Encoding&abi.EncodingDefault != 0
+	// A default is a complete text in one piece, separate from t.
+	isDefault := ev.Encoding&abi.EncodingDefault != 0
 	var held partial
-	if !alone {
+	if !isDefault {
 		if t.epoch != w.epoch {
 			t.trial, t.epoch = t.partial, w.epoch
 		}
@@ -156,25 +156,25 @@ func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason 
 	switch ev.Encoding & abi.EncodingMask {
 	case abi.EncodingEscaped:
 		if held.n == 0 && jsondoc.CheckEscaped(s) {
-			p.at = ev.A
+			p.span = ev.A
 			if ev.Kind == EventText {
 				p.points = int32(CountEscapedPoints(s))
 			}
 			return ""
 		}
 		if held.n > 0 {
-			// The partial character and the piece are read as one, after which the result is built.
+			// Join the partial character and the piece in scratch, and append the result after them.
 			w.scratch = append(append(w.scratch, held.bytes()...), s...)
 			s = w.scratch[from:]
 			from = len(w.scratch)
 		}
 		var ok bool
 		if w.scratch, count, held, ok = appendValid(w.scratch, s); !ok {
-			return "the text is not the inside of a JSON string"
+			return "the text is not valid inside a JSON string"
 		}
 
 	case abi.EncodingUTF8:
-		if held.escape() {
+		if held.isEscape() {
 			w.scratch, count = held.appendTo(w.scratch)
 			held = partial{}
 		}
@@ -194,7 +194,7 @@ func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason 
 		var err error
 		if w.scratch, err = jsondoc.AppendCompact(w.scratch, s); err != nil {
 			if json.Valid(s) {
-				return ambiguous
+				return reasonAmbiguous
 			}
 			return "the text is not a JSON value"
 		}
@@ -208,13 +208,13 @@ func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason 
 	default:
 		return "the encoding is unknown"
 	}
-	if alone {
+	if isDefault {
 		var n int
 		w.scratch, n = held.appendTo(w.scratch)
 		count += n
 	} else {
 		t.trial, p.partial = held, held
 	}
-	p.at, p.scratch, p.points = Span{uint32(from), uint32(len(w.scratch) - from)}, true, int32(count)
+	p.span, p.scratch, p.points = Span{uint32(from), uint32(len(w.scratch) - from)}, true, int32(count)
 	return ""
 }

@@ -6,53 +6,53 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer spells a response in one client API: the frames of a stream, or the body of a non-streaming response, for which
-// it collects what it is given in the order that the API wants.
+// Renderer renders a response in one client API, either as the frames of a stream or as the body of a non-streaming
+// response, whose parts it collects in the order that the API requires.
 //
-// The Writer calls it only with what has been checked, in an order that is right: nothing for a choice after its Finish,
-// arguments only between ToolCall and ToolEnd, nothing after Complete. Choices are numbered as the client numbers them, and
-// tool calls by their order within the choice, both from 0 and without gaps for tool calls.
+// The Writer only passes checked input, in a valid order: nothing for a choice after its Finish, arguments only between
+// ToolCall and ToolEnd, nothing after Complete. Choices have the index that the client sees; tool calls are numbered in
+// order within their choice. Both start at 0, and tool call numbers have no gaps.
 //
-// No method fails, but a response that the API cannot spell is given up by Output.Failed.
+// No method returns an error. A renderer rejects a response that its API cannot represent by setting Output.Failed.
 //
-// Texts, names and IDs are the inside of a JSON string: valid UTF-8, escaped, to be copied between quotes. Values are
-// compact JSON. Both are valid during the call only.
+// Texts, names and IDs are the contents of a JSON string: valid UTF-8, escaped, ready to be copied between quotes. Values
+// are compact JSON. Both are valid only during the call.
 //
-// Every call leaves complete frames in the Output: the Writer may send it between any two batches.
+// After every call the Output holds complete frames only, because the Writer may send it between any two batches.
 type Renderer interface {
-	// Reset begins another response. The renderer keeps head, and returns where it will write: the same Output each time,
-	// which the Writer empties.
+	// Reset starts another response. The renderer keeps head and returns the Output that it will write to. It is the same
+	// Output each time, and the Writer empties it.
 	Reset(head *Head) *Output
 
 	// Text appends to a choice's content, Refusal to its refusal.
 	Text(choice int32, s []byte)
 	Refusal(choice int32, s []byte)
 
-	// Reasoning appends to a part of the reasoning block with a key.
+	// Reasoning appends to a part of the reasoning block identified by key.
 	Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte)
 
-	// ToolCall begins a tool call, ToolArguments appends to its arguments, ToolEnd says that they are complete. A call that
-	// was cut off has no ToolEnd.
+	// ToolCall starts a tool call, ToolArguments appends to its arguments, and ToolEnd marks them as complete. A truncated
+	// call has no ToolEnd.
 	ToolCall(choice int32, call ToolCall)
 	ToolArguments(choice, tool int32, s []byte)
 	ToolEnd(choice, tool int32)
 
-	// Member adds a member that the chat completions format does not name to the response, its usage, a choice, a message
-	// or a tool call. Members that belong to one event of the provider with a text, a piece of reasoning or a tool call come
-	// before it, so that all of it can go into one frame: also those of a tool call that is about to begin. name is not
-	// escaped. Member reports false if there is no room for another.
+	// Member adds a member outside of the chat completions format to the response, its usage, a choice, a message or a tool
+	// call. If the provider sent members together with a text, a piece of reasoning or a tool call, Member is called first,
+	// so that everything fits into one frame; this includes members of the tool call that is about to start. name is not
+	// escaped. Member reports false if the limit on extra members is reached.
 	Member(scope abi.Scope, choice, tool int32, name, value []byte) bool
 
-	// Flush writes the members of a choice that is being streamed and that nothing has come with: at the end of a batch,
-	// and, with finished set, when the provider has given the reason why the choice ended. The finish reason itself waits for Finish,
-	// because the provider may still fail.
+	// Flush writes the pending members of a streamed choice that no other output has carried. The Writer calls it at the
+	// end of a batch and, with finished set, when the provider has given the choice's finish reason. The finish reason itself
+	// is held back until Finish, because the provider may still fail.
 	Flush(choice int32, finished bool)
 
-	// Frame writes an event of a provider that speaks the client's API, or the body of a non-streaming response, as it came. Only
-	// a reader of that API makes them, and a renderer that is given them writes nothing else.
+	// Frame writes an event or the body of a non-streaming response unchanged, from a provider that speaks the client's API.
+	// Only the native reader of that API produces frames, and a renderer that receives frames writes nothing else.
 	Frame(name, data []byte)
 
-	// Finish ends a choice. native is the provider's own reason, empty if it gave none, and valid until the next Reset.
+	// Finish ends a choice. native is the provider's own reason, empty if it gave none. It is valid until the next Reset.
 	Finish(choice int32, reason abi.FinishReason, native []byte)
 
 	// Complete ends the response.
@@ -61,55 +61,55 @@ type Renderer interface {
 	// AppendError appends the frame that ends a stream with an error.
 	AppendError(dst []byte, e *apierror.Error) []byte
 
-	// AppendResponse appends the body of a non-streaming response that is complete.
+	// AppendResponse appends the body of a complete non-streaming response.
 	AppendResponse(dst []byte, usage Usage) []byte
 }
 
-// Tap is a Renderer in front of another one, of one response: it sees what that one is called with, and passes all of it on.
+// Tap is a Renderer that observes the calls of one response and forwards all of them to the next Renderer.
 type Tap interface {
 	Renderer
 
-	// Over says which Renderer that is, before anything else.
-	Over(Renderer)
+	// SetNext sets the Renderer to forward to. It is called once per response, before any other method.
+	SetNext(Renderer)
 }
 
-// Output is where a renderer writes. It is shared with the Writer, so that neither calls the other to look at it.
+// Output is where a renderer writes. Renderer and Writer share it, so that neither needs a call to read it.
 type Output struct {
 	Buf  []byte // frames that have not been sent
 	Held int    // bytes that the renderer keeps in memory besides Buf
 
-	// Failed is why the response cannot be spelled in the client's API, nil if it can. It ends the response.
+	// Failed is the reason why the client's API cannot represent the response, nil if it can. It ends the response.
 	Failed *apierror.Error
 }
 
-// ToolCall is the beginning of a tool call. Arguments is what came with it, and may be empty.
+// ToolCall is the start of a tool call. Arguments holds the arguments that arrived with it and may be empty.
 type ToolCall struct {
-	Index     int32 // in the order in which the choice's calls began
-	Key       int32 // the provider's number of the block: reasoning with the same key belongs to the call
+	Index     int32 // position in the order in which the choice's calls started
+	Key       int32 // the provider's number of the block; reasoning with the same key belongs to the call
 	ID, Name  []byte
 	Arguments []byte
 }
 
-// Head is what holds for a response as a whole. It belongs to the Writer; a renderer reads it. ID, Model and
+// Head holds the values that apply to a response as a whole. The Writer owns it; renderers only read it. ID, Model and
 // ReasoningFormat are escaped for JSON.
 type Head struct {
 	Stream        bool
 	IncludeUsage  bool   // the client asked for usage at the end of a stream
-	FunctionCalls bool   // the client knows function_call, not tool_calls
+	FunctionCalls bool   // the client uses function_call instead of tool_calls
 	Created       int64  // Unix seconds
-	RequestID     string // the gateway's
-	OwnID         string // the gateway's ID of the response, for what a renderer derives from it
+	RequestID     string // the gateway's ID of the request
+	OwnID         string // the gateway's ID of the response; renderers derive other IDs from it
 
 	ID, Model       []byte // may change until Fix
 	ReasoningFormat []byte // may change until the first piece of reasoning
 
-	ownModel              string // where the provider gives none
+	ownModel              string // Model if the provider names none
 	fixed, fixedReasoning bool
 
-	usage func() Usage // the Writer's
+	usage func() Usage // Writer.Usage
 }
 
-// Usage is the tokens so far, for an API that gives them at the beginning of a response, too.
+// Usage returns the tokens so far, for APIs that also report usage at the start of a response.
 func (h *Head) Usage() Usage { return h.usage() }
 
 // Fix makes ID and Model final. A renderer calls it before the client can see either of them.
@@ -126,7 +126,7 @@ func (h *Head) Fix() {
 	}
 }
 
-// set takes the provider's facts, as far as they are not known and not final.
+// set stores the provider's values, except those that are already set or final.
 func (h *Head) set(id, model, reasoningFormat []byte) {
 	if len(h.ID) == 0 && !h.fixed {
 		h.ID = jsondoc.AppendEscaped(h.ID, id)
@@ -139,7 +139,7 @@ func (h *Head) set(id, model, reasoningFormat []byte) {
 	}
 }
 
-// reset begins another response in the same memory.
+// reset starts another response and reuses the memory of the last one.
 func (h *Head) reset(o *Options) {
 	*h = Head{
 		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID, RequestID: o.RequestID,

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// recorder is a Renderer that notes its calls and checks them against the interface's contract. It spells a response as the
-// list of them.
+// recorder is a Renderer that notes its calls and checks them against the interface's contract. In a stream its output is
+// one line per call.
 type recorder struct {
 	head     *response.Head
 	out      response.Output
@@ -118,7 +118,7 @@ func (r *recorder) AppendError(dst []byte, e *apierror.Error) []byte {
 
 func (r *recorder) AppendResponse(dst []byte, usage response.Usage) []byte { return dst }
 
-// TestWriterKeepsRendererContract applies random responses, with random ends, to a renderer that checks how it is called.
+// TestWriterKeepsRendererContract writes random responses with random ends to a renderer that checks how it is called.
 func TestWriterKeepsRendererContract(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r recorder
@@ -147,7 +147,8 @@ func TestWriterKeepsRendererContract(t *testing.T) {
 	})
 }
 
-// TestRendererReceivesBlocksInOrder shows that a renderer can keep the order of blocks in a non-streaming response too.
+// TestRendererReceivesBlocksInOrder checks that the renderer of a non-streaming response also receives blocks in the
+// provider's order.
 func TestRendererReceivesBlocksInOrder(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		var r recorder

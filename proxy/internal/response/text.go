@@ -9,20 +9,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Texts are held and written as they stand inside a JSON string. What a provider sent as such is copied as long as it is
-// valid; what is invalid but harmless (bytes that are not UTF-8, an unpaired surrogate) becomes U+FFFD; what would break the
-// frame (a quote, a control character, an unknown escape) is refused.
+// Texts are kept and written as the contents of a JSON string. Valid input in that form is copied. Invalid but harmless input
+// (bytes that are not UTF-8, an unpaired surrogate) becomes U+FFFD. Input that would break the frame (a quote, a control
+// character, an unknown escape) is rejected.
 //
-// A provider may cut a text anywhere, also inside a character. So the end of a piece that could still become one character
-// waits as a partial character for the next piece of the same text.
+// A provider may split a text anywhere, even inside a character. If a piece ends with the start of a character, that is kept
+// as a partial until the next piece of the same text arrives.
 
 // replacement is U+FFFD.
 const replacement = "\uFFFD"
 
-// maxPartial is the length of the longest partial character: a surrogate pair of escapes without its last digit.
+// maxPartial is the length of the longest partial: a surrogate pair of escapes without its last digit.
 const maxPartial = 11
 
-// partial is the beginning of a character, in UTF-8 or as an escape.
+// partial is the start of a character, in UTF-8 or as an escape.
 type partial struct {
 	b [maxPartial]byte
 	n uint8
@@ -30,15 +30,15 @@ type partial struct {
 
 func (p *partial) bytes() []byte { return p.b[:p.n] }
 
-// escape reports whether p is the beginning of an escape, and not of UTF-8.
-func (p *partial) escape() bool { return p.n > 0 && p.b[0] == '\\' }
+// isEscape reports whether p is the start of an escape, as opposed to UTF-8.
+func (p *partial) isEscape() bool { return p.n > 0 && p.b[0] == '\\' }
 
-// appendTo appends what p stands for if nothing completes it, and returns how many code points that are.
+// appendTo appends replacement characters for a partial that was not completed, and returns their number.
 func (p *partial) appendTo(dst []byte) (_ []byte, points int) {
 	switch {
 	case p.n == 0:
 		return dst, 0
-	case p.escape():
+	case p.isEscape():
 		return append(dst, replacement...), 1
 	}
 	return jsondoc.AppendEscaped(dst, p.bytes()), int(p.n)
@@ -49,7 +49,7 @@ func newPartial(s []byte) (p partial) {
 	return p
 }
 
-// cutUTF8 splits s where its last character begins, if that is not whole.
+// cutUTF8 splits s before its last character if that is incomplete.
 func cutUTF8(s []byte) (whole []byte, rest partial) {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		c := s[len(s)-n]
@@ -66,22 +66,22 @@ func cutUTF8(s []byte) (whole []byte, rest partial) {
 	return s, partial{}
 }
 
-// validity is what the bytes at the beginning of a text are.
+// validity classifies the first bytes of a text.
 type validity uint8
 
 const (
-	valid     validity = iota // a character
-	truncated                 // perhaps the beginning of a character
-	invalid                   // no character: replaced
-	forbidden                 // a byte that must not stand in a JSON string
+	valid     validity = iota // a complete character
+	truncated                 // possibly the start of a character
+	invalid                   // not a character, to be replaced
+	forbidden                 // not allowed in a JSON string
 )
 
-// appendValid appends s, the inside of a JSON string, with replacement characters for what is invalid. It reports false if
-// s holds what must not stand in a string.
+// appendValid appends s, the contents of a JSON string, with replacement characters for invalid bytes and surrogates. It
+// reports false if s contains anything that is not allowed in a string.
 func appendValid(dst, s []byte) (_ []byte, points int, rest partial, ok bool) {
 	for len(s) > 0 {
-		w, is := width(s)
-		switch is {
+		w, class := width(s)
+		switch class {
 		case valid:
 			dst = append(dst, s[:w]...)
 		case invalid:
@@ -97,7 +97,7 @@ func appendValid(dst, s []byte) (_ []byte, points int, rest partial, ok bool) {
 	return dst, points, partial{}, true
 }
 
-// width is the length of the character that s, the inside of a JSON string, begins with, or of what has to be replaced.
+// width returns the length of the first character of s, the contents of a JSON string, or of the bytes to be replaced.
 func width(s []byte) (int, validity) {
 	switch c := s[0]; {
 	case c == '\\':
@@ -116,7 +116,7 @@ func width(s []byte) (int, validity) {
 	return 1, invalid
 }
 
-// escapeWidth is width where s begins with a backslash. A surrogate pair is one character.
+// escapeWidth is width for an s that starts with a backslash. A surrogate pair is one character.
 func escapeWidth(s []byte) (int, validity) {
 	if len(s) < 2 {
 		return 0, truncated
@@ -147,7 +147,7 @@ func escapeWidth(s []byte) (int, validity) {
 	if len(low) < 3 {
 		return 0, truncated
 	}
-	// The second of a pair lies in DC00 to DFFF: two digits are enough to know.
+	// The second surrogate is in DC00 to DFFF, so its first two digits are enough to recognise it.
 	v, digits, ok = hex4(low[2:])
 	switch {
 	case !ok, v>>(4*(digits-1)) != 0xD, digits > 1 && v>>(4*(digits-2))&0xF < 0xC:
@@ -158,7 +158,7 @@ func escapeWidth(s []byte) (int, validity) {
 	return 2 * unit, valid
 }
 
-// hex4 reads up to four hexadecimal digits. It reports false if it meets something else before the fourth.
+// hex4 reads up to four hexadecimal digits. It reports false if it finds anything else before the fourth.
 func hex4(s []byte) (v uint32, digits int, ok bool) {
 	for digits < 4 && digits < len(s) {
 		c := s[digits]
@@ -181,12 +181,12 @@ func hex4(s []byte) (v uint32, digits int, ok bool) {
 // CountPoints counts the code points of valid UTF-8.
 func CountPoints(s []byte) int { return len(s) - continuations(s) }
 
-// continuations counts the bytes that continue a character, eight at a time.
+// continuations counts UTF-8 continuation bytes, eight at a time.
 func continuations(s []byte) (n int) {
-	const highs = 0x8080808080808080
+	const highBits = 0x8080808080808080
 	for ; len(s) >= 8; s = s[8:] {
 		x := binary.LittleEndian.Uint64(s)
-		n += bits.OnesCount64(x & ^(x << 1) & highs) // 10xxxxxx
+		n += bits.OnesCount64(x & ^(x << 1) & highBits) // 10xxxxxx
 	}
 	for _, c := range s {
 		if c&0xC0 == 0x80 {
@@ -196,7 +196,8 @@ func continuations(s []byte) (n int) {
 	return n
 }
 
-// CountEscapedPoints counts the code points of the inside of a JSON string that is valid, or ends within a character.
+// CountEscapedPoints counts the code points of the contents of a JSON string, which must be valid but may end within a
+// character.
 func CountEscapedPoints(s []byte) int {
 	n := CountPoints(s)
 	for i := 0; i < len(s); {

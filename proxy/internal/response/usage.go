@@ -5,17 +5,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Usage is the tokens of one response, as a client sees them and as they are accounted.
+// Usage is the token usage of one response, for the client (Writer.Usage) or for accounting (Writer.Accounted).
 type Usage struct {
 	cost.Tokens
 	Total int64 // always Prompt + Completion
 
-	Cost   cost.Nano // of these tokens
-	Priced bool      // Cost is known
+	Cost   cost.Nano // cost of the tokens, valid if Priced
+	Priced bool      // prices are known
 
 	Known     bool // the provider gave at least one of Prompt and Completion
 	Estimated bool // at least one of Prompt and Completion is the gateway's estimate
-	Complete  bool // the response is complete: nothing more can come
+	Complete  bool // the response is complete, so the counts are final
 
 	given kindSet
 }
@@ -26,13 +26,13 @@ func (u *Usage) Has(kinds ...abi.UsageKind) bool { return u.given.has(kinds...) 
 // maxTokens bounds a token count, so that sums cannot overflow.
 const maxTokens = 1 << 50
 
-// tally holds the counts that the provider has given, by abi.UsageKind.
+// tally holds the provider's counts, by abi.UsageKind.
 type tally struct {
 	count [abi.UsageKinds]int64
 	known kindSet
 }
 
-// set records a count; the last one of a kind wins. A value that cannot be a count is ignored.
+// set records a count. The last one of a kind wins. Values out of range are ignored.
 func (t *tally) set(kind abi.UsageKind, value int64) {
 	if value < 0 || value > maxTokens {
 		return
@@ -53,18 +53,18 @@ func (s kindSet) has(kinds ...abi.UsageKind) bool {
 	return false
 }
 
-// bytesPerToken estimates tokens where the provider does not count them.
+// bytesPerToken is used to estimate tokens that the provider does not count.
 const bytesPerToken = 4
 
-// Usage is the tokens so far, as the client sees them.
+// Usage returns the token usage so far, as reported to the client.
 func (w *Writer) Usage() Usage {
 	u := w.tokens()
 	w.price(&u)
 	return u
 }
 
-// Accounted is what the response is charged for. Of a response that is not complete a count may have come before most of its texts: the
-// completion is at least what these are estimated at.
+// Accounted returns the token usage that the request is charged for. In an incomplete response the provider's count may be
+// older than most of the texts, so the completion is at least the estimate of these.
 func (w *Writer) Accounted() Usage {
 	u := w.tokens()
 	if seen := w.estimateCompletion(); !w.complete && seen > u.Completion {
@@ -74,7 +74,8 @@ func (w *Writer) Accounted() Usage {
 	return u
 }
 
-// Used reports whether the provider has counted tokens of the response, or sent texts of it: of one that is not used, what is charged.
+// Used reports whether the provider has counted tokens or sent text. Only then is a response that the client did not use
+// charged for.
 func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
 
 func (w *Writer) price(u *Usage) {
@@ -83,7 +84,7 @@ func (w *Writer) price(u *Usage) {
 	}
 }
 
-// billed returns the tokens with what the provider bills instead, where it says so.
+// billed returns t with the prompt or completion replaced by the billed counts, if the provider gives them.
 func (w *Writer) billed(t cost.Tokens) cost.Tokens {
 	n := &w.usage
 	if n.known.has(abi.UsageBilledPrompt) {

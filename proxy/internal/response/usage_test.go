@@ -25,7 +25,7 @@ func TestUsageArithmetic(t *testing.T) {
 			`{"prompt_tokens":15,"completion_tokens":26,"total_tokens":41,"completion_tokens_details":{"reasoning_tokens":24}}`},
 		{"zeroes are said", counts{abi.UsagePrompt: 0, abi.UsageCompletion: 0, abi.UsageCached: 0, abi.UsageReasoning: 0},
 			`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`},
-		{"what is not said is not written", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1}, // covers: T19
+		{"missing counts are left out", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1}, // covers: T19
 			`{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}`},
 		{"no counts", counts{abi.UsagePrompt: -1, abi.UsageCompletion: 1 << 62},
 			`{"prompt_tokens":77,"completion_tokens":3,"total_tokens":80,"estimated":true}`},
@@ -38,7 +38,7 @@ func TestUsageArithmetic(t *testing.T) {
 			for _, stream := range []bool{true, false} {
 				r := newRun(t, response.Options{Stream: stream, IncludeUsage: true, PromptEstimate: 77})
 				r.apply(func(b *response.Batch) {
-					b.Text(0, 0, []byte("0123456789")) // ten bytes are three tokens
+					b.Text(0, 0, []byte("0123456789")) // ten bytes are estimated as three tokens
 					for kind, n := range c.counts {
 						b.Usage(kind, n)
 					}

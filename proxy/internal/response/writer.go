@@ -8,103 +8,104 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// DefaultMaxHeld is how many bytes of one response a Writer holds unless its options say otherwise.
+// DefaultMaxHeld is the default of Options.MaxHeld.
 const DefaultMaxHeld = 32 << 20
 
-// Options is what a Writer must know of the request that it responds to.
+// Options describes the response to write and the request that it answers.
 type Options struct {
-	Stream       bool // write frames; else collect one body
+	Stream       bool // write frames instead of one body
 	IncludeUsage bool // the client asked for usage at the end of a stream
 
-	// FunctionCalls is for a client that knows function_call, the older form of tool_calls.
+	// FunctionCalls is set for clients that use function_call, the predecessor of tool_calls.
 	FunctionCalls bool
 
-	ID        string // the response's ID where the provider gives none, and the base of generated tool call IDs
-	RequestID string // the gateway's ID of the request, for APIs whose errors have it
+	ID        string // the response's ID if the provider gives none, and the base of generated tool call IDs
+	RequestID string // the gateway's ID of the request, for APIs that put it into errors
 
-	Model   string // the response's model where the provider names none
+	Model   string // the response's model if the provider names none
 	Created int64  // Unix seconds
 
-	Choices        int   // how many choices were asked for; only a hint for memory
-	PromptEstimate int64 // prompt tokens where the provider does not count them
+	Choices        int   // number of choices that the client asked for; only a hint for allocation
+	PromptEstimate int64 // prompt tokens if the provider does not count them
 
-	Prices *cost.Prices // of the target; nil: unknown
+	Prices *cost.Prices // prices of the target, nil if unknown
 
-	// Aliases returns the client's name of a tool for the alias that the provider was given, or the alias itself. It may be
-	// nil. What it returns is not kept.
+	// Aliases maps the alias of a tool that was sent to the provider to the client's name, and returns other names unchanged.
+	// It may be nil. The Writer does not retain the result.
 	Aliases func(name []byte) []byte
 
-	MaxHeld int // bytes of one response held in memory; 0 is DefaultMaxHeld
+	MaxHeld int // limit on bytes of one response in memory; 0 means DefaultMaxHeld
 
-	Tap Tap // sees what the Renderer is called with; nil: nothing does
+	Tap Tap // observes the calls of the Renderer; may be nil
 }
 
-// Writer turns the events of one response into what a client receives, through a Renderer: the frames of a stream, or one
-// body.
+// Writer turns the events of one response into output for the client, through a Renderer: either the frames of a stream
+// or one body.
 //
-// It keeps, whatever the provider sends and in whatever order:
+// Whatever the provider sends, and in whatever order, the Writer guarantees that
 //
-//   - one ID, model and time of creation for the whole response, fixed when the client can first see them;
+//   - the response has one ID, model and creation time, fixed when the client can first see them;
 //   - each choice finishes once, with nothing after it;
 //   - the response completes last, and only if the provider has declared it complete;
-//   - a failure is the last thing of a stream, and then there is no finish reason that the provider did not give.
+//   - a failure is the last event of a stream, and a failed stream has no finish reason that the provider did not give.
 //
-// A batch is first prepared (checked, and its texts decoded), which changes nothing that can be seen, then committed,
-// which cannot fail: so a batch is applied whole or not at all.
+// A batch is first prepared, which checks it and decodes its texts without a visible effect, and then committed, which
+// cannot fail. So a batch is applied whole or not at all.
 //
-// Choices finish when the response completes, not when a reason is recorded: until then the provider may still fail, and a
-// client that has seen a reason would take a part of a response for all of it.
+// Choices finish when the response completes, not when the provider gives a finish reason. Until then the provider may
+// still fail, and a client that has seen a finish reason would take a partial response for a complete one.
 //
-// A Writer may be used again after Reset, and then needs no new memory for a response like the one before. It is not safe
-// for concurrent use.
+// A Writer can be reused after Reset, and then does not allocate for a response of similar size. It is not safe for
+// concurrent use.
 type Writer struct {
-	r     Renderer     // own, or the tap before it
-	own   Renderer     // that NewWriter was given
-	items ItemRenderer // own, if it is one
-	out   *Output      // the renderer's
+	r     Renderer     // base, or the tap in front of it
+	base  Renderer     // the argument of NewWriter
+	items ItemRenderer // base as an ItemRenderer, nil if it is not one
+	out   *Output      // the renderer's output
 	o     Options
 
 	head    Head
-	choices []*choice // by index; those that have not begun hold memory for later
+	choices []*choice // by index; a choice that has not begun is kept for its memory
 	usage   tally
-	sent    bool // the client has been sent something
+	sent    bool // the client has been sent some of the response
 
-	epoch     uint64     // number of the batch
+	epoch     uint64     // number of the current batch
 	prepared  []prepared // by event of the current batch
 	scratch   []byte     // decoded texts and compacted values of the current batch
-	remainder []byte     // see text.finish
-	id, name  []byte     // of the tool call that begins
-	tier      []byte     // of the provider's service, as far as it has said
+	remainder []byte     // result of finishText
+	id, name  []byte     // escaped ID and name of the tool call that is starting
+	tier      []byte     // service tier that the provider has reported, if any
 
-	held      int   // bytes of defaults
+	held      int   // bytes of default texts
 	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
 	dropped   int
-	events    bool // something was applied
-	anyItems  bool // so was an item
+	events    bool // an event or a failure was applied
+	anyItems  bool // an item was applied
 	doneNow   bool
-	doneAtEnd bool // complete at a clean end of the body
+	doneAtEnd bool // the response is complete if the body ends cleanly
 	complete  bool
 	failed    *apierror.Error
 }
 
-// NewWriter returns a writer that uses r, which nothing else may use.
+// NewWriter returns a Writer that renders with r. It takes ownership of r.
 func NewWriter(r Renderer) *Writer {
-	w := &Writer{own: r, items: itemRenderer(r)}
+	w := &Writer{base: r, items: itemRenderer(r)}
 	w.head.usage = w.Usage
 	w.Reset(Options{})
 	return w
 }
 
-// ProtocolError is the reason why a batch was refused. It names the place, never what stood there.
+// ProtocolError is the reason why a batch was rejected. It identifies the event but never quotes its content.
 type ProtocolError struct {
 	Event  int // index in the batch
 	Reason string
 }
 
-// Error is the reason and the event's number.
+// Error returns the event's index and the reason.
 func (e *ProtocolError) Error() string { return fmt.Sprintf("event %d: %s", e.Event, e.Reason) }
 
-// Reset prepares the writer for the response to another request. Memory that only a very large response needs is freed.
+// Reset prepares the writer for the response to another request. It frees buffers that grew beyond what most responses
+// need.
 func (w *Writer) Reset(o Options) {
 	if o.MaxHeld <= 0 {
 		o.MaxHeld = DefaultMaxHeld
@@ -117,8 +118,8 @@ func (w *Writer) Reset(o Options) {
 		c.reset()
 	}
 	*w = Writer{
-		r:         w.own,
-		own:       w.own,
+		r:         w.base,
+		base:      w.base,
 		items:     w.items,
 		o:         o,
 		head:      w.head,
@@ -133,20 +134,20 @@ func (w *Writer) Reset(o Options) {
 	}
 	w.head.reset(&o)
 	if o.Tap != nil {
-		o.Tap.Over(w.own)
+		o.Tap.SetNext(w.base)
 		w.r = o.Tap
 	}
 	w.out = w.r.Reset(&w.head)
 	w.out.Buf, w.out.Held, w.out.Failed = Reuse(w.out.Buf), 0, nil
 }
 
-// Apply applies the events of a batch, in order. A *ProtocolError refuses all of them; an *apierror.Error means that the
-// response cannot be used: it has outgrown MaxHeld, has more tool calls or parts of reasoning than a choice may have, holds JSON
-// that can be read in more than one way, or cannot be spelled in the client's API. In both cases nothing of the batch is
-// written, and the caller decides how the response ends (Fail).
+// Apply applies the events of a batch, in order. A *ProtocolError means that the batch was rejected. An *apierror.Error
+// means that the response cannot be used: it exceeds MaxHeld, has more tool calls or parts of reasoning than a choice may
+// have, contains JSON that can be read in more than one way, or cannot be represented in the client's API. In both cases
+// nothing of the batch is written, and the caller decides how the response ends (Fail).
 //
-// Where the batch holds a failure, the response ends with it. If nothing of the response has been written before, nothing
-// of the batch is either, so that the failure can still be an HTTP status and another target may be tried.
+// If the batch contains a failure, the response ends with it. If nothing of the response was written before, nothing of
+// this batch is written either, so that the failure can still become an HTTP status or another target can be tried.
 //
 // The batch may be reset as soon as Apply returns.
 func (w *Writer) Apply(b *Batch) error {
@@ -187,8 +188,8 @@ func (w *Writer) Apply(b *Batch) error {
 	return nil
 }
 
-// End is the clean end of the upstream's body. The response completes if the provider has declared that it ends there;
-// else the error that End returns ends it. A truncated body is not an end: call Fail.
+// End handles a clean end of the upstream's body. The response completes if the provider has declared that it ends with
+// the body. Otherwise it fails with the error that End returns. For a truncated body call Fail instead.
 func (w *Writer) End() error {
 	switch {
 	case w.complete:
@@ -208,7 +209,7 @@ func (w *Writer) End() error {
 	return nil
 }
 
-// Began reports whether anything of the response was written.
+// Began reports whether an event or a failure has been applied.
 func (w *Writer) Began() bool { return w.events }
 
 // Incomplete reports whether the response failed because the upstream body ended before it was complete.
@@ -227,8 +228,8 @@ func Truncated() *apierror.Error {
 	}
 }
 
-// Fail ends the response. In a stream of which the client has bytes, or is about to have, the error frame is written;
-// else the failure is only remembered. A response that has ended already is left as it is.
+// Fail ends the response with an error. If a stream has output, sent or pending, Fail appends the error frame; otherwise
+// it only records the failure. It has no effect on a response that has ended.
 func (w *Writer) Fail(e *apierror.Error) {
 	if w.complete || w.failed != nil {
 		return
@@ -239,8 +240,9 @@ func (w *Writer) Fail(e *apierror.Error) {
 	}
 }
 
-// Revoke ends a response that its renderer has given up after Apply has returned, also one that is complete: what comes between the two may
-// take its time. If the client has been sent nothing, what was rendered is dropped, so that the failure can be an HTTP status.
+// Revoke fails a response whose renderer rejected it only after Apply had returned, as one that waits for filters does. The
+// response may already be complete. If nothing was sent to the client, Revoke drops the rendered output, so that the
+// failure can become an HTTP status.
 func (w *Writer) Revoke(e *apierror.Error) {
 	if w.failed != nil {
 		return
@@ -252,32 +254,32 @@ func (w *Writer) Revoke(e *apierror.Error) {
 	w.Fail(e)
 }
 
-// AppendError appends the frame that ends a stream with an error, for a stream that Fail has not ended with it.
+// AppendError appends the frame that ends a stream with an error, for a stream that was not ended by Fail.
 func (w *Writer) AppendError(dst []byte, e *apierror.Error) []byte { return w.r.AppendError(dst, e) }
 
 // AppendResponse appends the body of a non-streaming response. It may be called when the response is complete.
 func (w *Writer) AppendResponse(dst []byte) []byte { return w.r.AppendResponse(dst, w.Usage()) }
 
-// ID is the response's ID, as far as it is known, escaped for JSON. It is valid until Reset.
+// ID returns the response's ID, escaped for JSON, or nothing if it is not known yet. It is valid until Reset.
 func (w *Writer) ID() []byte { return w.head.ID }
 
-// Complete reports whether the response is complete: for a stream, that its last frame has been written.
+// Complete reports whether the response is complete. A complete stream has its last frame in Output or sent.
 func (w *Writer) Complete() bool { return w.complete }
 
-// Failed is the error that the response ended with, nil if none.
+// Failed returns the error that ended the response, or nil.
 func (w *Writer) Failed() *apierror.Error { return w.failed }
 
-// Started reports whether there are bytes for the client, sent or waiting. From then on no other target can be tried.
-// It stays false for a non-streaming response.
+// Started reports whether a stream has output, sent or pending. From then on no other target can be tried. It is always
+// false for a non-streaming response.
 func (w *Writer) Started() bool { return w.sent || len(w.out.Buf) > 0 }
 
-// Tap returns the tap of the options, nil if there is none.
+// Tap returns Options.Tap.
 func (w *Writer) Tap() Tap { return w.o.Tap }
 
-// Output is what has been written and not sent. It is valid until the next call of Consume, Apply, End, Fail or Reset.
+// Output returns the frames that have not been sent. It is valid until the next call of Consume, Apply, End, Fail or Reset.
 func (w *Writer) Output() []byte { return w.out.Buf }
 
-// Consume marks Output as sent, and empties it.
+// Consume marks Output as sent and empties it.
 func (w *Writer) Consume() {
 	if len(w.out.Buf) > 0 {
 		w.sent = true
@@ -285,15 +287,15 @@ func (w *Writer) Consume() {
 	w.out.Buf = Reuse(w.out.Buf)
 }
 
-// Held is how many bytes of the response are in memory besides Output: of a non-streaming one all, of a stream what cannot
-// be written yet.
+// Held returns the number of bytes of the response in memory besides Output: the whole of a non-streaming response, or
+// the parts of a stream that cannot be written yet.
 func (w *Writer) Held() int { return w.held + w.out.Held }
 
-// Dropped counts the events with content that came for a choice after its finish, for a tool call that had not begun, or
-// after the end of the response.
+// Dropped counts events with content that were ignored because their choice had finished, their tool call had not started,
+// or the response had ended.
 func (w *Writer) Dropped() int { return w.dropped }
 
-// TextLength is the length of a choice's content so far, in code points, as far as it has been applied.
+// TextLength returns the length of a choice's content so far, in code points. Events that are not applied yet do not count.
 func (w *Writer) TextLength(choice int32) int64 {
 	if choice < 0 || int(choice) >= len(w.choices) {
 		return 0
@@ -301,7 +303,7 @@ func (w *Writer) TextLength(choice int32) int64 {
 	return w.choices[choice].points
 }
 
-// HasTool reports whether a tool call with this key has begun.
+// HasTool reports whether a tool call with this key has started.
 func (w *Writer) HasTool(choice, key int32) bool {
 	if choice < 0 || int(choice) >= len(w.choices) {
 		return false
@@ -310,7 +312,7 @@ func (w *Writer) HasTool(choice, key int32) bool {
 	return t != nil && t.begun
 }
 
-// dropAll counts the content of a batch that came too late.
+// dropAll counts the events with content of a batch that arrived after the end.
 func (w *Writer) dropAll(b *Batch) {
 	for i := range b.Events {
 		if ev := &b.Events[i]; ev.hasContent() {
@@ -319,8 +321,8 @@ func (w *Writer) dropAll(b *Batch) {
 	}
 }
 
-// at returns a choice's state, making room for it. The index is within the contract's bounds.
-func (w *Writer) at(index int32) *choice {
+// choiceAt returns the state of a choice and allocates it if necessary. The index must be below abi.MaxChoices.
+func (w *Writer) choiceAt(index int32) *choice {
 	for int(index) >= len(w.choices) {
 		if cap(w.choices) == 0 {
 			w.choices = make([]*choice, 0, min(max(w.o.Choices, 1), abi.MaxChoices))
@@ -330,10 +332,10 @@ func (w *Writer) at(index int32) *choice {
 	return w.choices[index]
 }
 
-// Reuse returns p emptied, for the next response, or nil if it is larger than most responses need.
+// Reuse returns p emptied, for the next response, or nil if p is larger than most responses need.
 func Reuse(p []byte) []byte {
-	const most = 64 << 10
-	if cap(p) > most {
+	const maxReused = 64 << 10
+	if cap(p) > maxReused {
 		return nil
 	}
 	return p[:0]

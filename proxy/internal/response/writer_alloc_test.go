@@ -54,7 +54,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestReusedWriterDoesNotAllocate plays a response with all kinds of events again and again.
+// TestReusedWriterDoesNotAllocate writes a response with all kinds of events repeatedly.
 func TestReusedWriterDoesNotAllocate(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		w := openai.NewWriter()

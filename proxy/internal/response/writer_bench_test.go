@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// BenchmarkWriterTextChunk is one text event, from the batch to the frame.
+// BenchmarkWriterTextChunk measures one text event, from the batch to the frame.
 func BenchmarkWriterTextChunk(b *testing.B) {
 	texts := map[string]struct {
 		enc abi.Encoding
@@ -36,7 +36,7 @@ func BenchmarkWriterTextChunk(b *testing.B) {
 	}
 }
 
-// BenchmarkWriterArgumentsChunk is one piece of a tool call's arguments.
+// BenchmarkWriterArgumentsChunk measures one piece of a tool call's arguments.
 func BenchmarkWriterArgumentsChunk(b *testing.B) {
 	r := newRun(b, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
@@ -52,7 +52,7 @@ func BenchmarkWriterArgumentsChunk(b *testing.B) {
 	}
 }
 
-// BenchmarkWriterResponse is a non-streaming response of 4 KB.
+// BenchmarkWriterResponse measures a non-streaming response of 4 KB.
 func BenchmarkWriterResponse(b *testing.B) {
 	w := openai.NewWriter()
 	var batch response.Batch

@@ -16,7 +16,7 @@ func extra(b *response.Batch, scope abi.Scope, name, value string) {
 func TestExtraJoinsPreviousChunk(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
-		extra(b, abi.ScopeChoice, "early", "0") // nothing before it: the next chunk of the choice
+		extra(b, abi.ScopeChoice, "early", "0") // no event before it, so it goes into the choice's next chunk
 		b.Text(0, 0, []byte("a"))
 		b.Text(1, 0, []byte("b"))
 		b.Usage(abi.UsagePrompt, 1)
@@ -42,7 +42,7 @@ func TestExtraWithoutPreviousEvent(t *testing.T) {
 		b.Text(0, 0, nil)
 		extra(b, abi.ScopeChoice, "filter", `{"a":1}`)
 	})
-	r.want() // facts about a choice do not begin it
+	r.want() // extra members of a choice do not open it
 	r.apply(func(b *response.Batch) { extra(b, abi.ScopeMessage, "audio", `{"id":"s1"}`) })
 	r.apply(func(b *response.Batch) { extra(b, abi.ScopeMessage, "audio", `{"data":"AA"}`) })
 	r.apply(func(b *response.Batch) { extra(b, abi.ScopeChoice, "filter", `{"a":2}`) })
@@ -177,7 +177,7 @@ func TestRejectsReservedMembers(t *testing.T) {
 	for scope, names := range own {
 		for _, name := range append(names, everywhere...) {
 			both(t, func(t *testing.T, r *run) {
-				if err := r.refuse(func(b *response.Batch) { extra(b, scope, name, "null") }); err == nil || strings.Contains(err.Error(), name) {
+				if err := r.reject(func(b *response.Batch) { extra(b, scope, name, "null") }); err == nil || strings.Contains(err.Error(), name) {
 					t.Errorf("scope %d, %s: %v", scope, name, err)
 				}
 			})

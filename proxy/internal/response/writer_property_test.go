@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// completion is a response, as a client understands it.
+// completion is a response as a client reads it.
 type completion struct {
 	ID, Model string
 	Choices   map[int]*choice
@@ -167,7 +167,7 @@ func drawText(t *rapid.T) (abi.Encoding, string) {
 	return abi.EncodingUTF8, string(rapid.SliceOfN(rapid.SampledFrom([]byte("ab\"\\\n\x00\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 8).Draw(t, "utf8"))
 }
 
-// drawEvents draws a response. Every text is one event; cuts are made elsewhere.
+// drawEvents draws a response. Every text is one event; the caller splits them.
 func drawEvents(t *rapid.T) []event {
 	var all []event
 	add := func(e event) { all = append(all, e) }
@@ -238,7 +238,7 @@ func propertyOptions(stream bool) response.Options {
 	return response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
 }
 
-// TestStreamEqualsNonStreamingResponse plays random responses to both kinds of clients, cut into batches in two ways.
+// TestStreamEqualsNonStreamingResponse writes random responses, split into batches in two ways, as a stream and as one body.
 func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
@@ -298,7 +298,7 @@ func dump(v any) string {
 	return string(p)
 }
 
-// TestExactlyOneEnd ends random responses in every way and continues after the end.
+// TestExactlyOneEnd ends random responses in every possible way and applies more events afterwards.
 func TestExactlyOneEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)

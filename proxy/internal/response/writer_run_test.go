@@ -43,18 +43,18 @@ func (r *run) apply(fill func(b *response.Batch)) {
 	}
 }
 
-// refuse applies one batch that must be refused.
-func (r *run) refuse(fill func(b *response.Batch)) error {
+// reject applies one batch that must be rejected without output.
+func (r *run) reject(fill func(b *response.Batch)) error {
 	r.t.Helper()
 	before := string(r.w.Output())
 	r.b.Reset()
 	fill(&r.b)
 	err := r.w.Apply(&r.b)
 	if err == nil {
-		r.t.Error("the batch is accepted")
+		r.t.Error("the batch was accepted")
 	}
 	if after := string(r.w.Output()); after != before {
-		r.t.Errorf("the refused batch has left %q", after[len(before):])
+		r.t.Errorf("the rejected batch has written %q", after[len(before):])
 	}
 	return err
 }
@@ -73,14 +73,14 @@ func (r *run) frames() (all []string) {
 	for f := range strings.SplitSeq(body, "\n\n") {
 		data, ok := strings.CutPrefix(f, "data: ")
 		if !ok || strings.ContainsAny(data, "\r\n") || data != "[DONE]" && !json.Valid([]byte(data)) {
-			r.t.Fatalf("no frame: %q", f)
+			r.t.Fatalf("not a frame: %q", f)
 		}
 		all = append(all, data)
 	}
 	return all
 }
 
-// deltas returns what stands in "choices" of each frame, without the envelope.
+// deltas returns the "choices" of each frame, without the envelope.
 func (r *run) deltas() (all []string) {
 	r.t.Helper()
 	for _, f := range r.frames() {
@@ -151,7 +151,7 @@ func delta(s string) string { return `[{"index":0,"delta":{` + s + `},"finish_re
 
 func finish(s string) string { return `[{"index":0,"delta":{},"finish_reason":"` + s + `"}]` }
 
-// both runs a test for a client that streams and for one that does not.
+// both runs a test for a streaming and a non-streaming client.
 func both(t *testing.T, f func(t *testing.T, r *run)) {
 	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.Options{Stream: true})) })
 	t.Run("non-streaming", func(t *testing.T) { f(t, newRun(t, response.Options{})) })

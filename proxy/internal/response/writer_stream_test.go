@@ -100,7 +100,7 @@ func TestOneFinishPerChoice(t *testing.T) {
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishLength, nil) })
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) })
-	r.want(role, content("a")) // recorded, and not written before the response is complete
+	r.want(role, content("a")) // the finish reason is held back until the response is complete
 	r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
 	r.want(role, content("a"), finish("length"), done)
 }
@@ -337,7 +337,7 @@ func TestContentAfterFinishIsDropped(t *testing.T) {
 		r.apply(func(b *response.Batch) {
 			b.Finish(0, abi.FinishStop, nil)
 			b.Text(0, abi.EncodingUTF8, []byte("b"))
-			b.Text(0, abi.EncodingUTF8, nil) // says nothing, so nothing is lost
+			b.Text(0, abi.EncodingUTF8, nil) // an empty text does not count as dropped
 		})
 		r.apply(func(b *response.Batch) {
 			b.ToolCall(0, 1, nil, []byte("f"))

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// joined is the content that a client puts together from the frames.
+// joined returns the content as a client assembles it from the frames.
 func (r *run) joined(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder
@@ -126,7 +126,7 @@ func TestPartialCharactersWaitForTheirText(t *testing.T) {
 	}
 }
 
-// TestAnySplitGivesSameText splits texts at every place and at every two places.
+// TestAnySplitGivesSameText splits texts at every position and at every pair of positions.
 //
 // covers: S9
 func TestAnySplitGivesSameText(t *testing.T) {

@@ -240,7 +240,7 @@ func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 	})
 }
 
-// A choice that the provider declares complete without a reason for its end, as with "[DONE]" or message_stop alone.
+// The provider declares the response complete without a finish reason, for example by "[DONE]" or message_stop alone.
 func TestToolCallWithoutFinishReason(t *testing.T) {
 	const utf8, escaped, def = abi.EncodingUTF8, abi.EncodingEscaped, abi.EncodingJSON | abi.EncodingDefault
 	cases := []struct {
@@ -332,7 +332,7 @@ func TestProvidersExcess(t *testing.T) {
 	}
 }
 
-// TestFunctionCalls responds to a client that knows the older form of tool calls: one for each message, without an id.
+// TestFunctionCalls checks the response to a client that uses function_call: one call per message, without an id.
 func TestFunctionCalls(t *testing.T) {
 	fill := func(r *run) {
 		r.apply(text("a"))

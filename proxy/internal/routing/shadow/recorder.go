@@ -33,8 +33,8 @@ type finish struct {
 	reason abi.FinishReason
 }
 
-// Over implements response.Tap. It drops what was noted of another response.
-func (r *Recorder) Over(next response.Renderer) { *r = Recorder{Renderer: next} }
+// SetNext implements response.Tap. It drops the notes of the previous response.
+func (r *Recorder) SetNext(next response.Renderer) { *r = Recorder{Renderer: next} }
 
 // Began reports whether the response has content.
 func (r *Recorder) Began() bool { return r.began }

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// picky is a recorder of an API that has no words for some things.
+// picky is a recorder for an API that cannot represent texts or finish reasons.
 type picky struct {
 	recorder
-	text, finish bool // what it gives up at
+	text, finish bool // calls that set Output.Failed
 }
 
 func (p *picky) Text(choice int32, s []byte) {
@@ -29,7 +29,7 @@ func (p *picky) Finish(choice int32, reason abi.FinishReason, native []byte) {
 	}
 }
 
-func TestResponseThatTheAPICannotSpellFails(t *testing.T) {
+func TestUnrepresentableResponseFails(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		p := &picky{text: true}
 		w := response.NewWriter(p)
