@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStartMessageNamesStatusPage follows the address in the start message.
-func TestStartMessageNamesStatusPage(t *testing.T) {
+// TestBannerLinksStatusPage requests the address of the status page that the banner shows.
+func TestBannerLinksStatusPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	line := p.await("Health, metrics and status: http://")
@@ -26,8 +26,8 @@ func TestStartMessageNamesStatusPage(t *testing.T) {
 	}
 }
 
-// TestDefaultAdminAddressInUse expects a warning, since no configuration asked for that address. The test occupies it,
-// unless another process has it already.
+// TestDefaultAdminAddressInUse expects a warning and not an error, since the address is only a default. The test occupies the address,
+// unless another process has already done so.
 //
 // covers: F88
 func TestDefaultAdminAddressInUse(t *testing.T) {

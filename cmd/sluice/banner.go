@@ -21,7 +21,8 @@ const localKey = "sk-local"
 // maxBannerModels is how many models the banner lists.
 const maxBannerModels = 40
 
-// printBanner shows what is served, what is off and why, and a command to try. It is one write, so that no log line cuts it.
+// printBanner shows what is served, what is off and why, and a command to try. It writes the banner with one call, so that no log line
+// lands in the middle of it.
 func printBanner(out io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, took time.Duration) {
 	w := new(bytes.Buffer)
 	base := "http://" + dialAddress(addr)
@@ -54,7 +55,7 @@ func printBanner(out io.Writer, cfg *config.Config, addr net.Addr, admin net.Lis
 	_, _ = out.Write(w.Bytes())
 }
 
-// printModels lists the models that are on, and returns the first.
+// printModels lists the models that are on, and returns the ID of the first, or "" if none is on.
 func printModels(w io.Writer, cfg *config.Config) (first string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  MODEL\tTARGETS")
@@ -93,7 +94,7 @@ func curlCompletion(base, authorization, model string) string {
 	return fmt.Sprintf("  curl -N %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n", base, authorization, model)
 }
 
-// servingStatus is the status line for the service manager.
+// servingStatus returns the status line for the service manager.
 func servingStatus(cfg *config.Config, addr net.Addr) string {
 	models := 0
 	for i := range cfg.Models {
@@ -104,7 +105,7 @@ func servingStatus(cfg *config.Config, addr net.Addr) string {
 	return fmt.Sprintf("serving %s at %s", plural(models, "configured model"), addr)
 }
 
-// activeTargets names a model's targets whose providers are on.
+// activeTargets returns the names of a model's targets whose providers are on.
 func activeTargets(cfg *config.Config, m *config.Model) []string {
 	var names []string
 	for _, t := range m.Targets {
@@ -134,8 +135,8 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// curlAuthorization returns curl's option for a key that may use the model, "" for any, and a note about it. No secret is
-// printed except localKey.
+// curlAuthorization returns curl's option with a key that may use the model ("" for any model), and a note about the key. No secret
+// is printed except localKey.
 func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""
@@ -160,7 +161,7 @@ func mayUse(k *config.Key, model string) bool {
 		(model == "" || slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(model) }))
 }
 
-// dialAddress returns an address at which a client on this machine reaches a listener.
+// dialAddress returns the address at which a client on this machine reaches a listener.
 func dialAddress(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

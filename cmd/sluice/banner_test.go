@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// writes counts writes. Between two of them the log may write a line of its own.
+// writes counts calls of Write. The log may write a line between two of them.
 type writes struct {
 	strings.Builder
 	n int
@@ -52,7 +52,7 @@ func TestBanner(t *testing.T) {
 			var out writes
 			printBanner(&out, cfg, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, ln, time.Second)
 			if out.n != 1 {
-				t.Errorf("the banner is %d writes, so that log lines can cut it", out.n)
+				t.Errorf("the banner is written with %d calls, between which log lines may appear", out.n)
 			}
 			for _, want := range append(c.has, "\nHealth, metrics and status: http://"+ln.Addr().String()+"/\n") {
 				if !strings.Contains(out.String(), want) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	budgetTimeout = 10 * time.Second
-	maxBudgets    = 64 << 20 // how much of a gateway's list is read, in bytes
+	maxBudgets    = 64 << 20 // bytes read of a gateway's list
 )
 
 func newBudgetCommand(o *options) *cobra.Command {
@@ -23,11 +23,11 @@ func newBudgetCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget [SCOPE [NAME]]",
 		Short: "Show and change budgets",
-		Long: "List the budgets of keys, teams, models and providers in their current windows: the limit with what it was raised by, what\n" +
-			"is spent, held by requests in flight, and left, in US dollars. SCOPE is key, team, model or provider.\n\n" +
-			"Without --admin the journal in the state folder is read, whether the gateway is running or not: what requests in flight\n" +
-			"hold counts as spent, and what other gateways spend of a shared budget is not in it. With --admin a running gateway is\n" +
-			"asked, which knows both.",
+		Long: "List the budgets of keys, teams, models and providers in their current windows, in US dollars: the limit, the amount that\n" +
+			"it was raised by, and how much is spent, held by requests in flight, and left. SCOPE is key, team, model or provider.\n\n" +
+			"Without --admin, the list is read from the journal in the state folder, whether or not the gateway is running. It then\n" +
+			"counts amounts held by requests in flight as spent, and lacks what other gateways have spent of a shared budget. With\n" +
+			"--admin, the list is from a running gateway, which has both.",
 		Example: "  sluice budget\n  sluice budget team research --format json\n  sluice budget --admin http://127.0.0.1:8081",
 		Args:    scopeArguments,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,7 +52,7 @@ func newBudgetCommand(o *options) *cobra.Command {
 	return c
 }
 
-// scopeArguments takes a scope and its name, both optional.
+// scopeArguments accepts an optional scope and an optional name in it.
 func scopeArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		if err := (proxy.BudgetFilter{Kind: args[0]}).Check(); err != nil {
@@ -78,7 +78,7 @@ func budgetFilter(c *cobra.Command, args []string, format string) (f proxy.Budge
 	return f, nil
 }
 
-// readBudgets reads the state folder, and warns of what cannot be read.
+// readBudgets reads the state folder, and prints a warning for each part of it that cannot be read.
 func (o *options) readBudgets(c *cobra.Command, dir string, f proxy.BudgetFilter) (*proxy.BudgetState, error) {
 	cfg, dir, err := o.state(dir)
 	if err != nil {
@@ -126,8 +126,8 @@ func newBudgetRaiseCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "raise SCOPE NAME",
 		Short: "Raise a budget in its current window",
-		Long: "Raise the budget of a key, team, model or provider in its current window, or lower it by a negative amount. The next\n" +
-			"window has the configured budget again.\n\n" + budgetChangeHelp,
+		Long: "Raise the budget of a key, team, model or provider in its current window, or lower it with a negative amount. The next\n" +
+			"window starts with the configured budget.\n\n" + budgetChangeHelp,
 		Example: "  sluice budget raise key team-a --per month --usd 50 --reason 'release week'\n  sluice budget raise team research --per day --usd=-5 --reason 'raised by mistake'",
 		Args:    budgetArguments,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -148,9 +148,9 @@ func newBudgetResetCommand(o *options) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "reset SCOPE NAME",
-		Short: "Have all of a budget left again in its current window",
-		Long: "Raise the budget of a key, team, model or provider in its current window by what is spent of it, so that all of it is left\n" +
-			"again but what requests in flight hold. What was spent stays in the ledger.\n\n" + budgetChangeHelp,
+		Short: "Make all of a budget available again in its current window",
+		Long: "Raise the budget of a key, team, model or provider in its current window by the amount already spent, so that all of it is\n" +
+			"available again, except for what requests in flight hold. The ledger keeps what was spent.\n\n" + budgetChangeHelp,
 		Example: "  sluice budget reset key team-a --per day --reason 'a loop in their agent is fixed'",
 		Args:    budgetArguments,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -162,14 +162,15 @@ func newBudgetResetCommand(o *options) *cobra.Command {
 	return c
 }
 
-// budgetChangeHelp is what changes of budgets have in common.
-const budgetChangeHelp = "The change, its time and its reason are in the journal: see `sluice budget history`. It is written to a file in the state\n" +
-	"folder, which the gateway takes within a second; whoever may write there may change budgets. If no gateway is running, the\n" +
-	"change is made when the next one starts in the same window. Run it as the gateway's user, or as root."
+// budgetChangeHelp is the part of the help that the commands that change budgets share.
+const budgetChangeHelp = "The change is recorded in the journal with its time and reason: see `sluice budget history`. The command writes it to a\n" +
+	"file in the state folder, and the gateway applies it within a second. Anyone who can write to that folder can change\n" +
+	"budgets. If no gateway is running, the change is applied when one starts within the same window. Run the command as the\n" +
+	"gateway's user, or as root."
 
 func changeFlags(c *cobra.Command, per, reason *string, timeout *time.Duration) {
 	c.Flags().StringVar(per, "per", "", "`period` of the budget: minute, hour, day, week, month or total")
-	c.Flags().StringVar(reason, "reason", "", "`text` that says why, for the journal")
+	c.Flags().StringVar(reason, "reason", "", "`text` of the reason, for the journal")
 	c.Flags().DurationVar(timeout, "timeout", budgetTimeout, "`duration` to wait for the gateway")
 }
 
@@ -180,7 +181,7 @@ func budgetArguments(c *cobra.Command, args []string) error {
 	return scopeArguments(c, args)
 }
 
-// changeBudget has a change made, and prints what it did.
+// changeBudget requests a change of a budget, and prints its result.
 func (o *options) changeBudget(c *cobra.Command, dir string, timeout time.Duration, args []string, per, usd, reason string) error {
 	if per == "" {
 		return newUsageError(c, "which of its budgets? set --per to minute, hour, day, week, month or total")
@@ -210,8 +211,8 @@ func newBudgetHistoryCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history [SCOPE [NAME]]",
 		Short: "List the changes of budgets",
-		Long: "List the changes of budgets from the journal in the state folder: when each was made, by how much it raised the budget in\n" +
-			"US dollars, and why. One without a time waits for the gateway.",
+		Long: "List the changes of budgets from the journal in the state folder: the time, the amount in US dollars by which the budget\n" +
+			"was raised, and the reason. A change without a time has not been applied by a gateway yet.",
 		Example: "  sluice budget history\n  sluice budget history key team-a --format csv",
 		Args:    scopeArguments,
 		RunE: func(c *cobra.Command, args []string) error {

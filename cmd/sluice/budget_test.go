@@ -23,7 +23,7 @@ type budgetRow struct {
 // TestBudgetCommand raises and resets a budget that is spent, while the gateway serves and after it was killed.
 func TestBudgetCommand(t *testing.T) {
 	sluice := buildSluice(t, true)
-	// A request costs 0.01 dollars, and no second one fits a budget of 0.015.
+	// A request costs 0.01 dollars, so a second one does not fit into a budget of 0.015.
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"x","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":1000,"total_tokens":1000}}`)
@@ -72,7 +72,8 @@ func TestBudgetCommand(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	p.wait()
 
-	// Of a budget of 0.015 dollars that was raised by 0.01, 0.02 are spent: all of it is left once it is raised by 0.01 more.
+	// 0.02 of 0.015 + 0.01 dollars are spent. The reset raises the budget by another 0.01, because 0.01 of the 0.02 are covered by
+	// the first raise, so that the configured 0.015 are left.
 	if got := command("reset", "key", "a", "--per", "total", "--reason", "a new start"); !strings.HasPrefix(got, "no gateway is running: the change is made when one starts with ") {
 		t.Errorf("%q", got)
 	}
@@ -97,6 +98,6 @@ func TestBudgetCommand(t *testing.T) {
 		t.Errorf("the log has\n%s", logged)
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "state", "budget-changes")); err != nil || len(entries) != 1 || !strings.HasSuffix(entries[0].Name(), ".receipt") {
-		t.Errorf("%v %v: want the receipt of the change that nobody waited for", entries, err)
+		t.Errorf("%v %v: want the receipt of the change that no command waited for", entries, err)
 	}
 }

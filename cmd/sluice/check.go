@@ -20,10 +20,9 @@ func newCheckCommand(o *options) *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration",
 		Long: "Check the configuration, and load the plugins that it uses, without serving. All errors are listed with line and\n" +
-			"column, and providers and models that are off with the reason. No request is sent to a provider. With --store, the store of\n" +
-			"shared limits is connected to.\n" +
-			"With --values, every key that is set is listed with the file and line that its value is from, as files that are\n" +
-			"included are merged.\n\n" +
+			"column, as are providers and models that are off, with the reason. No request is sent to a provider.\n\n" +
+			"With --store, check also connects to the store of shared limits. With --values, it lists every key that is set, with\n" +
+			"the file and line of its value, after included files have been merged.\n\n" +
 			"The exit code is 0 if `sluice serve` would accept the configuration, and 3 if it or a plugin is invalid.",
 		Example: "  sluice check\n  sluice check --config /etc/sluice/gateway.toml --file-only",
 		Args:    noArguments,
@@ -58,8 +57,8 @@ func newCheckCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file without loading plugins")
-	c.Flags().BoolVar(&store, "store", false, "connect to the store of shared limits as well")
-	c.Flags().BoolVar(&values, "values", false, "print every key that is set, its value, and the file and line that it is from")
+	c.Flags().BoolVar(&store, "store", false, "also connect to the store of shared limits")
+	c.Flags().BoolVar(&values, "values", false, "print every key that is set, with its value, file and line")
 	return c
 }
 
@@ -77,7 +76,7 @@ func checkStore(c *cobra.Command, cfg *config.Config) error {
 	return err
 }
 
-// printValues prints where each value is from. Credentials are not printed.
+// printValues prints each value with its file and line. Credentials are redacted.
 func printValues(w io.Writer, cfg *config.Config) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, v := range cfg.Values {

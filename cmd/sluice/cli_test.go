@@ -14,11 +14,11 @@ import (
 // update reports whether to rewrite testdata. The flag belongs to package plugintest.
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// script is a file of testdata: sections that begin with a line "-- name --", of a file with its name.
+// script is a file in testdata. It consists of sections, each of which starts with a line "-- name --".
 //
 // args is the command line, or several with the same result, one per line; env is the environment; bare selects the binary
-// without plugins; want, stdout and stderr are the expected result. All other sections are files in the working directory.
-// ROOT is the repository.
+// without plugins; want, stdout and stderr are the expected result. All other sections are files in the working directory, and
+// ROOT stands for the repository.
 type script struct {
 	comment string
 	names   []string
@@ -63,13 +63,13 @@ func (s *script) String() string {
 	return b.String()
 }
 
-// normalizations replace what differs between runs, builds and machines.
+// normalizations replace output that differs between runs, builds and machines.
 var normalizations = []struct {
 	re *regexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`(?m)^Compil(ing|ed) plugins? .*\n`), ""},     // only where the cache is empty
-	{regexp.MustCompile(`(?m)^\S+ +provider +built in +no .*\n`), ""}, // what else is built in
+	{regexp.MustCompile(`(?m)^Compil(ing|ed) plugins? .*\n`), ""},     // printed only if the cache is empty
+	{regexp.MustCompile(`(?m)^\S+ +provider +built in +no .*\n`), ""}, // other built-in plugins
 	{regexp.MustCompile(`sk-sluice-[A-Za-z0-9_-]{43}`), "KEY"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},
 	{regexp.MustCompile(`\d\.\d MB`), "N.N MB"},

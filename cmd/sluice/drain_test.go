@@ -24,7 +24,7 @@ func streamCount() int {
 	return 500
 }
 
-// manyStreams starts a gateway and opens streams that have received one event each; the rest follows when proceed is closed.
+// manyStreams starts a gateway and opens streams that have received one event each. The provider sends the rest when proceed is closed.
 func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *process, base, admin string, streams []heldStream) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"
@@ -61,7 +61,7 @@ targets = [{ provider = "up", model = "m" }]
 	return p, base, admin, streams
 }
 
-// readAllStreams reads every stream to its end and judges the rest.
+// readAllStreams reads every stream to its end, and checks the rest of each with judge.
 func readAllStreams(t *testing.T, streams []heldStream, judge func(rest string) bool) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -89,7 +89,7 @@ func cut(rest string) bool {
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"1h\"\nshutdown_timeout = \"1h\"", nil)
-	// An idle connection, as load balancers keep them.
+	// An idle connection, such as load balancers keep.
 	kept := newClient(t)
 	if status, body, err := complete(t, kept, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
@@ -163,8 +163,8 @@ func TestDrainDeadlineWithManyStreams(t *testing.T) {
 	}
 }
 
-// TestDrainClosesIdleConnections covers connections that served a request and connections that never sent one. Neither
-// delays the end of the process; it takes less than 200 ms on a machine that is not busy with something else.
+// TestDrainClosesIdleConnections covers connections that served a request and connections that never sent one. Neither delays the end
+// of the process, which takes less than 200 ms on an idle machine.
 //
 // covers: F77
 func TestDrainClosesIdleConnections(t *testing.T) {

@@ -58,7 +58,7 @@ func formatError(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// errorTexts returns the same errors one by one, for the log.
+// errorTexts returns the texts of joined errors one by one, for the log.
 func errorTexts(err error) (texts []string) {
 	missing, others := splitError(err)
 	for _, e := range others {
@@ -82,8 +82,8 @@ func splitError(err error) (missing []string, others []error) {
 	case *proxy.BuildError:
 		return splitError(e.Err)
 	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			m, o := splitError(one)
+		for _, inner := range e.Unwrap() {
+			m, o := splitError(inner)
 			missing, others = append(missing, m...), append(others, o...)
 		}
 		slices.Sort(missing)

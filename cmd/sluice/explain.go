@@ -19,8 +19,8 @@ import (
 
 const (
 	explainTimeout   = 10 * time.Second
-	maxExplainBody   = 1 << 20 // how large a request's body may be, in bytes
-	maxExplainResult = 4 << 20 // how much of a gateway's response is read, in bytes
+	maxExplainBody   = 1 << 20 // largest request body, in bytes
+	maxExplainResult = 4 << 20 // bytes read of a gateway's response
 )
 
 func newExplainCommand(o *options) *cobra.Command {
@@ -31,10 +31,10 @@ func newExplainCommand(o *options) *cobra.Command {
 		Use:   "explain",
 		Short: "Explain how a request would be routed",
 		Long: "Print which targets a request would be sent to, in which order, and why others are left out: conditions, rules,\n" +
-			"affinity, canary, circuits, and what the router plugin says. Where the choice is drawn by lot, the odds are printed.\n\n" +
-			"Without --admin the configuration is loaded as by `sluice check`, and no request is sent: all circuits are closed, nothing\n" +
-			"is known of the targets, and canaries are at their first step. With --admin a running gateway is asked, which knows.\n" +
-			"Nothing of the body is printed.",
+			"affinity, canary, circuits, and the router plugin's decision. If the choice is random, the odds are printed.\n\n" +
+			"Without --admin, the configuration is loaded as `sluice check` does, and no request is sent: all circuits are closed,\n" +
+			"targets have no history, and canaries are at their first step. With --admin, a running gateway answers from its\n" +
+			"current state. The body is never printed.",
 		Example: "  sluice explain --model auto --key team-a\n  sluice explain --model auto --key team-a --body request.json --header 'x-session-id: 42'\n" +
 			"  sluice explain --model auto --key team-a --admin http://127.0.0.1:8081 --format json",
 		Args: noArguments,
@@ -77,7 +77,7 @@ func newExplainCommand(o *options) *cobra.Command {
 	f.StringVar(&request.API, "api", "chat", "`API` that the client uses: "+strings.Join(config.APINames(), ", "))
 	f.StringVar(&body, "body", "", "`file` with the client's request as JSON, \"-\" for standard input; a short prompt by default")
 	f.StringArrayVar(&headers, "header", nil, "`header` of the client's request, \"name: value\"; can be repeated")
-	f.StringVar(&request.Random, "random", "", "`number` of a request, from its header x-gateway-route, to repeat what was drawn for it")
+	f.StringVar(&request.Random, "random", "", "random `number` of a request, from its header x-gateway-route, to repeat its random choices")
 	f.StringVar(&base, "admin", "", "admin `address` of a running gateway, http://host:port")
 	f.StringVar(&format, "format", "table", "`format` of the output: table or json")
 	return c
@@ -89,7 +89,7 @@ func parseHeaders(c *cobra.Command, lines []string) (map[string]string, error) {
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, newUsageError(c, "invalid --header: want \"name: value\"") // which is not repeated: it may hold a key
+			return nil, newUsageError(c, "invalid --header: want \"name: value\"") // without the line, which may contain a key
 		}
 		headers[name] = strings.TrimSpace(value)
 	}
@@ -121,7 +121,7 @@ func readExplainBody(stdin io.Reader, name string) ([]byte, error) {
 	return data, nil
 }
 
-// explain explains a request by the configuration alone.
+// explain explains how a gateway with this configuration, and without any history, would route the request.
 func (o *options) explain(c *cobra.Command, request *proxy.ExplainRequest, asJSON bool) ([]byte, error) {
 	cfg, err := o.load("")
 	if err != nil {
@@ -142,7 +142,7 @@ func (o *options) explain(c *cobra.Command, request *proxy.ExplainRequest, asJSO
 	return explained.Text, nil
 }
 
-// explainAt has a running gateway explain a request.
+// explainAt asks a running gateway how it would route the request.
 func explainAt(ctx context.Context, address string, request *proxy.ExplainRequest, asJSON bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudoterminal: the side of the terminal emulator, and the side of programs.
+// openTerminal opens a pseudoterminal, and returns the terminal emulator's side and the program's side.
 func openTerminal(t *testing.T) (emulator, program *os.File) {
 	t.Helper()
 	emulator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -40,8 +40,8 @@ func openTerminal(t *testing.T) (emulator, program *os.File) {
 	return emulator, program
 }
 
-// TestTerminalHangup: SIGHUP reloads a gateway while its terminal is open, and the hangup of the terminal ends it, unless it
-// was started with nohup.
+// TestTerminalHangup expects SIGHUP to reload a gateway while its terminal is open. The hangup of the terminal ends the gateway, unless
+// it was started with nohup.
 func TestTerminalHangup(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// maxHealthBody is how much of a response is read, in bytes.
+// maxHealthBody limits the bytes read of a response.
 const maxHealthBody = 1 << 10
 
 func newHealthcheckCommand(o *options) *cobra.Command {
@@ -28,9 +28,9 @@ func newHealthcheckCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "Check the health of a running gateway",
-		Long: "Check that the gateway of this configuration is alive, with GET /healthz at the address in [admin]; with --ready,\n" +
-			"that requests should be sent to it, with GET /readyz, which fails while it shuts down. The exit code is 0 for\n" +
-			"healthy and 1 for unhealthy, as health checks of containers expect.\n\n" +
+		Long: "Check that the gateway of this configuration is alive, with GET /healthz at the address in [admin]. With --ready,\n" +
+			"check that it is ready for requests, with GET /readyz, which fails while it shuts down. The exit code is 0 for\n" +
+			"healthy and 1 for unhealthy, as container health checks expect.\n\n" +
 			"Only the address is read from the configuration, so a broken file does not make a serving gateway unhealthy.\n" +
 			"--url checks another address.",
 		Example: "  sluice healthcheck\n  sluice healthcheck --ready --config /etc/sluice/gateway.toml\n" +
@@ -59,7 +59,7 @@ func newHealthcheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// healthURL returns the URL to check: that of base, or of the configuration if base is empty.
+// healthURL returns the URL of path at the admin address base, or at the one in the configuration if base is empty.
 func (o *options) healthURL(c *cobra.Command, base, path string) (string, error) {
 	if base != "" {
 		u, err := url.Parse(base)
@@ -87,7 +87,7 @@ func (o *options) healthURL(c *cobra.Command, base, path string) (string, error)
 	return "http://" + net.JoinHostPort(host, port) + path, nil
 }
 
-// probe returns the body of a 200, and an error for everything else.
+// probe returns the body of a 200 response, and an error for any other outcome.
 func probe(ctx context.Context, address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -102,13 +102,14 @@ func probe(ctx context.Context, address string, timeout time.Duration) (string, 
 	return text, nil
 }
 
-// adminClient follows neither proxies of the environment nor redirects: only the gateway may answer.
+// adminClient ignores proxies from the environment and does not follow redirects, so that only the gateway can respond.
 var adminClient = http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// getAdmin sends a GET request to an admin address and reads up to limit bytes of the response. timeout is that of ctx, for errors.
+// getAdmin sends a GET request to an admin address and reads up to limit bytes of the response. timeout is the timeout of ctx, for
+// error texts.
 func getAdmin(ctx context.Context, address string, limit int64, timeout time.Duration) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -117,8 +118,8 @@ func getAdmin(ctx context.Context, address string, limit int64, timeout time.Dur
 	return doAdmin(req, limit, timeout, "Is the gateway running with this configuration? --url checks another address.")
 }
 
-// doAdmin sends a request to an admin address and reads up to limit bytes of the response. timeout is that of its context, and hint
-// what may be wrong if there is no response, for errors.
+// doAdmin sends a request to an admin address and reads up to limit bytes of the response. Error texts mention timeout, which is the
+// timeout of the request's context, and end with hint if there is no response.
 func doAdmin(req *http.Request, limit int64, timeout time.Duration, hint string) (status int, body []byte, err error) {
 	resp, err := adminClient.Do(req)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestHealthcheck(t *testing.T) {
 	want(check("--config", path, "--ready"), 0, "ready\n", "")
 	want(check("--url", "http://"+address+"/", "--ready"), 0, "ready\n", "")
 
-	// The gateway keeps serving what it has read.
+	// The gateway keeps serving the configuration that it has read.
 	for _, broken := range []string{
 		text + "\n[[keys]\n",
 		strings.Replace(text, testKey, "${NOT_THERE}", 1),

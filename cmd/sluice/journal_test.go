@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// killsVariable is how often TestKilledGatewayForgetsNothing kills the gateway; 60 for the long form.
+// killsVariable sets how often TestLedgerSurvivesKill kills the gateway; the long form is 60.
 const killsVariable = "SLUICE_TEST_KILLS"
 
-// journalConfig is a gateway with a budget that is kept in a folder.
+// journalConfig configures a gateway with a budget and a journal. Its arguments are the folder and the provider's base URL.
 const journalConfig = `
 [server]
 listen = "127.0.0.1:0"
@@ -45,13 +45,13 @@ pricing = { input = 1, output = 10 }
 targets = [{ provider = "up", model = "gpt" }]
 `
 
-// tally is what a provider has answered, by its own count.
+// tally counts the requests that a provider has answered, and what they cost.
 type tally struct {
 	requests, cost atomic.Int64
-	enough         chan struct{} // receives whenever some more requests were answered
+	enough         chan struct{} // receives a value after every perKill requests
 }
 
-// usageRows reads the output of sluice usage --format json.
+// usageRows is the output of `sluice usage --format json`.
 type usageRows struct {
 	Total struct {
 		Requests int64       `json:"requests"`
@@ -60,9 +60,9 @@ type usageRows struct {
 	} `json:"total"`
 }
 
-// TestKilledGatewayForgetsNothing kills a gateway under load again and again. What the provider has answered is in the ledger, with what
-// was held, and no request is in it twice; without a kill both are equal.
-func TestKilledGatewayForgetsNothing(t *testing.T) {
+// TestLedgerSurvivesKill kills a gateway under load repeatedly. The ledger must have every request that the provider has answered, none of
+// them twice, and the requests in flight at a kill as booked. Without a kill, the ledger and the provider must agree.
+func TestLedgerSurvivesKill(t *testing.T) {
 	sluice := buildSluice(t, true)
 	kills := 3
 	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
@@ -85,7 +85,7 @@ func TestKilledGatewayForgetsNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gateway.toml"), fmt.Appendf(nil, journalConfig, filepath.Join(dir, "state"), upstream.URL))
 
-	// load sends requests from several clients until end is closed or the gateway is gone.
+	// load sends requests from several clients until ctx ends or the gateway is gone.
 	load := func(ctx context.Context, base string) *sync.WaitGroup {
 		var clients sync.WaitGroup
 		for range 8 {
@@ -165,13 +165,13 @@ func TestKilledGatewayForgetsNothing(t *testing.T) {
 		t.Errorf("the provider answered %d for %d nano-dollars, and the ledger has %d for %d", answered, cost, requests, nano)
 	}
 	if requests-booked > answered {
-		t.Errorf("the ledger has %d requests that were not under way at a kill, and the provider answered %d", requests-booked, answered)
+		t.Errorf("the ledger has %d requests that were not in flight at a kill, and the provider answered %d", requests-booked, answered)
 	}
 }
 
-// TestCheckOfBudgetsOpensNothing checks configurations with a budget, beside a gateway that may be running: nothing is said of the folder that
-// keeps it, and none is made.
-func TestCheckOfBudgetsOpensNothing(t *testing.T) {
+// TestCheckIgnoresStateFolder checks configurations with a budget. Since a gateway may be running with the same state folder, check must
+// neither mention nor create it.
+func TestCheckIgnoresStateFolder(t *testing.T) {
 	sluice, dir := buildSluice(t, true), t.TempDir()
 	folder := filepath.Join(dir, "journal")
 	text := fmt.Sprintf(journalConfig, folder, "http://127.0.0.1:1/v1")
@@ -182,6 +182,6 @@ func TestCheckOfBudgetsOpensNothing(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(folder); err == nil {
-		t.Error("the folder of the journal was made")
+		t.Error("the folder of the journal was created")
 	}
 }

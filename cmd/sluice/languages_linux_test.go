@@ -15,16 +15,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// maxProviderLines bounds the source of the provider that `sluice plugin new` writes.
+// maxProviderLines limits the source of the provider that `sluice plugin new` writes.
 const maxProviderLines = 60
 
 // sources are the files with the plugins of new folders.
 var sources = map[string]string{"go": "plugin.go", "rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"}
 
-// TestPluginInEachLanguage does what an author does first, in an empty folder outside of the repository: write a plugin, build it, run
-// its vectors, check it, serve a gateway with it and send a request through it. Everything before the gateway runs without a network,
-// where the system allows that. `make test-plugins` runs it; a language without its compiler is skipped, or fails if $COMPILERS
-// is "required".
+// TestPluginInEachLanguage takes an author's first steps, in an empty folder outside of the repository: write a plugin, build it, run
+// its vectors, check it, serve a gateway with it and send a request through it. Every step before the gateway runs without a network
+// if the system allows that. `make test-plugins` runs the test. A language without its compiler is skipped, or fails if $COMPILERS is
+// "required".
 func TestPluginInEachLanguage(t *testing.T) {
 	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -98,8 +98,8 @@ func testNewPlugin(t *testing.T, language, kind string, vars []string) {
 	}
 }
 
-// TestPluginTestWatchBuilds edits a plugin while `sluice plugin test --watch` runs: an error of the compiler, a plugin that does
-// something else, and a want.txt that agrees with it.
+// TestPluginTestWatchBuilds edits a plugin while `sluice plugin test --watch` runs: first to source that does not compile, then to a
+// plugin with other results, and finally the want.txt to match them.
 func TestPluginTestWatchBuilds(t *testing.T) {
 	vars := []string{"PATH=" + os.Getenv("PATH")}
 	parent := t.TempDir()

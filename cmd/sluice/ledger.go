@@ -17,11 +17,11 @@ func newUsageCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "usage",
 		Short: "Show what keys, teams, models and providers have used",
-		Long: "Add up the ledger: requests, tokens of each kind and cost, by day, key, team, model, provider or tags. It is in the\n" +
-			"journal of the state folder, which is read whether the gateway is running or not, and nothing is changed.\n\n" +
-			"A request counts on the day on which it ended, in the zone of [store]. errors are requests that failed, incomplete ones\n" +
-			"were cut or their clients left, estimated ones have token counts that the provider did not give, and booked ones were\n" +
-			"under way when the gateway was killed: they count with the most that they could have cost.",
+		Long: "Add up the ledger: requests, tokens of each kind and cost, by day, key, team, model, provider or tags. The ledger is\n" +
+			"read from the journal in the state folder, whether or not the gateway is running. Nothing is changed.\n\n" +
+			"A request counts on the day on which it ended, in the time zone set in [store]. Of the counted requests, errors failed,\n" +
+			"incomplete ones were cut off or their clients disconnected, estimated ones have token counts that the gateway estimated,\n" +
+			"and booked ones were in flight when the gateway was killed: they count with the most they could have cost.",
 		Example: "  sluice usage --since 2026-11-01 --until 2026-11-30 --by team,model\n" +
 			"  sluice usage --by day,key --format csv >usage.csv",
 		Args: noArguments,
@@ -55,7 +55,7 @@ func newUsageCommand(o *options) *cobra.Command {
 	f.StringVar(&q.Until, "until", "", "last `day`, YYYY-MM-DD")
 	f.StringVar(&by, "by", "key,model", "`columns` to group by: day, key, team, model, provider, tags; \"\" for the total alone")
 	formatFlag(c, &format, proxy.UsageFormats())
-	f.BoolVar(&q.Raw, "raw", false, "add up the single requests, as far as they are kept, instead of the sums of days")
+	f.BoolVar(&q.Raw, "raw", false, "add up individual requests, as far back as they are kept, instead of daily sums")
 	stateFlag(c, &dir)
 	return c
 }
@@ -68,7 +68,7 @@ func formatFlag(c *cobra.Command, format *string, formats []string) {
 	c.Flags().StringVar(format, "format", "table", "`format` of the output: "+strings.Join(formats, ", "))
 }
 
-// state returns the configuration, and the state folder of its gateway; a non-empty dir overrides that.
+// state returns the configuration and the state folder of its gateway. A non-empty dir overrides the folder.
 func (o *options) state(dir string) (*config.Config, string, error) {
 	cfg, err := o.load("")
 	if err != nil {

@@ -111,7 +111,7 @@ func TestLogWriteFails(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	defer cmd.Process.Kill()
-	// The log cannot tell the address.
+	// The log, which would have the addresses, cannot be read.
 	var base, admin string
 	eventually(t, "it listens", func() bool {
 		for _, address := range listenAddresses(t, cmd.Process.Pid) {

@@ -17,8 +17,8 @@ func newModelsCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "models",
 		Short: "List the models that clients can use",
-		Long: "List the configured models whose providers are on, and those that providers with list_models offer. Providers are\n" +
-			"asked for their lists. Prices are in US dollars per million tokens, and left out if they are unknown.",
+		Long: "List the configured models whose providers are on, and the models that providers with list_models offer, which are\n" +
+			"requested from them. Prices are in US dollars per million tokens, and left out if they are unknown.",
 		Example: "  sluice models\n  sluice models --config /etc/sluice/gateway.toml",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

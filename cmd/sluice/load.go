@@ -30,11 +30,11 @@ func (o *options) load(listen string) (*config.Config, error) {
 	return nil, readError{err}
 }
 
-// errEmpty is about a configuration without providers and models. A running gateway does not accept one: most likely the
+// errEmpty reports a configuration without providers and models. A running gateway does not load one, because most likely the
 // file is just being written.
 var errEmpty = errors.New("no providers and no models are configured")
 
-// warnings returns the configuration's warnings, and one if it is empty.
+// warnings returns the configuration's warnings, including one if it is empty.
 func warnings(cfg *config.Config) config.Errors {
 	if !cfg.Empty() {
 		return cfg.Warnings
@@ -47,7 +47,7 @@ func (o *options) proxyOptions(cfg *config.Config, out io.Writer, log *slog.Logg
 	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Compiling: (&progress{out: out}).startCompiling}
 }
 
-// build makes a gateway without serving it.
+// build creates a gateway without serving it. Progress and warnings are printed to out.
 func (o *options) build(cfg *config.Config, out io.Writer) (*proxy.Server, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	options := o.proxyOptions(cfg, out, log)

@@ -1,7 +1,7 @@
 // Command sluice serves a gateway, checks its configuration, and helps to write it.
 //
-// It contains flags, wiring and what is printed for people; package proxy is the gateway. Results go to standard output;
-// errors, and everything that serve prints, to standard error.
+// It contains flags, wiring and output for people; package proxy is the gateway. Results go to standard output. Errors, and
+// everything that serve prints, go to standard error.
 package main
 
 import (
@@ -31,9 +31,9 @@ func main() {
 // options are the flags that all commands share.
 type options struct {
 	config, cache string
-	opening       func(name string) // called with files that the configuration includes before they are read; may be nil
+	opening       func(name string) // called with the name of each included file before it is read; may be nil
 	dev           bool              // serve --dev
-	values        bool              // whether Config.Values is needed
+	values        bool              // fill in Config.Values
 }
 
 // newCommand builds the command tree.

@@ -17,7 +17,7 @@ import (
 
 // The tests run the compiled binary. testdata/*.txt contains command lines with their output and exit code.
 
-// waitTimeout bounds every wait for an event. It is long because it only passes when a test fails.
+// waitTimeout limits every wait for an event. It is long because it only expires when a test fails.
 const waitTimeout = 2 * time.Minute
 
 // homeDir is the home directory of all processes.
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildSluice builds the binary once, with or without bundled plugins. Short runs have one test of a process: each takes the time of
-// a start, and most of them more.
+// buildSluice builds the binary once, with or without bundled plugins. It skips the test under -short, because starting a process
+// takes too long.
 func buildSluice(t *testing.T, withPlugins bool) string {
 	t.Helper()
 	if testing.Short() && t.Name() != "TestBannerCommand" {
@@ -57,7 +57,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// cacheDir is shared by all processes, also of later tests, so that each plugin is compiled once.
+// cacheDir returns a cache that all processes share, even across test runs, so that each plugin is compiled once.
 func cacheDir() string { return proxytest.CacheDir() }
 
 // environment returns the whole environment of a process.
@@ -109,7 +109,7 @@ func start(t *testing.T, dir string, vars []string, args ...string) *process {
 	return launch(t, exec.Command(buildSluice(t, true), args...), dir, vars)
 }
 
-// launch is start for a command that executes a gateway.
+// launch is like start, for a command that executes a gateway.
 func launch(t *testing.T, cmd *exec.Cmd, dir string, vars []string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 4096), end: make(chan error, 1)}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// anonymousMemory returns the bytes of memory of a process that is no file's: heap, machine code, memories of plugins.
+// anonymousMemory returns a process's resident memory that is not backed by a file, in bytes: heap, machine code and the memories of
+// plugins.
 func anonymousMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -27,12 +28,12 @@ func anonymousMemory(t *testing.T, pid int) int64 {
 			return kib << 10
 		}
 	}
-	t.Skip("the kernel does not tell")
+	t.Skip("the kernel does not report anonymous memory")
 	return 0
 }
 
-// TestMemoryLimitHolds loads a gateway with GOMEMLIMIT=100MiB with large bodies and with many requests. All of the memory of the
-// process stays below the limit, and what fits into it is served.
+// TestMemoryLimitHolds sends large bodies and many requests to a gateway with GOMEMLIMIT=100MiB. The memory of the whole process stays
+// below the limit, and requests that fit into it are served.
 //
 // covers: F8
 func TestMemoryLimitHolds(t *testing.T) {

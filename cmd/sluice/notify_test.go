@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestServiceManagerIsNotified reads what systemd would: ready only once requests are served, and the outcome of reloads.
+// TestServiceManagerIsNotified reads the notifications that systemd would receive: readiness, only after requests are served, and the
+// outcome of reloads.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -65,8 +66,8 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// startActivated starts a gateway with a listening socket, as a service manager does. The process ID in the environment is
-// that of the gateway, so a shell sets it.
+// startActivated starts a gateway with a listening socket, as a service manager does. The environment must contain the gateway's
+// process ID, so a shell sets it before it executes the gateway.
 func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) *process {
 	t.Helper()
 	script := fmt.Sprintf(`LISTEN_PID=$$ LISTEN_FDS=%d LISTEN_FDNAMES=sluice.socket exec "$@"`, sockets)
@@ -75,8 +76,8 @@ func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) 
 	return launch(t, cmd, t.TempDir(), nil)
 }
 
-// TestSocketActivation restarts a gateway whose socket belongs to the service manager, while clients open connections all the
-// time: none is refused and no request fails.
+// TestSocketActivation restarts a gateway whose socket belongs to the service manager while clients keep opening connections. No
+// connection is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +90,7 @@ func TestSocketActivation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	// The address in the configuration is overridden: it would fail.
+	// The socket overrides the address in the configuration, on which listening would fail.
 	config := writeConfig(t, strings.Replace(demoConfig("", testKey), `listen = "127.0.0.1:0"`, `listen = "127.0.0.1:1"`, 1))
 	base := "http://" + ln.Addr().String()
 
@@ -157,8 +158,8 @@ func TestSocketActivationErrors(t *testing.T) {
 	}
 }
 
-// TestActivatedAddressIsChecked: whether everyone may come in depends on the address that clients reach, not on the configured
-// one.
+// TestActivatedAddressIsChecked expects a gateway without keys to refuse an inherited socket that other machines can reach, although the
+// configured address is a loopback address.
 func TestActivatedAddressIsChecked(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "0.0.0.0:0")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// offline are the attributes of processes that have no network, not even loopback; nil where the system does not allow that.
+// offline are the attributes of processes without a network, not even loopback. It is nil if the system does not allow that.
 var offline = sync.OnceValue(func() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	cmd := exec.Command("true")
@@ -20,7 +20,7 @@ var offline = sync.OnceValue(func() *syscall.SysProcAttr {
 	return attributes
 })
 
-// runOffline is run without a network.
+// runOffline is like run, but without a network.
 func runOffline(t *testing.T, path, dir string, vars, args []string) result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)

@@ -15,8 +15,8 @@ func newPluginCommand(o *options) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "plugin",
 		Short: "Develop and inspect plugins",
-		Long: "Develop plugins in Go, Rust, C or AssemblyScript, and inspect those that are built into this binary or named in the\n" +
-			"configuration. The kits for plugins are part of this binary: nothing is downloaded.",
+		Long: "Develop plugins in Go, Rust, C or AssemblyScript, and inspect plugins that are built into this binary or named in the\n" +
+			"configuration. The development kits are part of this binary; nothing is downloaded.",
 		Example: "  sluice plugin new my-provider --language go && cd my-provider\n  sluice plugin build\n  sluice plugin test\n  sluice serve --dev",
 	},
 		newPluginNewCommand(), newPluginBuildCommand(), newPluginUpgradeCommand(), newPluginUpstreamCommand(),
@@ -29,8 +29,8 @@ func newPluginListCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List and check built-in and configured plugins",
-		Long: "List the plugins that are built into this binary and those that the configuration adds. Each plugin is loaded and\n" +
-			"checked. SIZE and SHA-256 are those of its module; the built-in plugins share one.",
+		Long: "List the plugins that are built into this binary or added by the configuration. Each plugin is loaded and checked.\n" +
+			"SIZE and SHA-256 describe its module; the built-in plugins share one.",
 		Example: "  sluice plugin list",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -61,10 +61,10 @@ func newCompileCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compile",
 		Short: "Compile plugins into the cache directory",
-		Long: "Compile the plugins that are built into this binary and those that the configuration adds, and keep the machine code\n" +
-			"in the cache directory, so that the gateway starts without compiling. It is for container images: the code fits\n" +
-			"machines of the same system and architecture. On a machine whose processor lacks a feature that this one has, the\n" +
-			"gateway compiles at its start, and the log says why.",
+		Long: "Compile the plugins that are built into this binary or added by the configuration, and store the machine code in the\n" +
+			"cache directory, so that the gateway starts without compiling. It is meant for container images: the code runs on\n" +
+			"machines with the same operating system and architecture. On a machine whose processor lacks a feature that this one\n" +
+			"has, the gateway compiles again at startup, and the log says why.",
 		Example: "  sluice plugin compile --cache /var/cache/sluice",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -17,9 +17,9 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench FILE|DIR",
 		Short: "Measure a plugin's calls",
-		Long: "Measure what the calls of a plugin take on its vectors, in time and in fuel: building a request, reading an event of a\n" +
-			"stream, reading a non-streaming response. Below it are the built-in providers with a request of a few words, for\n" +
-			"comparison. The time is that of a call from the gateway's side, its own part included. Time and fuel are medians.",
+		Long: "Measure the time and fuel of a plugin's calls on its vectors: building a request, reading an event of a stream, and\n" +
+			"reading a non-streaming response. For comparison, the built-in providers are measured with a request of a few words.\n" +
+			"Times are measured from the gateway's side and include its own part of a call. Time and fuel are medians.",
 		Example: "  sluice plugin bench plugin.wasm",
 		Args:    oneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 			for _, name := range plugins.Names() {
 				module, err := bundledModule(name)
 				if err != nil || name == s.module.Name {
-					continue // this binary was built without them
+					continue // the binary was built without plugins, or this one was measured above
 				}
 				use, err := presetUse(name)
 				if err != nil {
@@ -60,6 +60,6 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 		},
 	}
 	f.register(c)
-	c.Flags().DurationVar(&atLeast, "time", atLeast, "how `long` to measure")
+	c.Flags().DurationVar(&atLeast, "time", atLeast, "`duration` to measure")
 	return c
 }

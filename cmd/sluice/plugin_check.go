@@ -21,11 +21,11 @@ func newPluginCheckCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [FILE|DIR]",
 		Short: "Check a plugin's module",
-		Long: "Load a plugin as the gateway does, and print what it is: its exports and imports, its version of the plugin ABI, memory\n" +
-			"and options, what its vectors take of their budget of fuel, and the tables for gateway.toml. The plugin is the folder of\n" +
-			"a plugin that was built, a module's file, or the name of a built-in plugin.\n\n" +
+		Long: "Load a plugin as the gateway does, and print its exports and imports, its version of the plugin ABI, memory and options,\n" +
+			"how much of the fuel budget its vectors use, and the tables to add to gateway.toml. The argument is the folder of a plugin\n" +
+			"that was built, a module's file, or the name of a built-in plugin.\n\n" +
 			"The exit code is 0 if the gateway would accept the plugin and its vectors pass, 1 if a vector fails, and 3 if the gateway\n" +
-			"would refuse the plugin, for the reason that `sluice check` gives as well.",
+			"would refuse the plugin, with the error that `sluice check` reports.",
 		Example: "  sluice plugin check\n  sluice plugin check plugin.wasm",
 		Args:    atMostOneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ func newPluginCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// printReport prints what a plugin is, and returns how many of its vectors failed.
+// printReport prints the report on a plugin, and returns the number of its vectors that failed.
 func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -98,7 +98,7 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	return failed
 }
 
-// wrap joins words to lines that are at most as long as width, if a word is not longer.
+// wrap joins words with commas into lines of at most width bytes. A longer word gets a line of its own.
 func wrap(words []string, width int) (lines []string) {
 	line := ""
 	for _, word := range words {
@@ -116,7 +116,7 @@ func wrap(words []string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// printTables prints what a configuration that uses the plugin holds.
+// printTables prints the tables of a configuration that uses the plugin.
 func printTables(w io.Writer, s *subject, r *plugindev.Report) {
 	name, use := s.module.Name, s.suite.Use
 	fmt.Fprintf(w, "\n[plugins.%s]\nfile   = %q\nsha256 = %q\n", name, filepath.Base(s.file), r.SHA256)
@@ -150,7 +150,7 @@ func printTables(w io.Writer, s *subject, r *plugindev.Report) {
 	}
 }
 
-// formatTOML writes a value that was read from JSON as TOML, on one line.
+// formatTOML formats a value that was decoded from JSON as TOML, on one line.
 func formatTOML(value any) string {
 	var parts []string
 	switch v := value.(type) {
@@ -171,7 +171,7 @@ func formatTOML(value any) string {
 	return string(text)
 }
 
-// formatKey quotes a key of TOML where it must be.
+// formatKey quotes a TOML key if it is not a bare key.
 func formatKey(key string) string {
 	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if key != "" && strings.Trim(key, bare) == "" {

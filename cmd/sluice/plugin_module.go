@@ -19,26 +19,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// pluginFlags are the flags of commands that run a plugin without a gateway.
+// pluginFlags are the flags shared by the commands that run a plugin without a gateway.
 type pluginFlags struct {
 	plugin, vectors string
 }
 
 func (f *pluginFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.plugin, "plugin", "", "`name` of the plugin, in a module of several")
-	c.Flags().StringVar(&f.vectors, "vectors", "", "`directory` of the vectors; testdata/vectors beside the module by default")
+	c.Flags().StringVar(&f.plugin, "plugin", "", "`name` of the plugin, if the module contains several")
+	c.Flags().StringVar(&f.vectors, "vectors", "", "`directory` of the vectors; testdata/vectors next to the module by default")
 }
 
-// subject is a plugin that a command is about, and its vectors.
+// subject is the plugin that a command runs or describes, with its vectors.
 type subject struct {
 	module plugindev.Module
-	file   string // of the module; "" for a bundled plugin
+	file   string // path of the module; "" for a bundled plugin
 	suite  *plugindev.Suite
 
-	project *project.Project // whose module it is; nil if it is of none
+	project *project.Project // the project that the module was built from; nil if it was not opened by its folder
 }
 
-// open reads the plugin that an argument names: a module's file, a folder with a plugin or with recordings of one, or a bundled plugin.
+// open reads the plugin that an argument names, which is a module's file, a folder of a plugin or of recorded vectors, or the name of
+// a bundled plugin.
 func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) {
 	info, err := os.Stat(argument)
 	switch {
@@ -55,7 +56,7 @@ func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) 
 	return nil, err
 }
 
-// openFolder reads a folder of a plugin, or of vectors that say which plugin they are for.
+// openFolder reads the folder of a plugin, or a folder of vectors whose suite names the plugin.
 func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error) {
 	if _, err := os.Stat(filepath.Join(dir, project.ManifestFile)); err == nil {
 		return f.openProject(dir)
@@ -73,7 +74,7 @@ func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error)
 	return nil, newUsageError(c, "%s has no %s and no module: name a plugin's file, or its folder", dir, plugindev.SuiteFile)
 }
 
-// openProject reads what `sluice plugin build` has made of a plugin's folder, which vectors know by its name.
+// openProject reads the module that `sluice plugin build` built in a plugin's folder. The plugin has the project's name.
 func (f *pluginFlags) openProject(dir string) (*subject, error) {
 	p, err := project.Load(dir)
 	if err != nil {
@@ -107,7 +108,7 @@ func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {
 	return s, nil
 }
 
-// openBundled reads a plugin that is built in, with what the configuration presets for it.
+// openBundled reads a bundled plugin. If its vectors have no settings, it is used as its preset in the configuration says.
 func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
 	module, err := bundledModule(name)
 	if err != nil {
@@ -123,7 +124,7 @@ func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
 	return s, err
 }
 
-// bundledModule reads the module of a plugin that is built in.
+// bundledModule reads the module of a bundled plugin.
 func bundledModule(name string) (plugindev.Module, error) {
 	wasm, err := fs.ReadFile(plugins.FS(), "all.wasm")
 	if err != nil {
@@ -132,7 +133,7 @@ func bundledModule(name string) (plugindev.Module, error) {
 	return plugindev.Module{Name: name, Wasm: wasm}, err
 }
 
-// openVectors reads vectors; none if there is no such folder.
+// openVectors reads the vectors in a folder. If dir is empty or does not exist, the suite has no vectors.
 func openVectors(dir string) (*plugindev.Suite, error) {
 	if dir == "" {
 		return &plugindev.Suite{}, nil
@@ -144,21 +145,21 @@ func openVectors(dir string) (*plugindev.Suite, error) {
 	return s, err
 }
 
-// presetUse is how a configuration uses a bundled provider that says no more than its name.
+// presetUse returns how a bundled provider is used if the configuration has only its plugin and base_url.
 func presetUse(plugin string) (plugindev.Use, error) {
 	text := fmt.Sprintf("[providers.preset]\nplugin = %q\nbase_url = \"https://provider.example\"\n", plugin)
 	cfg, err := config.Parse("preset", []byte(text), config.Options{Bundled: plugins.Names()})
 	if err != nil {
-		return plugindev.Use{}, nil // not a provider, or one that takes no address
+		return plugindev.Use{}, nil // not a provider, or one without a base_url
 	}
 	p := cfg.Provider("preset")
 	return plugindev.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}, nil
 }
 
-// invalidPlugin makes an error of a plugin one that ends the process with exitInvalid.
+// invalidPlugin wraps an error of a plugin so that the process ends with exitInvalid.
 func invalidPlugin(err error) error { return &proxy.BuildError{Err: err} }
 
-// host starts what runs plugins. Its caller calls closed.
+// host starts a plugin host. The caller must call closed when it is done with it.
 func (o *options) host() (h *plugindev.Host, closed func(), err error) {
 	e, err := plugindev.NewEngine(o.cache)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// choices are values of a flag, as its help lists them.
+// choices formats the values of a flag for its help.
 func choices(values []string) string {
 	return strings.Join(values[:len(values)-1], ", ") + " or " + values[len(values)-1]
 }
@@ -24,9 +24,10 @@ func newPluginNewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME --language LANGUAGE",
 		Short: "Write the folder of a new plugin",
-		Long: "Write a folder with a plugin that works: its source, test vectors, a configuration to try it with, and in sdk the kit of\n" +
-			"its language. It is the start of a provider plugin, which translates between chat completions and the API of a provider,\n" +
-			"or with --kind of a router, which orders the targets of a request. Files that exist are never overwritten.",
+		Long: "Write a folder with a working plugin: its source, test vectors, a configuration to try it with, and the kit of its\n" +
+			"language in sdk. By default it is a provider plugin, which translates between chat completions and the API of a provider.\n" +
+			"With --kind, it is a router, which orders the targets of a request, or a filter, which edits or refuses the texts of\n" +
+			"requests and responses. Existing files are never overwritten.",
 		Example: "  sluice plugin new my-provider --language go\n  sluice plugin new my-router --language rust --kind router --dir router",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -45,7 +46,7 @@ func newPluginNewCommand() *cobra.Command {
 			if err := project.New(dir, t); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "%s is a new %s in %s. Next:\n\n  cd %s\n  sluice plugin build\n  sluice plugin test\n\nIts README.md goes on from there.\n",
+			_, err := fmt.Fprintf(c.OutOrStdout(), "%s is a new %s in %s. Next:\n\n  cd %s\n  sluice plugin build\n  sluice plugin test\n\nIts README.md has the next steps.\n",
 				dir, t.Kind, languageName(t.Language), dir)
 			return err
 		},
@@ -64,11 +65,11 @@ func newPluginBuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Build a plugin",
-		Long: "Build the plugin in a folder, whose plugin.toml names its language, into plugin.wasm. The compiler of the language is\n" +
-			"searched in PATH and where its installers put it, and its errors are printed unchanged. Nothing is downloaded: the error\n" +
-			"about a compiler that is missing says how to install it. The same source gives the same bytes in every folder and on\n" +
-			"every machine with the same compiler, and modules of Go are optimized. A file options.json beside the source, a JSON\n" +
-			"Schema of the plugin's options, becomes part of the module.",
+		Long: "Build the plugin in a folder into plugin.wasm. Its plugin.toml names the language. The compiler is looked up in PATH and\n" +
+			"in the usual installation directories, and its errors are printed unchanged. Nothing is downloaded: if a compiler is\n" +
+			"missing, the error says how to install it. Builds are reproducible: the same source and compiler give the same bytes in\n" +
+			"every folder and on every machine. Modules built from Go are optimized. If the folder has an options.json, the JSON\n" +
+			"Schema of the plugin's options, it becomes part of the module.",
 		Example: "  sluice plugin build\n  sluice plugin build my-router",
 		Args:    atMostOneArgument("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ func newPluginBuildCommand() *cobra.Command {
 	}
 }
 
-// buildPlugin builds a plugin and prints what it has become. What the compiler says is printed before.
+// buildPlugin builds a plugin and prints its path, size and digest. The compiler's output goes to standard error.
 func buildPlugin(ctx context.Context, c *cobra.Command, p *project.Project) error {
 	began := time.Now()
 	a, err := project.NewBuilder(os.Environ(), c.ErrOrStderr()).Build(ctx, p)
@@ -107,9 +108,9 @@ func newPluginUpgradeCommand() *cobra.Command {
 	force := false
 	c := &cobra.Command{
 		Use:   "upgrade [DIR]",
-		Short: "Renew the kit in a plugin's folder",
-		Long: "Replace the kit in the sdk folder of a plugin by the one of this binary. Build and test the plugin afterwards. Without\n" +
-			"--force, a kit in which files were changed is left as it is, and they are named.",
+		Short: "Replace the kit in a plugin's folder",
+		Long: "Replace the kit in the sdk folder of a plugin with the kit of this binary. Build and test the plugin afterwards. If files\n" +
+			"of the kit were changed, the command names them and fails, unless --force is set.",
 		Example: "  sluice plugin upgrade\n  sluice plugin upgrade my-router",
 		Args:    atMostOneArgument("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

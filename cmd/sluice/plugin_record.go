@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
-// recordOptions say what `sluice serve` records.
+// recordOptions are the options for recording a provider's traffic.
 type recordOptions struct {
-	provider, dir string // nothing if provider is ""
-	count         int    // after so many vectors the gateway shuts down; 0: it serves on
+	provider, dir string // nothing is recorded if provider is empty
+	count         int    // vectors after which the gateway shuts down; 0 for no limit
 }
 
 // parse reads the value of --record.
@@ -32,11 +32,11 @@ func newPluginRecordCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record --provider NAME --to DIR",
 		Short: "Record a provider's traffic as vectors",
-		Long: "Serve the configured gateway, and write what the plugin of a provider is given as vectors: the client's requests, the\n" +
-			"provider's responses byte for byte, and as want.txt what the plugin makes of them. `sluice plugin test DIR` runs them.\n" +
-			"Where the plugin itself fails there is no want.txt, so that the vector fails until the plugin is right.\n\n" +
-			"The files hold prompts and responses. Credentials and keys of clients are taken out. Recording never delays a request:\n" +
-			"what there is no room for is dropped, and counted at the end.",
+		Long: "Serve the configured gateway, and write the traffic of a provider as test vectors for its plugin: the client's requests,\n" +
+			"the provider's responses byte for byte, and the plugin's results as want.txt. `sluice plugin test DIR` runs them. If the\n" +
+			"plugin fails on a request, its vector has no want.txt, and fails until the plugin is fixed.\n\n" +
+			"The files contain prompts and responses. Credentials and client keys are removed. Recording never delays a request:\n" +
+			"requests that exceed its memory limit are not recorded, and their number is logged at the end.",
 		Example: "  sluice plugin record --provider mine --to recorded --count 10\n  sluice plugin test recorded",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -52,14 +52,14 @@ func newPluginRecordCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&s.record.provider, "provider", "", "`name` of the provider in the configuration")
-	c.Flags().StringVar(&s.record.dir, "to", "", "`directory` for the vectors; made if it is missing")
-	c.Flags().IntVar(&s.record.count, "count", 0, "end after so many vectors; 0 for no end")
+	c.Flags().StringVar(&s.record.dir, "to", "", "`directory` for the vectors; created if it does not exist")
+	c.Flags().IntVar(&s.record.count, "count", 0, "number of vectors to record before exiting; 0 for no limit")
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "listen `address`, host:port; overrides the configuration")
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
 	return c
 }
 
-// recorder writes what a gateway records.
+// recorder writes the requests that a gateway records to a directory of vectors.
 type recorder struct {
 	from   *proxy.Recorder
 	writer *plugindev.RecordWriter
@@ -71,7 +71,7 @@ type recorder struct {
 	done chan struct{}
 }
 
-// newRecorder prepares to record; nil if nothing is to be recorded.
+// newRecorder returns a recorder that is not started, or nil if nothing is to be recorded.
 func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recorder, error) {
 	if s.record.provider == "" {
 		return nil, nil
@@ -118,7 +118,7 @@ func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recor
 	return r, nil
 }
 
-// start begins to write. enough is called when there are as many vectors as were asked for, or when they cannot be written.
+// start writes vectors in the background. It calls enough after the requested number of vectors, or when writing fails.
 func (r *recorder) start(enough func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -142,7 +142,7 @@ func (r *recorder) start(enough func()) {
 	}()
 }
 
-// close writes what has been recorded, and ends.
+// close writes what is left of the recording, and releases the recorder's resources.
 func (r *recorder) close() {
 	if r == nil {
 		return

@@ -9,7 +9,7 @@ import (
 
 const recordedRequest = `{"model":"demo","messages":[{"role":"user","content":"hello"}]}`
 
-// TestRecordTestReplay goes from live traffic to vectors that pass, with the command lines of the documentation.
+// TestRecordTestReplay turns live traffic into vectors that pass, with the command lines of the documentation.
 func TestRecordTestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes")
@@ -45,7 +45,7 @@ func TestRecordTestReplay(t *testing.T) {
 	}
 }
 
-// TestServeRecords checks that a gateway that records serves on until it is stopped, and says what is written.
+// TestServeRecords checks that `sluice serve --record` serves until it is stopped, and logs the vectors that it writes.
 func TestServeRecords(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a process")

@@ -21,9 +21,9 @@ func newPluginReplayCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay DIR --module A --module B",
 		Short: "Compare two versions of a plugin on recorded traffic",
-		Long: "Run vectors, mostly those that `sluice plugin record` has written, through two versions of a plugin, and print for each\n" +
-			"request what differs: in the request to the provider, or in what the client receives. A module is a file, or the name\n" +
-			"of a built-in plugin. With one --module, the other one is that of the recording.\n\n" +
+		Long: "Run vectors, such as those that `sluice plugin record` writes, through two versions of a plugin, and print the differences\n" +
+			"for each request: in the request to the provider, and in what the client receives. A module is a file, or the name of a\n" +
+			"built-in plugin. With only one --module, it is compared with the module that the vectors were recorded with.\n\n" +
 			"The exit code is 1 if anything differs.",
 		Example: "  sluice plugin replay recorded --module old.wasm --module new.wasm",
 		Args:    oneArgument("DIR"),
@@ -62,18 +62,18 @@ func newPluginReplayCommand(o *options) *cobra.Command {
 				fmt.Fprintf(c.OutOrStdout(), "%s\n%s\n", d.Name, d.Text)
 			}
 			if len(differences) > 0 {
-				return fmt.Errorf("%d of %s differ between A (%s) and B (%s)", len(differences), plural(n, "request"), modules[0], modules[1])
+				return fmt.Errorf("A (%s) and B (%s) differ in %d of %s", modules[0], modules[1], len(differences), plural(n, "request"))
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: no differences\n", plural(n, "request"))
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&modules, "module", nil, "`file` of a module, or name of a built-in plugin; twice")
-	c.Flags().StringVar(&name, "plugin", "", "`name` of the plugin, in a module of several")
+	c.Flags().StringArrayVar(&modules, "module", nil, "`file` of a module, or name of a built-in plugin; given twice")
+	c.Flags().StringVar(&name, "plugin", "", "`name` of the plugin, if the module contains several")
 	return c
 }
 
-// readModule reads a module from a file, or that of a built-in plugin.
+// readModule reads a module from a file, or the module of a bundled plugin that has this name.
 func readModule(file, plugin string) (plugindev.Module, error) {
 	wasm, err := os.ReadFile(file)
 	if err != nil {

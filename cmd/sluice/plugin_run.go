@@ -27,10 +27,10 @@ func newPluginRunCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE|DIR --request FILE",
 		Short: "Run a plugin on one request",
-		Long: "Run a plugin on one request of a client, and print the request that it makes for the provider, what the client receives,\n" +
-			"and the fuel of each call. With --response, the provider's response is read from a file, whose name says its format:\n" +
-			".json for one document, .sse, .ndjson or .eventstream for events. No request is sent, and nothing listens.\n\n" +
-			"The exit code is 1 if the request has failed.",
+		Long: "Run a plugin on one request of a client, and print the request that it builds for the provider, what the client receives,\n" +
+			"and the fuel of each call. With --response, the provider's response is read from a file whose extension is its format:\n" +
+			".json for one document, or .sse, .ndjson or .eventstream for events. No request is sent, and no port is opened.\n\n" +
+			"The exit code is 1 if the request fails.",
 		Example: "  sluice plugin run plugin.wasm --request request.json\n  sluice plugin run plugin.wasm --request request.json --response answer.sse --stream",
 		Args:    oneArgument("FILE or DIR"),
 		RunE:    r.runE,
@@ -39,7 +39,7 @@ func newPluginRunCommand(o *options) *cobra.Command {
 	c.Flags().StringVar(&r.request, "request", "", "`file` with the client's request")
 	c.Flags().StringVar(&r.response, "response", "", "`file` with the provider's response")
 	c.Flags().IntVar(&r.status, "status", 200, "HTTP `status` of the response")
-	c.Flags().BoolVar(&r.stream, "stream", false, "the client wants a stream, whatever the request says")
+	c.Flags().BoolVar(&r.stream, "stream", false, "treat the request as streaming, whatever it says")
 	c.Flags().StringVar(&r.target, "target", "target-model", "the provider's `name` of the model")
 	c.Flags().StringVar(&r.form, "form", "chat", "the `API` of the request: chat, messages, responses, completions, embeddings, moderations or rerank")
 	c.Flags().StringVar(&r.settings, "options", "", "the provider's options, a JSON `object`")
@@ -107,7 +107,7 @@ func (r *pluginRun) runE(c *cobra.Command, args []string) error {
 	text, err := v.Trace(b, r.stream || v.Stream())
 	fmt.Fprint(c.OutOrStdout(), text)
 	if err != nil {
-		return fmt.Errorf("the request has failed: %w", err)
+		return fmt.Errorf("the request failed: %w", err)
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "score FILE|DIR",
 		Short: "Run the conformance suite on a plugin",
-		Long: "Try each rule of the plugin ABI that a plugin can break, on variations of its vectors: instances that remember, events\n" +
-			"that are torn, unknown or come after the end, responses that end early or are nothing, requests of all kinds, statuses\n" +
-			"and model lists. The plugin is one that `sluice plugin test` takes. A rule that nothing of the plugin could break is\n" +
+		Long: "Test each rule of the plugin ABI that a plugin can break, on variations of its vectors: instances that keep state, events\n" +
+			"that are truncated, unknown or arrive after the end, responses that end early or are not valid, requests of all kinds,\n" +
+			"statuses and model lists. The argument is the same as for `sluice plugin test`. Rules that do not apply to the plugin are\n" +
 			"not counted.\n\n" +
 			"The exit code is 1 if a rule is broken.",
 		Example: "  sluice plugin score plugin.wasm",
@@ -44,7 +44,7 @@ func newPluginScoreCommand(o *options) *cobra.Command {
 	return c
 }
 
-// printMarks prints what came of each rule. The error says how many are broken.
+// printMarks prints the result of each rule. The error is the number of broken rules.
 func printMarks(w io.Writer, marks []plugindev.Mark) error {
 	tried, kept := 0, 0
 	for _, m := range marks {

@@ -20,8 +20,8 @@ func newPluginUpstreamCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "upstream",
 		Short: "Serve the API that new provider plugins translate",
-		Long: "Serve the small API that new provider plugins translate, so that they can be tried without a provider. POST /say takes\n" +
-			"a chat completions request with \"turns\" in place of \"messages\", and streams the last one back word by word.",
+		Long: "Serve the small API that new provider plugins translate, so that they can be tried without a provider. POST /say accepts\n" +
+			"a chat completions request with \"turns\" instead of \"messages\", and streams the last turn back word by word.",
 		Example: "  sluice plugin upstream\n  curl http://127.0.0.1:9090/say -d '{\"turns\":[{\"content\":\"Good morning\"}]}'",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -29,7 +29,7 @@ func newPluginUpstreamCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "Serving http://%s/say; Ctrl-C ends it.\n", ln.Addr())
+			fmt.Fprintf(c.ErrOrStderr(), "Serving http://%s/say; press Ctrl-C to stop.\n", ln.Addr())
 			s := http.Server{Handler: upstream.Handler{}, ReadHeaderTimeout: 10 * time.Second}
 			ended := make(chan os.Signal, 1)
 			signal.Notify(ended, os.Interrupt, syscall.SIGTERM)

@@ -22,12 +22,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// failedVectors is the number of vectors that failed, which is the exit code.
+// failedVectors is an error with the number of vectors that failed, which is also the exit code.
 type failedVectors int
 
 func (n failedVectors) Error() string { return plural(int(n), "vector") + " failed" }
 
-// maxFailedVectors keeps exit codes away from those that shells and signals use.
+// maxFailedVectors limits the exit code, so that it does not collide with exit codes of shells and signals.
 const maxFailedVectors = 99
 
 // pluginTest is `sluice plugin test`.
@@ -39,7 +39,7 @@ type pluginTest struct {
 	native, debug bool
 	pattern       string
 	run           *regexp.Regexp
-	built         [sha256.Size]byte // digest of the sources that --watch has built
+	built         [sha256.Size]byte // digest of the sources that --watch built last
 }
 
 func newPluginTestCommand(o *options) *cobra.Command {
@@ -47,18 +47,18 @@ func newPluginTestCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test [FILE|DIR]",
 		Short: "Run a plugin's vectors",
-		Long: "Run a plugin's vectors, and compare what comes of each with its want.txt. The plugin is the folder of a plugin that\n" +
-			"was built, a module's file, whose vectors are in testdata/vectors beside it, a folder that `sluice plugin record` has\n" +
-			"written, or the name of a built-in plugin.\n\n" +
-			"Each vector runs on fresh instances, on an instance that has served all other vectors, after clients that left early,\n" +
-			"and with the provider's response cut at each byte, or at 256 places of a long one. The results must be the same.\n\n" +
-			"The folder of a plugin in Go is also compiled for this machine, without a network, and its vectors run on the native\n" +
-			"code, which must give the same. A panic is printed with its place. --debug waits for a debugger first.\n\n" +
-			"--update writes the want.txt of vectors that differ; its diff is what to review. --watch builds the plugin of a folder,\n" +
-			"and does so again whenever its source has changed; it runs the vectors again whenever the module or a vector has\n" +
-			"changed, until it is interrupted.\n\n" +
-			"The exit code is the number of vectors that failed, at most 99. Where none was run, it is that of other commands: 1, 2\n" +
-			"or 3, with an error and no line about vectors.",
+		Long: "Run a plugin's vectors, and compare the result of each with its want.txt. The argument is the folder of a plugin that was\n" +
+			"built, a module's file with its vectors in testdata/vectors next to it, a folder that `sluice plugin record` wrote, or the\n" +
+			"name of a built-in plugin.\n\n" +
+			"Each vector runs on fresh instances, on an instance that has served all other vectors, after requests whose clients\n" +
+			"disconnected, and with the provider's response split at each byte, or at 256 offsets of a long one. The results must be\n" +
+			"the same.\n\n" +
+			"A Go plugin's folder is also compiled for this machine, without a network, and the vectors run on the native code, which\n" +
+			"must give the same results. A panic is printed with its source line. --debug waits for a debugger first.\n\n" +
+			"--update writes the want.txt of vectors that differ; review its diff. --watch builds the plugin of a folder whenever its\n" +
+			"source changes, and runs the vectors whenever the module or a vector changes, until it is interrupted.\n\n" +
+			"The exit code is the number of vectors that failed, at most 99. If no vector could be run, the exit code is 1, 2 or 3, as\n" +
+			"for other commands, with an error and no line about vectors.",
 		Example: "  sluice plugin test\n  sluice plugin test plugin.wasm --run tools --watch\n  sluice plugin test recorded --update",
 		Args:    atMostOneArgument("FILE or DIR"),
 		RunE:    t.runE,
@@ -72,7 +72,7 @@ func newPluginTestCommand(o *options) *cobra.Command {
 	return c
 }
 
-// oneArgument requires the one argument that a command is about.
+// oneArgument requires exactly one argument. what names it in the error.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -82,7 +82,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// atMostOneArgument takes one argument, which is the working directory if it is left out.
+// atMostOneArgument accepts one optional argument; see subjectArgument for its default. what names it in the error.
 func atMostOneArgument(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -92,7 +92,7 @@ func atMostOneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// subjectArgument is the argument of a command with atMostOneArgument.
+// subjectArgument returns the argument of a command with atMostOneArgument, by default the working directory.
 func subjectArgument(args []string) string {
 	if len(args) == 0 {
 		return "."
@@ -113,7 +113,7 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 	defer closed()
 	if !t.watch {
-		return t.once(context.Background(), h, subjectArgument(args), nil)
+		return t.runVectors(context.Background(), h, subjectArgument(args), nil)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -123,7 +123,7 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 	defer files.Close()
 	for {
-		if err := t.once(ctx, h, subjectArgument(args), files); err != nil {
+		if err := t.runVectors(ctx, h, subjectArgument(args), files); err != nil {
 			fmt.Fprintln(c.ErrOrStderr(), formatError(err))
 		}
 		select {
@@ -135,8 +135,8 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 }
 
-// once runs the vectors. Files are added before they are read, so that no change is missed.
-func (t *pluginTest) once(ctx context.Context, h *plugindev.Host, argument string, files *watch.Watcher) error {
+// runVectors runs the vectors once. Files are added to the watcher before they are read, so that no change is missed.
+func (t *pluginTest) runVectors(ctx context.Context, h *plugindev.Host, argument string, files *watch.Watcher) error {
 	if err := t.rebuild(ctx, argument, files); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (t *pluginTest) once(ctx context.Context, h *plugindev.Host, argument strin
 	return printTested(t.c.OutOrStdout(), tested, native != nil)
 }
 
-// rebuild builds the plugin of a folder that is watched, if its sources are not those that it has built last.
+// rebuild builds the plugin of a watched folder if its sources have changed since the last build.
 func (t *pluginTest) rebuild(ctx context.Context, argument string, files *watch.Watcher) error {
 	if _, err := os.Stat(filepath.Join(argument, project.ManifestFile)); err != nil || files == nil {
 		return nil
@@ -178,7 +178,7 @@ func (t *pluginTest) rebuild(ctx context.Context, argument string, files *watch.
 	files.Add(sources...)
 	h := sha256.New()
 	for _, path := range sources {
-		text, _ := os.ReadFile(path) // of a folder, and of a file that has gone since, the name
+		text, _ := os.ReadFile(path) // a directory, or a file removed meanwhile, counts with its name only
 		fmt.Fprintf(h, "%q %d\n%s", path, len(text), text)
 	}
 	digest := [sha256.Size]byte(h.Sum(nil))
@@ -192,11 +192,11 @@ func (t *pluginTest) rebuild(ctx context.Context, argument string, files *watch.
 	return nil
 }
 
-// nativeTimeout is how long a call of native code may take. It is long because it only passes when a plugin hangs.
+// nativeTimeout limits a call of native code. It is long because it only expires when a plugin hangs.
 const nativeTimeout = 10 * time.Second
 
-// buildNative builds the native code of a plugin in Go. There is none without an error where it is not wanted or cannot be had. The
-// caller calls closed.
+// buildNative builds the native code of a Go plugin. It returns a nil Native without an error if native code was not requested, or if
+// the toolchain or the plugin's kit does not support it. The caller must call closed.
 func (t *pluginTest) buildNative(ctx context.Context, s *subject) (n *plugindev.Native, closed func(), err error) {
 	if s.project == nil || s.project.Language != "go" || !t.native {
 		return nil, func() {}, nil
@@ -222,7 +222,7 @@ func (t *pluginTest) buildNative(ctx context.Context, s *subject) (n *plugindev.
 	return nil, nil, err
 }
 
-// awaitDebugger waits for a line, as the user does what it says.
+// awaitDebugger asks the user to attach a debugger, and waits until they press Enter.
 func (t *pluginTest) awaitDebugger(n *plugindev.Native) error {
 	pid, err := n.PID()
 	if err != nil {
@@ -237,7 +237,7 @@ func (t *pluginTest) awaitDebugger(n *plugindev.Native) error {
 	return err
 }
 
-// printTested prints what came of vectors, on the module and perhaps on native code. The error is the number of those that failed.
+// printTested prints the result of each vector. native reports whether they also ran as native code. The error is a failedVectors.
 func printTested(w io.Writer, tested []plugindev.Tested, native bool) error {
 	failed := 0
 	for i := range tested {
@@ -267,7 +267,7 @@ func printTested(w io.Writer, tested []plugindev.Tested, native bool) error {
 	return nil
 }
 
-// costText is what a vector's calls took.
+// costText formats the fuel that a vector's calls used.
 func costText(c plugindev.Cost) string {
 	s := fmt.Sprintf("fuel %d", c.Request)
 	if c.Reads > 0 {

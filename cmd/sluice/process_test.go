@@ -39,7 +39,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, readAll(t, resp)
 }
 
-// metric reads one series; name includes its labels, if it has any.
+// metric reads the value of one series. name includes its labels, if it has any.
 func metric(t *testing.T, admin, name string) float64 {
 	t.Helper()
 	status, body := get(t, admin+"/metrics")
@@ -69,7 +69,7 @@ func eventually(t *testing.T, condition string, holds func() bool) {
 	}
 }
 
-// descriptors returns how many file descriptors a process has open; 0 if that is unknown.
+// descriptors returns the number of file descriptors that a process has open, or 0 if that is unknown.
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// progressDelay is how long compiling a plugin may take before a message is printed. Small plugins take a tenth of that.
+// progressDelay is how long compiling a plugin may take before a message is printed. Small plugins take a tenth of it.
 const progressDelay = 300 * time.Millisecond
 
-// progress reports plugins that are compiled, which may take seconds. It is safe for concurrent use.
+// progress prints which plugins are being compiled, since that may take seconds. It is safe for concurrent use.
 type progress struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// startCompiling starts a timer for the plugins of one module; the caller calls done when they are compiled, or cannot be.
+// startCompiling starts a timer for the plugins of one module. The caller calls done when compiling has succeeded or failed.
 func (p *progress) startCompiling(plugins string) (done func()) {
 	began := time.Now()
 	subject := "plugin " + plugins

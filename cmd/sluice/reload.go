@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config/watch"
 )
 
-// reloader applies configuration changes while the gateway serves. A change does not wait for the one before it, whose
-// plugins may take seconds to compile: it takes its place.
+// reloader applies configuration changes while the gateway serves. Compiling plugins may take seconds, so a change does not wait for
+// a previous one that is still being loaded: it supersedes it.
 type reloader struct {
 	*serveOptions
 	gateway   *proxy.Server
-	address   net.Addr        // of clients
+	address   net.Addr        // address that clients connect to
 	manager   *serviceManager // nil if there is none
 	files     *watch.Watcher  // nil if files are not watched
 	watchErr  <-chan error    // receives at most one error
@@ -27,13 +27,13 @@ type reloader struct {
 	requested chan struct{} // of capacity 1
 	current   atomic.Pointer[config.Config]
 
-	changes int64 // configurations that were given to the gateway; only run uses it
+	changes int64 // number of configurations passed to the gateway; used only by the goroutine of run
 
 	mu     sync.Mutex // held while a reload is completed
-	served int64      // number of the change that is served
+	served int64      // number of the change that is being served
 }
 
-// request schedules a reload, whether files have changed or not. It does not wait, and a pending request absorbs further ones.
+// request schedules a reload, whether or not files have changed. It does not block, and a pending request absorbs further ones.
 func (r *reloader) request() {
 	select {
 	case r.requested <- struct{}{}:
@@ -58,10 +58,10 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and begins to serve it. If it is invalid, the previous one stays, and the errors are
-// logged in the words of `sluice check`.
+// reload reads the configuration and starts to apply it. If it is invalid, the previous one stays in use, and the log has the errors
+// that `sluice check` prints.
 func (r *reloader) reload(ctx context.Context) {
-	// First what is quick, and works although the configuration may have errors.
+	// Credentials first: that is quick, and works even if the configuration has errors.
 	if err := r.gateway.RenewSecrets(); err != nil {
 		r.log.Warn("cannot renew credentials; keeping the previous ones", "error", err)
 	}
@@ -81,7 +81,7 @@ func (r *reloader) reload(ctx context.Context) {
 	go r.apply(ctx, cfg, change)
 }
 
-// apply serves a configuration, unless another one comes before it is built.
+// apply builds and serves a configuration, unless a later change supersedes it.
 func (r *reloader) apply(ctx context.Context, cfg *config.Config, change int64) {
 	err := r.gateway.Reload(ctx, cfg)
 	switch {
@@ -107,9 +107,9 @@ func (r *reloader) apply(ctx context.Context, cfg *config.Config, change int64) 
 	r.current.Store(cfg)
 }
 
-// logFailure reports that a configuration is not served.
+// logFailure logs the errors of a configuration that is not served, and renews the certificate all the same.
 func (r *reloader) logFailure(err error) {
-	// A certificate that cannot be renewed stays in use.
+	// If the certificate cannot be renewed, the old one stays in use.
 	_ = r.gateway.RenewCertificate()
 	for _, text := range errorTexts(err) {
 		r.log.Error("reload failed; keeping the previous configuration", "error", text)
@@ -117,8 +117,7 @@ func (r *reloader) logFailure(err error) {
 	r.manager.notify("", "reload failed; keeping the previous configuration: %s", errorTexts(err)[0])
 }
 
-// watchFiles returns a watcher without files, or nil if files are not to be watched or cannot be. failed receives at most
-// one error.
+// watchFiles returns a watcher without files. It is nil if watching is disabled or not possible. failed receives at most one error.
 func (s *serveOptions) watchFiles() (files *watch.Watcher, failed <-chan error) {
 	errs := make(chan error, 1)
 	if !s.watch {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	reloadPoll    = 100 * time.Millisecond // how often the outcome of a reload is asked for
-	maxStatusBody = 64 << 20               // how much of a status is read, in bytes
+	reloadPoll    = 100 * time.Millisecond // interval between requests for the outcome of a reload
+	maxStatusBody = 64 << 20               // bytes read of a status
 )
 
 func newReloadCommand(o *options) *cobra.Command {
@@ -50,7 +50,7 @@ func newReloadCommand(o *options) *cobra.Command {
 	return c
 }
 
-// reloadOutcome is the part of the gateway's status that tells how its reloads went.
+// reloadOutcome is the part of the gateway's status that describes its reloads.
 type reloadOutcome struct {
 	Config struct {
 		Reloads int64  `json:"reloads"`
@@ -79,7 +79,7 @@ func reloadAndWait(ctx context.Context, pid int, address string, timeout time.Du
 	for {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the reload has not ended after %s; the log has its outcome", timeout)
+			return fmt.Errorf("the reload did not finish within %s; see the gateway's log for its outcome", timeout)
 		case <-poll.C:
 		}
 		now, err := readOutcome(ctx, address, timeout)
@@ -95,7 +95,7 @@ func reloadAndWait(ctx context.Context, pid int, address string, timeout time.Du
 	}
 }
 
-// readOutcome reads the status. timeout is that of ctx, for errors.
+// readOutcome reads the outcome of reloads from the gateway's status. timeout is the timeout of ctx, for error texts.
 func readOutcome(ctx context.Context, address string, timeout time.Duration) (*reloadOutcome, error) {
 	status, body, err := getAdmin(ctx, address, maxStatusBody, timeout)
 	if err != nil {

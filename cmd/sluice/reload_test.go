@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// triggers are the ways to make a gateway reload.
+// triggers are the ways to trigger a reload.
 var triggers = []struct {
 	name string
 	args []string
@@ -111,8 +111,8 @@ func TestRewrittenFileWithoutChanges(t *testing.T) {
 	}
 }
 
-// TestReloadRenewsCertificate expects new connections to get the new certificate, even while the configuration is
-// invalid; open connections continue.
+// TestReloadRenewsCertificate expects new connections to get the new certificate, even while the configuration is invalid. Open
+// connections are not affected.
 //
 // covers: F80
 func TestReloadRenewsCertificate(t *testing.T) {
@@ -157,7 +157,7 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	ask(before)
 }
 
-// installation is a directory with a configuration that uses a plugin from a file.
+// installation is a directory with a configuration that loads a plugin from a file.
 type installation struct {
 	dir, config string
 	module      []byte
@@ -201,7 +201,7 @@ func (s *installation) edit(t *testing.T, old, new string) {
 	replaceFile(t, s.at("gateway.toml"), strings.Replace(s.config, old, new, 1))
 }
 
-// breakages are ways to make a configuration invalid, with a part of the error.
+// breakages are ways to make a configuration invalid, each with a part of the error.
 var breakages = []struct {
 	name   string
 	damage func(t *testing.T, s *installation)
@@ -242,7 +242,7 @@ func record(p *process, msg string) map[string]any {
 	return r
 }
 
-// checkOnly matches what check prints and the log does not.
+// checkOnly matches output of check that the log does not have.
 var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Compil(ing|ed) plugins? .*\n`)
 
 // TestReloadOfInvalidConfiguration breaks a gateway's configuration in several ways. The gateway keeps serving, logs
@@ -277,8 +277,7 @@ func TestReloadOfInvalidConfiguration(t *testing.T) {
 					}
 					trigger.pull(p)
 					want, got := checkOnly.ReplaceAllString(checked.stderr, ""), ""
-					for !strings.HasSuffix(got, want) { // a watching gateway may see the first half of a change
-
+					for !strings.HasSuffix(got, want) { // a gateway that watches files may see half of a change first
 						got += record(p, "reload failed; keeping the previous configuration")["error"].(string) + "\n"
 					}
 					eventually(t, "the metric shows the failure", func() bool { return metric(t, admin, "sluice_config_reload_success") == 0 })
@@ -302,8 +301,8 @@ func TestReloadOfInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestReloadOfEmptyFile reloads an empty file, which a file is for a moment while it is written. check warns about it;
-// a running gateway does not load it, since it would admit everyone.
+// TestReloadOfEmptyFile reloads an empty file, as an editor may leave it for a moment while saving. check warns about it; a running
+// gateway does not load it, since a configuration without keys admits everyone.
 //
 // covers: F81
 func TestReloadOfEmptyFile(t *testing.T) {
@@ -323,8 +322,8 @@ func TestReloadOfEmptyFile(t *testing.T) {
 	p.await(`msg="configuration reloaded"`)
 }
 
-// TestChangesThatNeedRestart changes the listeners' addresses: they stay where they are, even if the new address is in
-// use, and the rest of the configuration is loaded.
+// TestChangesThatNeedRestart changes the listeners' addresses. The listeners keep their addresses, even if the new one is in use, and
+// the rest of the configuration is loaded.
 //
 // covers: F81
 func TestChangesThatNeedRestart(t *testing.T) {
@@ -354,8 +353,8 @@ func TestChangesThatNeedRestart(t *testing.T) {
 	}
 }
 
-// TestReloadWithoutKeysStaysLocal reloads a configuration without keys but with a public address. Without keys a
-// gateway is open to this machine only, and the address takes effect only after a restart.
+// TestReloadWithoutKeysStaysLocal reloads a configuration without keys and with a loopback address, in a gateway that other machines can
+// reach. The address would only change at a restart, so the reload must fail: it would open the gateway to everyone.
 //
 // covers: F81
 func TestReloadWithoutKeysStaysLocal(t *testing.T) {
@@ -378,8 +377,8 @@ func TestReloadWithoutKeysStaysLocal(t *testing.T) {
 	}
 }
 
-// TestManyReloadSignals sends a hundred signals while streams and non-streaming responses run. All are complete, and in
-// the end there is one generation and no additional descriptor.
+// TestManyReloadSignals sends a hundred signals while streams and non-streaming responses are in flight. All responses are complete,
+// and in the end there is one generation and no additional descriptor.
 //
 // covers: F83
 func TestManyReloadSignals(t *testing.T) {
@@ -449,7 +448,7 @@ func TestManyReloadSignals(t *testing.T) {
 	}
 }
 
-// TestReloadOfIncludedFiles changes a file that the configuration includes, adds one that a pattern matches, breaks it and mends it.
+// TestReloadOfIncludedFiles changes a file that the configuration includes, adds an invalid file that a pattern matches, and repairs it.
 func TestReloadOfIncludedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -476,7 +475,7 @@ func TestReloadOfIncludedFiles(t *testing.T) {
 	if line := p.await("keeping the previous configuration"); !strings.Contains(line, "region.d/us.toml:1:3: models[2].targets") {
 		t.Errorf("unexpected line: %s", line)
 	}
-	// A file that has never been part of a valid configuration is watched as well.
+	// A file that has never been part of a valid configuration is watched, too.
 	replaceFile(t, at("region.d/us.toml"), strings.Replace(model, "eu", "us", 1))
 	reloaded("models_added", "us")
 	if err := os.Remove(at("region.d/eu.toml")); err != nil {

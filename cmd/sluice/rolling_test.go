@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// balancer is a load balancer: it polls the readiness of gateways, sends requests to those that are ready, and tries another
-// gateway only if it cannot connect.
+// balancer is a load balancer. It polls the readiness of gateways, sends requests to ready ones, and tries another gateway only if it
+// cannot connect.
 type balancer struct {
 	transport *http.Transport
 	next      atomic.Int64
 
 	mu    sync.Mutex
-	all   map[string]string // address for clients, by that of health
+	all   map[string]string // addresses for clients, by admin address
 	ready []string
 }
 
@@ -109,8 +109,8 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// TestRollingRestart replaces three gateways behind a load balancer, one after the other, while clients send requests
-// all the time: none fails.
+// TestRollingRestart replaces three gateways behind a load balancer, one after the other, while clients keep sending requests. No
+// request fails.
 //
 // covers: F89
 func TestRollingRestart(t *testing.T) {

@@ -16,9 +16,9 @@ var systemRoots = []string{
 	"/etc/ssl/cert.pem",
 }
 
-// useBundledRoots makes providers' certificates verifiable where the system has no root certificates, as in an empty container
-// image. Where the system has some, they are used. The bundle is not read where a file says so: it takes milliseconds and a
-// megabyte.
+// useBundledRoots makes providers' certificates verifiable on a system without root certificates, such as an empty container image.
+// Root certificates of the system take precedence. If one of systemRoots exists, the bundle is not even parsed, which would take
+// milliseconds and a megabyte.
 func useBundledRoots() {
 	if os.Getenv("SSL_CERT_FILE") == "" {
 		for _, path := range systemRoots {
@@ -31,7 +31,7 @@ func useBundledRoots() {
 	for root := range bundle.Roots() {
 		cert, err := x509.ParseCertificate(root.Certificate)
 		if err != nil {
-			continue // the others are still of use
+			continue // use the others
 		}
 		if root.Constraint == nil {
 			pool.AddCert(cert)

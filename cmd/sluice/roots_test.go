@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestBundledRoots runs itself as a process whose system has no root certificates: they can be set once only.
+// TestBundledRoots runs itself as a process whose system has no root certificates, because fallback roots can be set only once in a
+// process.
 func TestBundledRoots(t *testing.T) {
 	if os.Getenv("SSL_CERT_FILE") != "" {
 		useBundledRoots()

@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// accounts is a provider that accepts some keys, and limits others.
+// accounts is a provider that accepts some credentials, and rate-limits others.
 type accounts struct {
 	mu       sync.Mutex
-	statuses map[string]int // by key; others are refused
+	statuses map[string]int // by credential; unknown ones are refused
 	used     map[string]int
 }
 
@@ -50,7 +50,8 @@ func (a *accounts) respond(c *upstreamtest.Conn) error {
 	return upstreamtest.Answer(401, "application/json", `{"error":{"message":"wrong key `+key+`","type":"invalid_request_error","code":"invalid_api_key"}}`)(c)
 }
 
-// secretVolume is a volume in which a file is replaced as Kubernetes does it: a link to a folder is turned to another one.
+// secretVolume creates a volume in which a file is replaced the way Kubernetes does it: a symbolic link to a folder is atomically
+// replaced with a link to another folder.
 func secretVolume(t *testing.T) (file string, replace func(text string)) {
 	t.Helper()
 	dir, n := t.TempDir(), 0
@@ -75,8 +76,8 @@ func secretVolume(t *testing.T) (file string, replace func(text string)) {
 	return filepath.Join(dir, "key"), replace
 }
 
-// TestCredentialRotation replaces a provider's credential under load, in the order in which operators do it and in the other one,
-// and while the configuration has an error. It is used within a second, and no request fails.
+// TestCredentialRotation replaces a provider's credential under load: in the usual order, in the reverse order, and while the
+// configuration has an error. The new credential is used within a second, and no request fails.
 func TestCredentialRotation(t *testing.T) {
 	provider := &accounts{statuses: map[string]int{"sk-one-0123": 200}, used: map[string]int{}}
 	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(provider.respond)})
@@ -127,8 +128,7 @@ targets = [{ provider = "up", model = "m" }]
 		return time.Since(began)
 	}
 	awaitUse("sk-one-0123")
-	// inFlightDone waits until the requests that are in flight have ended: a credential is not revoked at the moment at which
-	// another one is enabled.
+	// inFlightDone waits until the requests in flight have ended, as an operator does before revoking the previous credential.
 	inFlightDone := func() {
 		t.Helper()
 		n := done.Load()
@@ -157,7 +157,7 @@ targets = [{ provider = "up", model = "m" }]
 	replace("sk-four-0123\n")
 	awaitUse("sk-four-0123")
 
-	// What is no credential changes nothing.
+	// A file without a valid credential changes nothing.
 	replace("\n")
 	replaceFile(t, path, config+"\nnonsense = 2\n")
 	for n := done.Load(); done.Load() < n+50; {
@@ -170,7 +170,8 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-// TestSeveralCredentials checks that each client key has its account, and that the next one is used while it is limited or refused.
+// TestSeveralCredentials checks that each client key has a preferred account, and that the next one is used while that is rate-limited
+// or refused.
 func TestSeveralCredentials(t *testing.T) {
 	t.Parallel()
 	provider := &accounts{statuses: map[string]int{"sk-a-0123": 200, "sk-b-0123": 200, "sk-c-0123": 200}, used: map[string]int{}}

@@ -38,15 +38,15 @@ func newServeCommand(o *options) *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the gateway",
 		Long: "Serve the configured gateway until SIGINT or SIGTERM.\n\n" +
-			"Changes of the configuration, and of the plugins and certificates that it names, are applied while the gateway\n" +
-			"serves; SIGHUP, or `sluice reload`, reloads at once. Requests in flight finish with the configuration that they\n" +
-			"started with. A configuration that `sluice check` rejects changes nothing, and the log has the errors.\n\n" +
-			"A service manager that opens the socket (socket activation) overrides --listen; one with $NOTIFY_SOCKET is notified\n" +
-			"when the gateway is ready, has reloaded, and stops.\n\n" +
-			"With --dev, for the author of a plugin, files of plugins need no sha256 and are loaded as soon as they are built; a\n" +
-			"file that cannot be loaded is reported, and the one before it serves on. Everything that plugins log is printed, and\n" +
-			"each trap with its stack; no failure opens a plugin's circuit. The gateway must listen on this machine only.\n\n" +
-			"On shutdown, readiness fails at once, the gateway serves on for drain_delay, then requests in flight get\n" +
+			"Changes to the configuration, and to the plugins and certificates that it names, are applied without a restart.\n" +
+			"SIGHUP, or `sluice reload`, reloads at once. Requests in flight finish with the configuration that they started\n" +
+			"with. If `sluice check` would reject a configuration, the previous one stays in use, and the log has the errors.\n\n" +
+			"A socket opened by a service manager (socket activation) overrides --listen. If $NOTIFY_SOCKET is set, the service\n" +
+			"manager is notified when the gateway is ready, has reloaded, or stops.\n\n" +
+			"--dev is for authors of plugins: plugin files need no sha256 and are loaded as soon as they are built. If a file\n" +
+			"cannot be loaded, the error is reported and the previous one stays in use. Everything that plugins log is printed,\n" +
+			"and each trap with its stack; failures do not open a plugin's circuit. The gateway must listen on this machine only.\n\n" +
+			"On shutdown, readiness fails at once, the gateway continues to serve for drain_delay, then requests in flight get\n" +
 			"shutdown_timeout to finish. A second signal cuts them off, and the exit code is 1.",
 		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000\n  sluice serve --dev",
 		Args:    noArguments,
@@ -65,14 +65,14 @@ func newServeCommand(o *options) *cobra.Command {
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "listen `address`, host:port; overrides the configuration")
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
 	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "include log lines of plugins, which may contain request content")
-	c.Flags().BoolVar(&s.dev, "dev", false, "load plugins as they are built, and print all that they log; on this machine only")
+	c.Flags().BoolVar(&s.dev, "dev", false, "load plugins as they are built, and print everything they log; on this machine only")
 	c.Flags().BoolVar(&s.watch, "watch", true, "reload when files change; =false reloads on SIGHUP only")
 	c.Flags().StringVar(&record, "record", "", "write the traffic of a provider to a directory, as `PROVIDER=DIR`; see sluice plugin record")
 	return c
 }
 
 func (s *serveOptions) run(stderr io.Writer) (err error) {
-	// From the start, SIGHUP must not end the process: systemd may send it while plugins are compiled.
+	// SIGHUP must not end the process from here on: systemd may send it while plugins are compiled.
 	hangup := newHangup()
 	files, watchErr := s.watchFiles()
 	defer files.Close()
@@ -83,7 +83,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		return err
 	}
 	if ln != nil {
-		// The configuration is checked for the address that clients reach.
+		// The configuration is checked against the address that clients connect to.
 		s.listen = ln.Addr().String()
 	}
 	cfg, err := s.load(s.listen)
@@ -92,7 +92,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	}
 	files.Add(cfg.Files()...)
 
-	// A log whose reader has gone must not end the process.
+	// Writing to a log whose reader has exited must not end the process.
 	signal.Ignore(syscall.SIGPIPE)
 	out := proxy.NewLogWriter(stderr)
 	level := new(slog.LevelVar)
@@ -100,7 +100,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	defer func() { closeLog(out, stderr, level, cfg.Server) }()
 	console, progress := io.Writer(out), io.Writer(out)
 	if cfg.Server.LogFormat == "json" {
-		// Every line is JSON: what is printed for people is logged.
+		// Every line of output is JSON, so messages for people are logged instead of printed.
 		console, progress = io.Discard, lineLogger{log}
 		defer func() { err = logError(log, err) }()
 	}
@@ -108,7 +108,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		console, progress = io.Discard, io.Discard
 	}
 
-	// Listen before plugins are compiled: a port that is in use should be reported at once.
+	// Listen before compiling plugins, so that a port in use is reported at once.
 	if ln == nil {
 		if ln, err = listen(cfg.Server.Listen); err != nil {
 			return err
@@ -120,20 +120,20 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	}
 	logWarnings(log, cfg)
 	if s.dev {
-		log.Warn("development mode: plugins need no sha256, and all that they log is printed, prompts and responses included")
+		log.Warn("development mode: plugins need no sha256, and everything they log is printed, which may include prompts and responses")
 	}
 	manager := newServiceManager(log)
 	defer manager.close()
 	manager.notify("", "loading plugins")
 	if bytes, set := proxy.LimitMemory(); set {
-		log.Info("memory limited; the rest is left to plugins", "go_bytes", bytes)
+		log.Info("Go memory limit set; the rest is left to plugins", "go_bytes", bytes)
 	}
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
 	dir, stateErr := proxy.FindStateDir(cfg.Store.Journal, os.LookupEnv)
 	if o.StateDir = dir; stateErr != nil && !cfg.Budgeted() {
-		log.Warn("nothing is kept over a restart", "error", stateErr)
+		log.Warn("no state is kept across restarts", "error", stateErr)
 	}
 	recording, err := s.newRecorder(cfg, log)
 	defer recording.close()
@@ -153,7 +153,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		}
 		return errors.Join(err, ln.Close())
 	}
-	// Up to here signals end the process: there is nothing to finish.
+	// Until here a signal ends the process, since there is nothing to finish.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -165,7 +165,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		recording.start(func() {
 			select {
 			case signals <- os.Interrupt:
-			default: // the process is ending
+			default: // the process is already shutting down
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 
 	served := make(chan error, 1)
 	go func() { served <- gateway.Serve(ln) }()
-	out.Flush() // scripts wait for the line "listening"
+	out.Flush() // scripts wait for the "listening" line
 	manager.notify("READY=1", "%s", servingStatus(cfg, ln.Addr()))
 	r := &reloader{
 		serveOptions: s, gateway: gateway, address: ln.Addr(), manager: manager,
@@ -208,14 +208,14 @@ func logWarnings(log *slog.Logger, cfg *config.Config) {
 	}
 }
 
-// logProviders logs which providers are off, for a start without a banner.
+// logProviders logs which providers are off, in place of the banner.
 func logProviders(log *slog.Logger, cfg *config.Config) {
 	for _, p := range offProviders(cfg) {
 		log.Info("provider is off", "provider", p.Name, "reason", p.Off)
 	}
 }
 
-// lineLogger logs each line that is written to it. Each Write is whole lines.
+// lineLogger is a writer that logs each line. Every Write must consist of whole lines.
 type lineLogger struct{ log *slog.Logger }
 
 func (l lineLogger) Write(p []byte) (int, error) {
@@ -227,12 +227,12 @@ func (l lineLogger) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// loggedError is an error that ends the process and is in the log already.
+// loggedError is an error that ends the process and has already been logged.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }
 
-// logError logs the error that ends the process, in the words that would be printed.
+// logError logs the error that ends the process, with the texts that would otherwise be printed.
 func logError(log *slog.Logger, err error) error {
 	if err == nil {
 		return nil
@@ -243,8 +243,7 @@ func logError(log *slog.Logger, err error) error {
 	return loggedError{err}
 }
 
-// closeLog writes what is left of the log, and how many lines were dropped. If the output blocks, it takes up to twice
-// logCloseTimeout.
+// closeLog flushes the log, and logs how many lines were dropped. If the output blocks, it takes up to twice logCloseTimeout.
 func closeLog(out *proxy.LogWriter, stderr io.Writer, level *slog.LevelVar, server config.Server) {
 	written := out.Close(logCloseTimeout)
 	if n := out.Dropped(); n > 0 && written {
@@ -262,8 +261,8 @@ func listen(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if the default address is in use:
-// a default address must not keep the gateway from starting.
+// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if it is the default address and already in
+// use, which must not keep the gateway from starting; inUse reports the latter.
 func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	if cfg.Listen == "" {
 		return nil, false, nil
@@ -278,7 +277,7 @@ func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	return nil, false, fmt.Errorf("[admin]: %w", err)
 }
 
-// serveAdmin serves health, metrics and status on ln, if it is not nil, until the gateway is closed.
+// serveAdmin serves health, metrics and status on ln until the gateway is closed. A nil ln does nothing; inUse is from listenAdmin.
 func serveAdmin(gateway *proxy.Server, ln net.Listener, inUse bool, log *slog.Logger) {
 	if inUse {
 		log.Warn("no health, metrics and status: the default address is in use; set listen in [admin]")

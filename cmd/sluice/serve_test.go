@@ -130,7 +130,7 @@ targets = [{ provider = "demo", model = "demo" }]
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.config+strings.Join(c.vars, "") != "" {
-				t.Skip("one process is enough for the way there; TestBanner has what the banner says")
+				t.Skip("one process is enough; TestBanner covers the banner's text")
 			}
 			dir, path := t.TempDir(), defaultConfigPath(t)
 			if c.config != "" {
@@ -221,7 +221,7 @@ func TestQuietPrintsOnlyTheLog(t *testing.T) {
 	}
 }
 
-// TestPortInUse expects the error before anything is compiled.
+// TestPortInUse expects the error before plugins are compiled.
 //
 // covers: F88
 func TestPortInUse(t *testing.T) {
@@ -242,9 +242,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestRestartAfterKill kills a process when it opens its cache, while it writes compiled plugins to it, and while it
-// serves. Each time it starts again and leaves nothing incomplete behind, even if the machine went down as well and the
-// end of a file was lost.
+// TestRestartAfterKill kills a process when it opens its cache, while it writes compiled plugins to it, and while it serves. Each time,
+// the next process starts and no incomplete files are left, even if the machine crashed as well and the end of a file was lost.
 //
 // covers: F79
 func TestRestartAfterKill(t *testing.T) {
@@ -286,7 +285,8 @@ func TestRestartAfterKill(t *testing.T) {
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-// awaitPath waits until a path matches the pattern, or the gateway serves: a slow test may find that the path has come and gone.
+// awaitPath waits until a path matches the pattern. It also returns when the gateway serves, because a slow test may miss a path that
+// exists only for a short time.
 func awaitPath(t *testing.T, p *process, pattern string) {
 	t.Helper()
 	eventually(t, pattern+" exists", func() bool {
@@ -408,8 +408,8 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestLogReaderStops has the reader of standard error stop, then go away: requests are still served and lost lines are
-// counted. Standard output is not used.
+// TestLogReaderStops stops reading standard error, then closes it. Requests are still served, and lost lines are counted. Standard
+// output is not used.
 //
 // covers: F85
 func TestLogReaderStops(t *testing.T) {
@@ -454,7 +454,7 @@ func TestLogReaderStops(t *testing.T) {
 			fillLog(t, client, base, admin)
 			listModels(t, client, base)
 			if !leave {
-				// Once it is read again, the buffered lines come, and at the end the number of dropped ones.
+				// When reading resumes, the buffered lines arrive, followed by the number of dropped lines.
 				line("msg=request")
 				rest := make(chan string, 1)
 				go func() {
@@ -518,8 +518,8 @@ func fillLog(t *testing.T, client *http.Client, base, admin string) {
 	}
 }
 
-// TestJSONLogIsJSONFromTheFirstLine starts a gateway that compiles its plugins, has a provider that is off and a banner to print,
-// and ends it; and one that cannot start.
+// TestJSONLogIsJSONFromTheFirstLine starts and ends a gateway that compiles its plugins, has a provider that is off and would print a
+// banner, and starts another one that fails.
 func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 	t.Parallel()
 	config := demoConfig(`log_format = "json"`, testKey) + "[providers.idle]\nplugin = \"openai\"\nbase_url = \"https://idle.example\"\nenabled = false\n"
@@ -553,7 +553,7 @@ func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 					}
 				}
 			}
-			_ = cmd.Wait() // its exit code is the business of other tests
+			_ = cmd.Wait() // other tests check the exit code
 			if !strings.Contains(all, c.want) {
 				t.Errorf("no %s in\n%s", c.want, all)
 			}
@@ -561,7 +561,7 @@ func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 	}
 }
 
-// occupied is an address that another listener has.
+// occupied returns an address that is in use by another listener.
 func occupied(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,8 +12,8 @@ import (
 
 var errSecondSignal = errors.New("a second signal cut off requests in flight")
 
-// shutdown ends the gateway: readiness fails at once, the gateway serves on for drain_delay, then requests in flight get
-// shutdown_timeout to finish. Another signal ends either wait; a third has its default effect.
+// shutdown ends the gateway: readiness fails at once, the gateway continues to serve for drain_delay, then requests in flight get
+// shutdown_timeout to finish. A second signal ends either wait; a third has its default effect.
 func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	server := r.current.Load().Server
 	r.gateway.Drain()
@@ -53,19 +53,19 @@ func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 // also sends it to the processes of a terminal that was closed.
 type hangup struct {
 	signals  chan os.Signal
-	terminal bool // the process started with a terminal, and ends with it
+	terminal bool // the process was started from a terminal, and ends when it is closed
 }
 
 func newHangup() *hangup {
 	h := &hangup{signals: make(chan os.Signal, 1)}
-	// A process started with nohup ignores SIGHUP, and is to outlive its terminal.
+	// A process started with nohup ignores SIGHUP, and must outlive its terminal.
 	h.terminal = !signal.Ignored(syscall.SIGHUP) && hasTerminal()
 	signal.Notify(h.signals, syscall.SIGHUP)
 	return h
 }
 
-// terminalClosed reports whether the terminal that the process started with is gone. The kernel sends SIGHUP before it
-// revokes the terminal, so terminalClosed polls for hangupGrace before it answers no.
+// terminalClosed reports whether the terminal that the process was started from is gone. The kernel sends SIGHUP before it
+// revokes the terminal, so terminalClosed polls for hangupGrace before it returns false.
 func (h *hangup) terminalClosed() bool {
 	for waited := time.Duration(0); h.terminal; waited += hangupStep {
 		if !hasTerminal() {

@@ -29,7 +29,8 @@ func group(c *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// runs reports whether a command does more by itself than print its help, as a group does: its usage line has arguments.
+// runs reports whether a command does something without a subcommand. Groups only print their help; a command with subcommands that
+// runs has arguments in its usage line.
 func runs(c *cobra.Command) bool {
 	return c.Runnable() && (!c.HasAvailableSubCommands() || strings.Contains(c.Use, " "))
 }
@@ -49,9 +50,9 @@ func unknownCommandError(c *cobra.Command, name string) error {
 	return newUsageError(c, "unknown command %q%s\nCommands of `%s`: %s", name, suggestion, c.CommandPath(), strings.Join(known, ", "))
 }
 
-// flagError adds the list of flags to the error about an unknown one.
+// flagError adds the list of flags to the error about an unknown flag.
 func flagError(c *cobra.Command, err error) error {
-	// Flags are parsed before arguments: with an unknown subcommand, its flags are unknown as well.
+	// Flags are parsed before arguments, so the flags of an unknown subcommand are unknown as well. Report the subcommand.
 	if unknown := c.ValidateArgs(c.Flags().Args()); c.HasSubCommands() && unknown != nil {
 		return unknown
 	}
@@ -69,8 +70,8 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// printUsage prints what cobra's usage template would, except that a group is not shown as runnable. It is code and not a
-// template, since text/template keeps every exported method in the binary.
+// printUsage prints the same as cobra's usage template, except that a group is not shown as runnable. It is not a template because
+// text/template keeps the linker from removing unused exported methods.
 func printUsage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -105,7 +106,7 @@ func printUsage(c *cobra.Command) error {
 	return err
 }
 
-// newHelpCommand differs from cobra's in what it says about an unknown command.
+// newHelpCommand returns a help command that differs from cobra's in its error for an unknown command.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
