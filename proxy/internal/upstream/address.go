@@ -22,7 +22,7 @@ var forbidden = []struct {
 	{netip.MustParsePrefix("fec0::/10"), "site-local"},
 }
 
-// embedded are the IPv6 ranges whose addresses embed an IPv4 address, and its offset.
+// embedded are the IPv6 ranges whose addresses embed an IPv4 address, with its offset in bytes.
 var embedded = []struct {
 	netip.Prefix
 	at int
@@ -33,7 +33,7 @@ var embedded = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},
 }
 
-// addressClass returns why a resolved address must not be connected to, "" if it may be.
+// addressClass returns why a resolved address must not be connected to, or "" if it may be.
 func addressClass(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	switch {

@@ -4,7 +4,7 @@ import "math"
 
 const (
 	maxExtension = 1 << 10 // bytes of extensions on one chunk
-	maxTrailer   = 8 << 10 // bytes of trailers, all lines together
+	maxTrailer   = 8 << 10 // total bytes of trailers
 )
 
 // body decodes the framing of a body and finds its end. It can stop after any byte.
@@ -13,15 +13,15 @@ type body struct {
 	done    bool
 	left    int64 // remaining bytes of the body or the chunk
 	state   chunkState
-	digits  int // of the chunk's size
-	extra   int // bytes of the chunk's extension, or of the trailers
+	digits  int // number of digits of the chunk's size
+	extra   int // number of bytes of the chunk's extension, or of the trailers
 }
 
 type chunkState uint8
 
 const (
 	chunkSize  chunkState = iota
-	chunkSpace            // after the size
+	chunkSpace            // blanks after the size
 	chunkExtension
 	chunkSizeLF
 	chunkData
@@ -44,8 +44,8 @@ func newBody(f framing, length int64) body {
 	return b
 }
 
-// decode decodes p in place: p[:n] are the decoded bytes, and used is how much of p was consumed, which is less than all of it only
-// at the end of the body or with an objection. Objections quote nothing.
+// decode decodes p in place: p[:n] are the decoded bytes, and p[:used] was consumed. used is less than len(p) only at the end of the
+// body, or with an objection, which describes malformed framing without quoting it.
 func (b *body) decode(p []byte) (n, used int, objection string) {
 	switch {
 	case b.done:
@@ -168,8 +168,8 @@ func (b *body) countExtension() string {
 	return ""
 }
 
-// plain returns how many of the next bytes are body without framing: they may be read without decode, and are then passed to
-// consume.
+// plain returns how many of the next bytes are body data without framing. They may be read without calling decode; their number must
+// then be passed to consume.
 func (b *body) plain() int64 {
 	switch {
 	case b.done:
@@ -182,6 +182,7 @@ func (b *body) plain() int64 {
 	return 0
 }
 
+// consume counts n bytes of body data.
 func (b *body) consume(n int) {
 	if b.framing == untilClose {
 		return

@@ -14,34 +14,34 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// Timeouts bound every wait for a provider. Zero is the default given with each; only Total can be disabled.
+// Timeouts bound every wait for a provider. Zero means the default given with each. Only Total can be disabled.
 type Timeouts struct {
 	Connect   time.Duration // connecting, including name resolution; 3 s
 	TLS       time.Duration // the TLS handshake; 5 s
-	Write     time.Duration // without progress in sending; 30 s
+	Write     time.Duration // without progress while sending; 30 s
 	FirstByte time.Duration // from the request's last byte to the end of the response header; 60 s
 	Idle      time.Duration // without progress in the body; 60 s
-	Total     time.Duration // Do and the whole body; negative is none; 15 min
+	Total     time.Duration // Do and the whole body; negative disables it; 15 min
 }
 
 // Config configures a Client. New copies it.
 type Config struct {
-	Name       string // for errors
+	Name       string // the provider's, for errors
 	BaseURL    string // http or https, host, optional port and path
 	Credential credential.Credential
 	Timeouts   Timeouts
 	Ticks      Ticks
 
-	MaxConns int           // 0 is 4096
-	MaxIdle  int           // idle ones; 0 is 64
-	IdleAge  time.Duration // idle connections are closed after it; 0 is 50 s, below the 60 s of many providers
-	MaxAge   time.Duration // older connections are not reused; 0 is 5 min. Up to a tenth less, at random
-	ConnWait time.Duration // wait for a free connection when MaxConns are in use; 0 is 100 ms
+	MaxConns int           // 0 means 4096
+	MaxIdle  int           // maximum number of idle connections; 0 means 64
+	IdleAge  time.Duration // connections that are idle for longer are closed; 0 means 50 s, below the 60 s of many providers
+	MaxAge   time.Duration // older connections are not reused; 0 means 5 min. Each connection gets up to a tenth less, at random
+	ConnWait time.Duration // maximum wait for a free connection when MaxConns are in use; 0 means 100 ms
 
-	// ReadBuffer is the size of read buffers; 0 is 4 KiB. A longer response header is read through a larger one.
+	// ReadBuffer is the size of read buffers; 0 means 4 KiB. A longer response header is read into a larger buffer.
 	ReadBuffer int
 
-	TLS          *tls.Config // roots, client certificates; versions, server name, session cache and protocols are filled in
+	TLS          *tls.Config // roots, client certificates; New fills in versions, server name, session cache and protocols
 	AllowPrivate bool        // names may resolve to loopback, private and link-local addresses
 
 	// Redactor learns the secrets that are obtained while the Client runs; may be nil.
@@ -49,7 +49,8 @@ type Config struct {
 	// Now is the clock for signatures, the expiry of tokens and the age of connections and addresses; nil is time.Now.
 	Now func() time.Time
 
-	// Resolver and Dial replace how names are resolved and connections are established. Dial is responsible for checking addresses.
+	// Resolver and Dial replace the default ways to resolve names and to establish connections. Dial is responsible for checking
+	// addresses.
 	Resolver *net.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -59,13 +60,13 @@ type Client struct {
 	cfg        Config
 	base       string // scheme, host and path, for errors
 	scheme     string
-	host       string // of the Host header
-	path       string // of the base URL, without a trailing slash
+	host       string // for the Host header
+	path       string // path of the base URL, without a trailing slash
 	credential *credential.Set
 	tls        *tls.Config // nil for http
 	connector  *connector
 	pool       pool
-	memory     *sync.Pool // of buffers
+	memory     *sync.Pool // read buffers
 }
 
 // New returns a Client. It does not connect.
@@ -154,7 +155,7 @@ func (c *Client) parseBase() (host, port string, err error) {
 	}
 	c.scheme, c.host = u.Scheme, strings.TrimSuffix(u.Host, ":")
 	if port == usual {
-		// Signatures do not include it.
+		// Signatures do not cover the default port.
 		c.host = strings.TrimSuffix(c.host, ":"+usual)
 	}
 	c.base = u.Scheme + "://" + c.host + c.path
@@ -164,27 +165,28 @@ func (c *Client) parseBase() (host, port string, err error) {
 	return host, port, nil
 }
 
-// Close closes idle connections. Requests in flight continue, and their connections are closed after them; new ones fail. Obtaining
-// a credential and resolving a name are canceled.
+// Close closes idle connections. Requests in flight continue, and their connections are closed after them; new requests fail. A
+// credential fetch or a name lookup in flight is canceled.
 func (c *Client) Close() {
 	c.pool.close()
 	c.connector.close()
 	c.credential.Close()
 }
 
-// RenewSecrets replaces the secrets of the credential, in their order, and reports whether one has changed.
+// RenewSecrets replaces the secrets of the credential, in the configured order, and reports whether any of them changed.
 func (c *Client) RenewSecrets(secrets []string) (changed bool, err error) {
 	return c.credential.Renew(secrets)
 }
 
-// Inherit takes over what an older Client for the same base URL knows of its credentials. It is called before the Client is used.
+// Inherit takes over the state of the credentials (paused and replaced secrets) from an older Client for the same base URL. It must
+// be called before the Client is used.
 func (c *Client) Inherit(old *Client) {
 	if c.base == old.base {
 		c.credential.Inherit(old.credential)
 	}
 }
 
-// HasSpare reports whether at most half of the connections that there may be are in use.
+// HasSpare reports whether at most half of the maximum number of connections are in use.
 func (c *Client) HasSpare() bool { return c.pool.hasSpare() }
 
 // Stats returns the client's gauges and counters.
@@ -192,13 +194,13 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
 // Do sends a request and waits for the response header, whatever its status. w may be nil. Every error is an *Error.
 //
-// A request that was sent on a reused connection and failed before the first byte of the response, or got a 408 that the peer sent
-// because the connection had been idle, is sent once more on a new connection: the peer had given up the old one, most probably
-// before it read the request. A request whose credential the provider refuses or limits is sent once with each of the others that it
-// may accept (credential.Set). Nothing else is retried.
+// A request that was sent on a reused connection is sent once more on a new one if it failed before the first byte of the response,
+// or got a 408 that the peer sent because the connection had been idle: most probably the peer closed the old connection before it
+// read the request. If the provider rejects or rate-limits the credential, the request is sent once with each of the other
+// credentials that the provider may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
-		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
+		return nil, c.requestError(&Error{Kind: BadRequest, Reason: s}, r)
 	}
 	now := time.Now()
 	var deadline time.Time
@@ -222,53 +224,53 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 	if c.credential.Signer() != nil {
 		var err error
 		if auth.signed, err = c.authorize(ctx, r, w, deadline); err != nil {
-			return nil, c.failed(err, r)
+			return nil, c.requestError(err, r)
 		}
 	}
 	cn, err := c.pool.acquire(ctx, now)
 	if err != nil {
-		return nil, c.failed(err, r)
+		return nil, c.requestError(err, r)
 	}
-	answered := false
+	succeeded := false
 	defer func() {
 		// Also if the Watcher panics: its caller may recover.
-		if !answered {
+		if !succeeded {
 			c.pool.discard()
 		}
-		if !answered && cn != nil {
+		if !succeeded && cn != nil {
 			cn.close()
 		}
 	}()
 	for {
 		if cn == nil {
 			if cn, err = c.connect(ctx, w, deadline); err != nil {
-				return nil, c.failed(err, r)
+				return nil, c.requestError(err, r)
 			}
 		}
 		resp, err := c.roundTrip(ctx, cn, r, &auth, w, deadline)
 		if err == nil {
-			answered = true
+			succeeded = true
 			return resp, nil
 		}
 		cn.close()
-		if cn.reused && !cn.answered && lost(err) {
+		if cn.reused && !cn.answered && connLost(err) {
 			c.pool.count(func(s *Stats) { s.Retried++ })
 			cn = nil
 			continue
 		}
-		e := c.failed(err, r)
+		e := c.requestError(err, r)
 		e.Answered = cn.answered
 		return nil, e
 	}
 }
 
-// lost reports whether the connection was lost, rather than closed by a timeout or the caller.
-func lost(err error) bool {
+// connLost reports whether the connection was lost, rather than closed by a timeout or the caller.
+func connLost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == Unreachable
 }
 
-// authorize returns the headers of the signer for a request. The time that it takes counts as connecting.
+// authorize returns the headers with which the signer authorizes a request. Its time counts as connecting.
 func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline time.Time) ([]Header, error) {
 	start := time.Now()
 	limit := start.Add(c.cfg.Timeouts.Connect + c.cfg.Timeouts.TLS)
@@ -280,7 +282,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	})
 	switch {
 	case err == nil:
-		return headers, c.waited(w, start)
+		return headers, c.tickOnce(w, start)
 	case ctx.Err() != nil:
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -289,7 +291,8 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	return nil, &Error{Kind: NoCredential, Phase: PhaseConnect, Cause: err}
 }
 
-// connect establishes a connection, and calls the Watcher once if that took long: the costly part of a request starts when it is sent.
+// connect establishes a connection. If that took long, it calls the Watcher once, because the client may have disconnected and the
+// provider charges for a request once it is sent.
 func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*conn, error) {
 	start := time.Now()
 	cn, err := c.dial(ctx, deadline)
@@ -297,15 +300,15 @@ func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*c
 		return nil, err
 	}
 	c.pool.count(func(s *Stats) { s.Dialled++ })
-	if err := c.waited(w, start); err != nil {
+	if err := c.tickOnce(w, start); err != nil {
 		cn.close()
 		return nil, err
 	}
 	return cn, nil
 }
 
-// waited calls the Watcher once after a long wait that did not tick.
-func (c *Client) waited(w Watcher, start time.Time) error {
+// tickOnce calls the Watcher once after a long wait that did not tick.
+func (c *Client) tickOnce(w Watcher, start time.Time) error {
 	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
 		if err := w.Tick(PhaseConnect, d); err != nil {
 			return &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: err}
@@ -314,23 +317,23 @@ func (c *Client) waited(w Watcher, start time.Time) error {
 	return nil
 }
 
-// roundTrip sends a request on a connection and reads the response header. With an error the connection is still open.
+// roundTrip sends a request on a connection and reads the response header. It leaves the connection open if it fails.
 func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *authorization, w Watcher, deadline time.Time) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	}
-	cn.begin(ctx, w, deadline)
-	cn.enter(PhaseSend, c.cfg.Timeouts.Write, "write")
+	cn.beginRequest(ctx, w, deadline)
+	cn.enterPhase(PhaseSend, c.cfg.Timeouts.Write, "write")
 	sent := c.send(cn, r, auth)
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}
-	// A provider that rejects a request before reading all of it may close the connection after its response. Writing fails then,
-	// but the response can be read.
+	// A provider that rejects a request before reading all of it may close the connection after its response. The write fails then,
+	// but the response can still be read.
 	if r.Sent != nil {
 		r.Sent()
 	}
-	cn.enter(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
+	cn.enterPhase(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
 	cn.unusable = sent != nil
 	h, err := cn.readHead()
 	if cn.reused && cn.timedOut(h, err) {
@@ -338,14 +341,14 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 		return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Reason: "the provider timed out the idle connection"}
 	}
 	if err == nil {
-		cn.enter(PhaseBody, c.cfg.Timeouts.Idle, "idle")
+		cn.enterPhase(PhaseBody, c.cfg.Timeouts.Idle, "idle")
 		return c.newResponse(cn, r.Method, h)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return nil, e
 	}
 	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		// With TLS 1.3 a provider rejects a client certificate only now.
+		// With TLS 1.3, the rejection of a client certificate only shows up at the first read.
 		return nil, &Error{Kind: TLS, Phase: PhaseHead, Cause: err}
 	}
 	switch {
@@ -357,8 +360,8 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Cause: err}
 }
 
-// failed completes err, which is an *Error, with the request's details.
-func (c *Client) failed(err error, r *Request) *Error {
+// requestError completes err, which is an *Error, with the request's details.
+func (c *Client) requestError(err error, r *Request) *Error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		e = &Error{Kind: Unreachable, Cause: err}
@@ -376,8 +379,8 @@ func (c *Client) Target(method, path string) string {
 	return method + " " + c.base + path
 }
 
-// describe completes an error of a body.
-func (c *Client) describe(e *Error, cn *conn) *Error {
+// bodyError completes an error of a body with the details of the Client and the connection. cn may be nil.
+func (c *Client) bodyError(e *Error, cn *conn) *Error {
 	e.Upstream, e.Target, e.Answered = c.cfg.Name, c.base, cn == nil || cn.answered
 	return e
 }

@@ -11,7 +11,7 @@ import (
 // maxHead bounds the header of a response. Some providers send more than 4 KiB.
 const maxHead = 32 << 10
 
-// bufferOwner acquires and releases the buffer to read into.
+// bufferOwner acquires and releases the buffer that a poller reads into.
 type bufferOwner interface {
 	acquireBuffer() []byte
 	releaseBuffer()
@@ -19,33 +19,33 @@ type bufferOwner interface {
 
 // conn is one connection. It belongs to the pool while idle, otherwise to a call of Do, and then to its Response.
 type conn struct {
-	line
-	rw net.Conn // for requests and responses: the conn itself, or TLS on its line
+	tickConn
+	rw net.Conn // carries requests and responses: the conn itself, or TLS on top of its tickConn
 
-	memory *sync.Pool // of small buffers, *[]byte; the client's
-	small  *[]byte    // buf, if it is a small one
-	buf    []byte     // nil: no unread data
+	memory *sync.Pool // the Client's pool of small buffers (*[]byte)
+	small  *[]byte    // the pooled slice of buf; nil if buf is nil or a large buffer
+	buf    []byte     // nil if there is no unread data
 	r, w   int        // buf[r:w] is unread data
 
-	header   header    // of the current response
-	idle     time.Time // start of being idle
-	retire   time.Time // not reused after
-	reused   bool      // it has carried an earlier request
-	unusable bool      // it cannot be reused
+	header   header    // header of the current response
+	idle     time.Time // when the connection became idle
+	retire   time.Time // the connection is not reused after this time
+	reused   bool      // the connection has carried an earlier request
+	unusable bool      // the connection must not be reused
 	closed   bool
 }
 
-// large are the buffers for headers that do not fit a small one.
-var large = sync.Pool{New: func() any { return new([maxHead]byte) }}
+// largeBuffers are for headers that do not fit a small buffer.
+var largeBuffers = sync.Pool{New: func() any { return new([maxHead]byte) }}
 
 func newConn(raw net.Conn, ticks Ticks, memory *sync.Pool) *conn {
-	c := &conn{line: line{Conn: raw, ticks: ticks}, memory: memory}
+	c := &conn{tickConn: tickConn{Conn: raw, ticks: ticks}, memory: memory}
 	c.rw = c
 	c.poll.init(raw, c)
 	return c
 }
 
-// newMemory returns a pool of buffers.
+// newMemory returns a pool of small buffers.
 func newMemory(size int) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		p := make([]byte, size)
@@ -53,7 +53,7 @@ func newMemory(size int) *sync.Pool {
 	}}
 }
 
-// fill reads more data into buf. While it waits the connection has no buffer: many connections may wait, and for long.
+// fill reads more data into buf. The connection holds no buffer while it waits, because many connections may wait for a long time.
 func (c *conn) fill() error {
 	if c.r == c.w {
 		c.releaseBuffer()
@@ -66,15 +66,15 @@ func (c *conn) fill() error {
 	return err
 }
 
-// Read reads without TLS. With an empty p it reads into buf, which it acquires once there is data.
+// Read reads from a connection without TLS. If p is empty, it reads into buf, which it acquires once data has arrived.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) > 0 {
-		return c.line.Read(p)
+		return c.tickConn.Read(p)
 	}
 	return c.poll.read()
 }
 
-// acquireBuffer acquires a buffer.
+// acquireBuffer takes a small buffer from the pool.
 func (c *conn) acquireBuffer() []byte {
 	c.small = c.memory.Get().(*[]byte)
 	c.buf = *c.small
@@ -87,7 +87,7 @@ func (c *conn) releaseBuffer() {
 	case c.small != nil:
 		c.memory.Put(c.small)
 	case c.buf != nil:
-		large.Put((*[maxHead]byte)(c.buf))
+		largeBuffers.Put((*[maxHead]byte)(c.buf))
 	}
 	c.small, c.buf, c.r, c.w = nil, nil, 0, 0
 }
@@ -104,14 +104,14 @@ func (c *conn) makeRoom() bool {
 	case len(c.buf) >= maxHead:
 		return false
 	}
-	to := large.Get().(*[maxHead]byte)[:]
+	to := largeBuffers.Get().(*[maxHead]byte)[:]
 	n := copy(to, c.buf)
 	c.releaseBuffer()
 	c.buf, c.w = to, n
 	return true
 }
 
-// stale reports that an idle connection cannot be used: the peer has closed it, or has sent unsolicited data.
+// stale reports whether an idle connection can no longer be used: the peer has closed it, or has sent unsolicited data.
 func (c *conn) stale() bool {
 	if c.poll.readable() {
 		return true
@@ -119,8 +119,8 @@ func (c *conn) stale() bool {
 	if !c.tls {
 		return false
 	}
-	// Data after the last response may have been decrypted with it. A read with an expired deadline returns that data without
-	// touching the network.
+	// Data that follows the last response may have been decrypted along with it. A read with an expired deadline returns such data
+	// without touching the network.
 	if c.rw.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return true
 	}
@@ -130,12 +130,12 @@ func (c *conn) stale() bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// close closes the connection without sending close_notify, a write that could block and that no response depends on. Unread data
-// stays readable. It may be called again.
+// close closes the connection without sending close_notify, because that write could block and no response depends on it. Data in
+// buf stays readable. It may be called again.
 func (c *conn) close() {
 	if !c.closed {
 		c.closed = true
 		c.Conn.Close()
-		c.end()
+		c.endRequest()
 	}
 }

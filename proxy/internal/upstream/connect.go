@@ -12,17 +12,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// attemptDelay is how long an attempt may take before the next address is tried (RFC 8305, section 5).
+// attemptDelay is how long an attempt may take before the next address is also tried (RFC 8305, section 5).
 const attemptDelay = 250 * time.Millisecond
 
 // connector connects to one host and port. It ignores proxy settings.
 type connector struct {
 	host, port string
-	names      *names // nil: the host is not resolved here
+	names      *names // nil if the host is not resolved here
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// newConnector returns the connector of a configuration. literal says that the host is an IP address.
+// newConnector returns the connector for a configuration. literal means that the host is an IP address.
 func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	c := &connector{host: host, port: port, dial: cfg.Dial}
 	if cfg.Dial != nil {
@@ -37,8 +37,8 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	if literal {
 		return c
 	}
-	// An address in the configuration is intended, and so is localhost. What another name resolves to is decided by a name server,
-	// which may not be trusted.
+	// An address in the configuration is intended, and so is localhost. Any other name is resolved by a name server, which may not be
+	// trustworthy.
 	if !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
 		d.ControlContext = controlAddress
 	}
@@ -46,7 +46,7 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	return c
 }
 
-// keepAlive makes the kernel end a connection whose peer is gone within about a minute, also while it has nothing to send.
+// keepAlive makes the kernel close a connection within about a minute after its peer has vanished, even if there is nothing to send.
 func keepAlive(c net.Conn) {
 	tcpconn.KeepAlive(c, 10*time.Second+rand.N(20*time.Second), 5*time.Second+rand.N(5*time.Second), 4)
 }
@@ -66,8 +66,8 @@ func (c *connector) connect(ctx context.Context) (net.Conn, error) {
 	return c.race(ctx, interleave(addrs))
 }
 
-// race tries the addresses in order, the next one when one has failed or taken longer than attemptDelay (RFC 8305). It returns the
-// first connection and closes the others. The error is that of the first address.
+// race tries the addresses in order. It starts the next attempt when one has failed or has taken longer than attemptDelay
+// (RFC 8305). It returns the first connection and closes the others. If all attempts fail, it returns the error of the first address.
 func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -78,7 +78,7 @@ func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, err
 	results := make(chan result)
 	started, ended := 0, 0
 	defer func() {
-		// The other attempts end at once.
+		// This ends the other attempts at once.
 		cancel()
 		for range started - ended {
 			if r := <-results; r.conn != nil {

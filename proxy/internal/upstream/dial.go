@@ -43,7 +43,7 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 		return nil, dialError(ctx, dctx, err, Unreachable, "connect")
 	}
 	cn := newConn(raw, c.cfg.Ticks, c.memory)
-	// Connections established together should not retire together.
+	// Connections that were established together should not all retire together.
 	cn.retire = c.cfg.Now().Add(c.cfg.MaxAge - rand.N(c.cfg.MaxAge/10+1))
 	if c.tls == nil {
 		return cn, nil
@@ -51,16 +51,17 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	// The handshake does not tick.
 	hctx, cancel := context.WithTimeout(ctx, c.cfg.Timeouts.TLS)
 	defer cancel()
-	t := tls.Client(&cn.line, c.tls)
+	t := tls.Client(&cn.tickConn, c.tls)
 	if err := t.HandshakeContext(hctx); err != nil {
 		raw.Close()
 		return nil, dialError(ctx, hctx, err, TLS, "TLS handshake")
 	}
-	cn.rw, cn.line.tls = t, true
+	cn.rw, cn.tickConn.tls = t, true
 	return cn, nil
 }
 
-// dialError distinguishes cancellation, timeouts and failures. ctx is the request's context, step that of the step that failed.
+// dialError distinguishes cancellation, timeouts and failures. ctx is the request's context, and step is the context of the step
+// that failed.
 func dialError(ctx, step context.Context, err error, kind ErrorKind, what string) error {
 	e := &Error{Kind: kind, Phase: PhaseConnect, Cause: err}
 	ne, ok := errors.AsType[net.Error](err)
@@ -71,7 +72,7 @@ func dialError(ctx, step context.Context, err error, kind ErrorKind, what string
 	case ctx.Err() != nil:
 		e.Kind, e.Reason = Timeout, "total timeout"
 	case noName:
-		// Even if the name server timed out: the provider did not.
+		// Not a Timeout even if the name server timed out, because the provider did not.
 	case errors.Is(step.Err(), context.DeadlineExceeded), ok && ne.Timeout():
 		e.Kind, e.Reason = Timeout, what+" timeout"
 	}

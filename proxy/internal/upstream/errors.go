@@ -16,7 +16,7 @@ const (
 	Truncated                            // the response ended early
 	InvalidResponse                      // the response is malformed or ambiguous
 	TooLarge                             // a non-streaming response is larger than the caller's limit
-	Busy                                 // every connection is in use
+	Busy                                 // all connections are in use
 	Cancelled                            // the context or the Watcher ended the request
 	Paused                               // the Watcher interrupted the wait; Next may be called again
 	BadRequest                           // the request is invalid; nothing was sent
@@ -68,7 +68,7 @@ type Error struct {
 	Target   string // method and URL without the query
 	Reason   string // may be empty
 	Answered bool   // at least one byte of the response had arrived
-	Cause    error
+	Cause    error  // may be nil
 }
 
 // Error returns the text for the log.

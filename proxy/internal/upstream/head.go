@@ -25,21 +25,21 @@ const (
 	empty // a response without a body, whatever its headers say
 )
 
-// headScan parses a response header incrementally, line by line, and rejects what another parser might parse differently.
+// headScan parses a response header incrementally, line by line, and rejects everything that another parser might parse differently.
 type headScan struct {
-	at      int // start of the next line
-	seen    int // searched for LF up to here
-	headers int
-	old     bool // HTTP/1.0
+	at      int  // start of the next line
+	seen    int  // everything before this index has been searched for LF
+	headers int  // number of header lines
+	http10  bool // HTTP/1.0
 	coded   bool // there is a Content-Encoding
 	status  int
 	framing framing
 	length  int64
-	header  *header // gets the lines
+	header  *header // receives the fields
 }
 
-// scan is called with the header from its start, and more of it each time. done means that p[:s.at] is the whole header. Objections
-// quote nothing.
+// scan is called with all bytes of the header that have arrived, and again from the start of the header when there are more. If done,
+// p[:s.at] is the whole header. An objection describes why the header is rejected, without quoting it.
 func (s *headScan) scan(p []byte) (done bool, objection string) {
 	const version = "HTTP/1."
 	if s.at == 0 && !strings.HasPrefix(version, string(p[:min(len(p), len(version))])) {
@@ -54,7 +54,7 @@ func (s *headScan) scan(p []byte) (done bool, objection string) {
 		end := s.seen + i
 		line := p[s.at:end]
 		if len(line) == 0 || line[len(line)-1] != '\r' {
-			return false, "a line of the head does not end with CRLF"
+			return false, "a header line does not end with CRLF"
 		}
 		line = line[:len(line)-1]
 		at := s.at
@@ -73,12 +73,12 @@ func (s *headScan) scan(p []byte) (done bool, objection string) {
 	}
 }
 
-// statusLine reads "HTTP/1.1 200 OK".
+// statusLine parses the status line, such as "HTTP/1.1 200 OK".
 func (s *headScan) statusLine(l []byte) string {
 	if len(l) < len("HTTP/1.1 200") || l[7] != '0' && l[7] != '1' || l[8] != ' ' || len(l) > 12 && l[12] != ' ' || !httpfield.ValidValue(l) {
 		return "malformed status line"
 	}
-	s.old = l[7] == '0'
+	s.http10 = l[7] == '0'
 	for _, c := range l[9:12] {
 		if c < '0' || c > '9' {
 			return "malformed status line"
@@ -88,7 +88,7 @@ func (s *headScan) statusLine(l []byte) string {
 	if s.status < 100 || s.status > 599 {
 		return "status out of range"
 	}
-	s.header.old, s.header.status = s.old, s.status
+	s.header.http10, s.header.status = s.http10, s.status
 	return ""
 }
 
@@ -116,7 +116,7 @@ func (s *headScan) headerLine(l []byte, at int) string {
 	s.header.fields = append(s.header.fields, field{uint16(at), uint16(at + colon), uint16(at + begin), uint16(at + end)})
 	switch {
 	case httpfield.EqualFold(name, "connection"):
-		s.header.connection(value)
+		s.header.parseConnection(value)
 	case httpfield.EqualFold(name, "content-length"):
 		if s.framing != untilClose {
 			return "more than one length"
@@ -135,7 +135,7 @@ func (s *headScan) headerLine(l []byte, at int) string {
 		if s.framing != untilClose {
 			return "more than one length"
 		}
-		if s.old {
+		if s.http10 {
 			return "transfer-encoding in HTTP/1.0"
 		}
 		if !httpfield.EqualFold(value, "chunked") {
@@ -151,24 +151,26 @@ func (s *headScan) headerLine(l []byte, at int) string {
 	return ""
 }
 
-// header is the header of a response: its text, and the ranges of names and values in it. All of it passed the scan.
+// header is the header of a response that has passed the scan: its text, and the ranges of names and values in it.
 type header struct {
 	text   []byte
 	fields []field
 
-	status             int  // 0: the status line has not been read
-	old, closes, keeps bool // HTTP/1.0; what Connection says
+	status        int  // 0 until the status line has been read
+	http10        bool // the version is HTTP/1.0
+	connClose     bool // Connection has the option close
+	connKeepAlive bool // Connection has the option keep-alive
 }
 
-// last reports whether the connection ends with the response.
-func (h *header) last() bool { return h.closes || h.old && !h.keeps }
+// last reports whether the connection cannot be used after this response.
+func (h *header) last() bool { return h.connClose || h.http10 && !h.connKeepAlive }
 
-// field is the ranges of a name and its value, in bytes. uint16 suffices: a header is at most maxHead long.
+// field is the byte ranges of a name and its value. uint16 suffices because a header has at most maxHead bytes.
 type field struct{ name, nameEnd, value, valueEnd uint16 }
 
 func (h *header) reset() { *h = header{text: h.text[:0], fields: h.fields[:0]} }
 
-// copyText copies the header that the fields are ranges of. The memory of a long one is not kept for the next.
+// copyText copies the text that the fields' ranges refer to. The memory of a long header is not kept for the next one.
 func (h *header) copyText(head []byte) {
 	if cap(h.text) > 4<<10 && len(head) <= 4<<10 {
 		h.text = nil
@@ -176,7 +178,7 @@ func (h *header) copyText(head []byte) {
 	h.text = append(h.text[:0], head...)
 }
 
-// get returns the value of the first header with a name, ignoring case; nil if there is none.
+// get returns the value of the first header with a name, ignoring case, or nil if there is none.
 func (h *header) get(name string) []byte {
 	for _, f := range h.fields {
 		if len(name) == int(f.nameEnd-f.name) && bytes.EqualFold(h.text[f.name:f.nameEnd], []byte(name)) {
@@ -186,17 +188,17 @@ func (h *header) get(name string) []byte {
 	return nil
 }
 
-// del removes all headers with a name in lower case.
+// del removes all headers with a name, which is in lower case.
 func (h *header) del(name string) {
 	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return httpfield.EqualFold(h.text[f.name:f.nameEnd], name) })
 }
 
-// connection parses the value of a Connection header.
-func (h *header) connection(value []byte) {
+// parseConnection parses the value of a Connection header.
+func (h *header) parseConnection(value []byte) {
 	for option := range bytes.SplitSeq(value, []byte{','}) {
 		option = bytes.Trim(option, " \t")
-		h.closes = h.closes || httpfield.EqualFold(option, "close")
-		h.keeps = h.keeps || httpfield.EqualFold(option, "keep-alive")
+		h.connClose = h.connClose || httpfield.EqualFold(option, "close")
+		h.connKeepAlive = h.connKeepAlive || httpfield.EqualFold(option, "keep-alive")
 	}
 }
 
@@ -217,7 +219,7 @@ func (c *conn) readHead() (headScan, error) {
 				break
 			}
 			if !c.makeRoom() {
-				return bad("head too long")
+				return bad("header too long")
 			}
 			if err := c.fill(); err != nil {
 				return headScan{}, err
@@ -232,23 +234,23 @@ func (c *conn) readHead() (headScan, error) {
 			continue
 		}
 		c.header.copyText(head)
-		// Redirects are not followed, and the target may contain a credential.
+		// Redirects are not followed, and their target may contain a credential.
 		c.header.del("location")
 		return s, nil
 	}
 	return bad("too many interim responses")
 }
 
-// timedOut reports whether what readHead returned is not the response to the request, but one to the silence before it: servers and
-// load balancers send a 408 before they close an idle connection (RFC 9110, section 15.5.9), and it may cross the next request. A
-// 408 that keeps the connection and says why is the provider's.
+// timedOut reports whether s and err, as returned by readHead, are not the response to the request, but a 408 because the connection
+// was idle. Servers and load balancers send one before they close an idle connection (RFC 9110, section 15.5.9), and it may cross the
+// next request on the wire. A 408 that keeps the connection open and has a body is the provider's response to the request.
 func (c *conn) timedOut(s headScan, err error) bool {
 	if c.header.status != http.StatusRequestTimeout {
 		return false
 	}
 	if err != nil {
 		_, ours := errors.AsType[*Error](err)
-		return !ours // the connection was lost within the header
+		return !ours // the connection was lost in the middle of the header
 	}
 	return c.header.last() || s.framing == sized && s.length == 0
 }

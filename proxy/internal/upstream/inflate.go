@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// A gzip body larger than inflateFree may be at most inflateRatio times as long as its compressed form. Deflate reaches 1032; text
-// stays far below 100.
+// A gzip body larger than inflateFree may be at most inflateRatio times as long as its compressed form. Deflate's maximum is 1032,
+// and text stays far below 100.
 const (
 	inflateFree  = 1 << 20
 	inflateRatio = 200
@@ -16,17 +16,17 @@ const (
 
 var errInflateRatio = errors.New("gzip compression ratio too high")
 
-// inflater decodes a gzip body that is pushed into it. The standard decoder pulls, and cannot resume after an error of its source
-// such as a pause. So it runs as a coroutine that stops whenever it needs input, without scheduler, channels or allocations.
-// Providers are asked not to compress, so this is rare.
+// inflater decodes a gzip body that is pushed into it. The standard decoder pulls its input, and cannot resume after its source has
+// returned an error, such as a pause. It therefore runs as a coroutine that is suspended whenever it needs input, which needs no
+// scheduler, channels or allocations. Providers are asked not to compress, so this is rare.
 type inflater struct {
 	next func() ([]byte, bool)
 	stop func()
 
-	in  []byte // input; the connection's memory
-	eof bool   // no input after in
-	fed int64
-	err error // of the decoder; io.EOF at its end
+	in  []byte // input, in the connection's buffer
+	eof bool   // there is no input after in
+	fed int64  // bytes of input so far
+	err error  // error of the decoder; io.EOF at its end
 }
 
 func newInflater() *inflater {
@@ -66,6 +66,7 @@ type inflateSource struct {
 	yield func([]byte) bool
 }
 
+// wait suspends the coroutine until there is input.
 func (s *inflateSource) wait() error {
 	for len(s.f.in) == 0 {
 		if s.f.eof {
@@ -96,8 +97,8 @@ func (s *inflateSource) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// take returns decoded bytes, valid until the next call. It returns none if feed must be called or eof be set first, and an error
-// when the decoder has ended.
+// take returns decoded bytes, valid until the next call. It returns none if feed must be called or eof be set first, and returns an
+// error once the decoder has ended.
 func (f *inflater) take() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -109,6 +110,7 @@ func (f *inflater) take() ([]byte, error) {
 	return out, nil
 }
 
+// feed sets the next input. The previous one must have been used up.
 func (f *inflater) feed(p []byte) {
 	f.in = p
 	f.fed += int64(len(p))

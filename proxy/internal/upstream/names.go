@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// namesFresh is how long resolved addresses are used, and namesFailed how long a failure is: the resolver does not return
-	// the TTL.
+	// namesFresh is how long resolved addresses are cached, and namesFailed how long a failure is. The TTL is unknown because Go's
+	// resolver does not return it.
 	namesFresh  = 30 * time.Second
 	namesFailed = 5 * time.Second
 
-	// namesStale is how long old addresses are used while new ones cannot be resolved, and namesWait how long a connection
-	// waits for new ones if there are old ones.
+	// namesStale is how long old addresses are used while queries fail, and namesWait how long a connection waits for new addresses
+	// if there are old ones.
 	namesStale = 10 * time.Minute
 	namesWait  = time.Second
 
-	// namesTimeout bounds a query. It is longer than connecting may take, so that the second name server gets its turn if the
-	// first is silent, if not for this connection then for the next.
+	// namesTimeout bounds a query. It is longer than the timeout for connecting, so that the second name server is queried if the
+	// first is silent, and the next connection benefits even if this one has timed out.
 	namesTimeout = 15 * time.Second
 )
 
@@ -34,15 +34,15 @@ type names struct {
 	resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	now     func() time.Time
 
-	ctx    context.Context // of the queries; ends with close
+	ctx    context.Context // context of the queries; close cancels it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
 	addrs  []netip.Addr  // last resolved; immutable
-	found  time.Time     // time of that
-	err    error         // of the last query, nil if it succeeded
-	failed time.Time     // time of that error
+	found  time.Time     // when addrs were resolved
+	err    error         // error of the last query; nil if it succeeded
+	failed time.Time     // when that query failed
 	query  chan struct{} // closed when the query in flight ends; nil if there is none
 }
 
@@ -61,7 +61,7 @@ type nameError struct{ err error }
 func (e *nameError) Error() string { return e.err.Error() }
 func (e *nameError) Unwrap() error { return e.err }
 
-// lookup returns the addresses of the host, at least one. Its errors are *nameErrors, also if ctx ends first.
+// lookup returns the addresses of the host, at least one. Its errors are *nameErrors, even if ctx ends first.
 func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 	n.mu.Lock()
 	if n.ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (n *names) runQuery() {
 	n.query = nil
 }
 
-// close cancels the query in flight and waits for its end.
+// close cancels the query in flight and waits until it has ended.
 func (n *names) close() {
 	n.mu.Lock()
 	n.cancel() // no query starts after this

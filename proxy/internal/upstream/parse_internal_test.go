@@ -101,8 +101,8 @@ func FuzzChunks(f *testing.F) {
 func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	tb.Helper()
 	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), newMemory(256))
-	c.begin(tb.Context(), nil, time.Time{})
-	c.enter(PhaseHead, 0, "")
+	c.beginRequest(tb.Context(), nil, time.Time{})
+	c.enterPhase(PhaseHead, 0, "")
 	s, err := c.readHead()
 	return c, s, err
 }

@@ -4,8 +4,8 @@ package upstream
 
 import "net"
 
-// poller does not know here whether a connection has something to say. A connection that died while it was idle is then
-// noticed when its next request fails, and that is sent again.
+// poller cannot poll on this system. A connection that was closed while idle is noticed when its next request fails, and that request
+// is sent again on a new connection.
 type poller struct{}
 
 func (*poller) init(net.Conn, bufferOwner) {}

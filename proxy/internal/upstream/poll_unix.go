@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// poller asks the kernel whether a connection has something to say, without waiting. The zero value never says so.
+// poller asks the kernel whether a connection is readable, without waiting. The zero value always reports false.
 type poller struct {
-	rc    syscall.RawConn
-	ask   func(fd uintptr)      // made once, for a closure a call would be an allocation a call
-	sip   func(fd uintptr) bool // the same of read; nil where somebody stands between the connection and the kernel
-	ready bool
-	n     int
-	err   error
+	rc       syscall.RawConn
+	pollOnce func(fd uintptr)      // polls and sets ready; created once, since a closure per call would be an allocation per call
+	readOnce func(fd uintptr) bool // reads and sets n and err; nil if the connection is not itself a socket, as in tests
+	ready    bool
+	n        int
+	err      error
 }
 
 func (p *poller) init(c net.Conn, t bufferOwner) {
@@ -33,10 +33,10 @@ func (p *poller) init(c net.Conn, t bufferOwner) {
 		return
 	}
 	p.rc = rc
-	p.ask = func(fd uintptr) { p.ready = tcpconn.Poll(fd, unix.POLLIN) != 0 }
+	p.pollOnce = func(fd uintptr) { p.ready = tcpconn.Poll(fd, unix.POLLIN) != 0 }
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:
-		p.sip = func(fd uintptr) bool {
+		p.readOnce = func(fd uintptr) bool {
 			buf := t.acquireBuffer()
 			for {
 				p.n, p.err = unix.Read(int(fd), buf)
@@ -52,12 +52,12 @@ func (p *poller) init(c net.Conn, t bufferOwner) {
 	}
 }
 
-// reads tells whether read can be used.
-func (p *poller) reads() bool { return p.sip != nil }
+// reads reports whether read can be used.
+func (p *poller) reads() bool { return p.readOnce != nil }
 
-// read reads what is there, or waits for it, into a buffer that it takes only then. It gives that back with an error.
+// read waits until the connection is readable, acquires a buffer only then, and reads into it. If it fails, it releases the buffer.
 func (p *poller) read() (int, error) {
-	err := p.rc.Read(p.sip)
+	err := p.rc.Read(p.readOnce)
 	switch {
 	case err != nil:
 		return 0, err
@@ -69,12 +69,12 @@ func (p *poller) read() (int, error) {
 	return p.n, nil
 }
 
-// readable reports that bytes, a FIN or an error are there to be read. A FIN makes a socket readable, so that POLLRDHUP,
-// which not every system has, would add nothing.
+// readable reports whether bytes, a FIN or an error can be read. A FIN makes a socket readable, so POLLRDHUP, which not every system
+// has, would add nothing.
 func (p *poller) readable() bool {
 	if p.rc == nil {
 		return false
 	}
 	p.ready = false
-	return p.rc.Control(p.ask) != nil || p.ready
+	return p.rc.Control(p.pollOnce) != nil || p.ready
 }

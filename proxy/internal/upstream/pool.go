@@ -9,9 +9,9 @@ import (
 
 // Stats are statistics of a Client's connections.
 type Stats struct {
-	Open    int // idle, in use, or connecting
+	Open    int // connections that are idle, in use, or connecting
 	Idle    int
-	InUse   int // in use or connecting
+	InUse   int // connections in use or connecting
 	Waiting int // requests waiting for a connection
 
 	Dialled uint64 // connections established
@@ -19,18 +19,18 @@ type Stats struct {
 	Stale   uint64 // idle connections found closed by the peer
 	Retried uint64 // requests resent because their reused connection turned out to be closed or timed out
 
-	Reauthorized uint64 // requests resent with another credential because the provider refused or limited theirs
+	Reauthorized uint64 // requests resent with another credential because the provider rejected or rate-limited the first
 }
 
-// pool holds the idle connections and counts all of them. The most recently used one is taken first, so that surplus ones age and
-// are closed.
+// pool holds the idle connections and limits the number of all connections. It hands out the most recently used connection first, so
+// that surplus ones reach the maximum idle time and are closed.
 //
-// A slot is a connection in use, or the right to establish one. Its holder returns it with release, as an idle connection, or with
-// discard.
+// A slot is a connection in use, or the right to establish one. Its holder returns it with release if the connection can be reused,
+// and with discard otherwise.
 type pool struct {
 	max, maxIdle int
 	age, wait    time.Duration
-	now          func() time.Time // clock for the age of connections; nil: time.Now
+	now          func() time.Time // clock for the age of connections; nil means time.Now
 
 	mu      sync.Mutex
 	idle    []*conn // most recently used last
@@ -44,9 +44,10 @@ type pool struct {
 // grant is a slot handed over to a waiting request, with a connection or without.
 type grant struct{ conn *conn }
 
-// acquire takes a slot. The connection is nil if one must be established. now is the time before waiting for a slot.
+// acquire takes a slot, waiting for one if necessary. The connection is nil if the caller must establish one. now is the time of the
+// call.
 func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
-	c, err := p.slot(ctx)
+	c, err := p.acquireSlot(ctx)
 	for c != nil {
 		old := p.tooOld(c, now)
 		if !old && now.Sub(c.idle) < p.age && !c.stale() {
@@ -59,8 +60,8 @@ func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	return nil, err
 }
 
-// tooOld reports whether a connection has reached its maximum age. A connection that is always in use would otherwise stay with an
-// address that the name no longer resolves to.
+// tooOld reports whether a connection has reached its maximum age. Without one, a connection that is always in use would keep
+// sending to an address that the name no longer resolves to.
 func (p *pool) tooOld(c *conn, now time.Time) bool {
 	if p.now != nil {
 		now = p.now()
@@ -68,8 +69,8 @@ func (p *pool) tooOld(c *conn, now time.Time) bool {
 	return !now.Before(c.retire)
 }
 
-// replacement returns another idle connection for one that was too old or closed by the peer, nil if there is none. The slot is
-// kept.
+// replacement returns another idle connection in place of one that was too old or closed by the peer, or nil if there is none. The
+// caller keeps its slot.
 func (p *pool) replacement(old bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +96,8 @@ func (p *pool) pop() *conn {
 	return c
 }
 
-func (p *pool) slot(ctx context.Context) (*conn, error) {
+// acquireSlot takes a slot, with an idle connection if there is one.
+func (p *pool) acquireSlot(ctx context.Context) (*conn, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -135,7 +137,7 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 	}
 	p.mu.Unlock()
 	if i < 0 {
-		// A slot was handed over, or the pool was closed, when the wait ended.
+		// A slot was handed over, or the pool was closed, just as the wait ended.
 		if g, ok := <-ch; ok {
 			return g.conn, nil
 		}
@@ -143,14 +145,14 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 	return nil, err
 }
 
-// hasSpare reports whether at most half of the slots are taken.
+// hasSpare reports whether at most half of the slots are taken and no request waits for one.
 func (p *pool) hasSpare() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return 2*(p.open-len(p.idle)) <= p.max && len(p.waiting) == 0
 }
 
-// release returns a slot with its connection, which can be reused.
+// release returns a slot together with its connection, which can be reused.
 func (p *pool) release(c *conn) {
 	now := time.Now()
 	if p.tooOld(c, now) {
@@ -195,7 +197,7 @@ func (p *pool) discard() {
 	p.mu.Unlock()
 }
 
-// handOver gives a slot to the request that has waited longest. p.mu is held.
+// handOver gives a slot to the request that has waited longest, and reports false if none waits. p.mu is held.
 func (p *pool) handOver(g grant) bool {
 	if len(p.waiting) == 0 {
 		return false
@@ -226,7 +228,7 @@ func (p *pool) sweep() {
 	}
 }
 
-// close closes idle connections; those in use are closed when they are returned.
+// close closes idle connections. Connections in use are closed when they are returned.
 func (p *pool) close() {
 	p.mu.Lock()
 	idle, waiting := p.idle, p.waiting

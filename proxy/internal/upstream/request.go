@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// sendBuffer is how much of a request, header and body, is gathered for one write. A longer body is written from the caller's memory:
-// with the header in one system call, or under TLS after as much as fits here.
+// sendBuffer is how many bytes of a request, header and body, are gathered for one write. A longer body is written from the caller's
+// memory: without TLS by the same system call as the header, with TLS after the part that fits into the buffer.
 const sendBuffer = 16 << 10
 
-// Header is a header line of a request. Its bytes are sent as they are.
+// Header is a header line of a request. Its bytes are sent unchanged.
 type Header = credential.Header
 
 // Request is a request to a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added to it. It is not
 // retained after Do has returned.
 type Request struct {
 	Method      string
-	Path        string // with its query; appended to the path of Config.BaseURL byte for byte
+	Path        string // includes the query; appended to the path of Config.BaseURL byte for byte
 	Headers     []Header
 	Body        []byte
 	ContentType string
 	Accept      string
 	Client      uint64 // a hash of the client, by which one of several credentials is chosen
-	Sent        func() // called when the request has been sent, before the wait for the response; nil: nothing is
-	Once        bool   // whether the provider refuses or limits the credential does not matter: no other one is tried, now or later
+	Sent        func() // called when the request has been sent, before the wait for the response; may be nil
+	Once        bool   // if the provider rejects or rate-limits the secret, do not try another one, and do not pause that one
 }
 
 // authorization is what a credential adds to a request.
@@ -37,8 +37,8 @@ type authorization struct {
 	signed []Header
 }
 
-// reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, and those that Request has fields
-// for or that are added here.
+// reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, headers that have their own field
+// in Request, and headers that are added here.
 var reserved = map[string]bool{
 	"host": true, "content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
 	"proxy-authorization": true, "te": true, "trailer": true, "upgrade": true, "expect": true, "cookie": true, "authorization": true,
@@ -53,7 +53,7 @@ func isReserved(name string) bool {
 	return reserved[string(httpfield.AppendLower(lower[:0], name))]
 }
 
-// sender is the memory for the header of a request and its first write.
+// sender is the reusable memory for building the header and the first write of a request.
 type sender struct {
 	header fasthttp.RequestHeader
 	buf    []byte
@@ -61,7 +61,7 @@ type sender struct {
 
 var senders = sync.Pool{New: func() any { return &sender{buf: make([]byte, 0, sendBuffer)} }}
 
-// check returns why a request cannot be sent, without quoting it, "" if it can.
+// check returns why a request cannot be sent, without quoting it, or "" if it can.
 func (c *Client) check(r *Request) string {
 	if !httpfield.ValidName(r.Method) {
 		return "malformed method"
@@ -89,7 +89,8 @@ func (c *Client) check(r *Request) string {
 	return ""
 }
 
-// checkPath rejects what could be parsed as another path or host, or interfere with the credential.
+// checkPath rejects a target that could be parsed as another path or host, or that has a query parameter that could be taken for the
+// credential. It returns the reason, or "".
 func checkPath(target, credential string) string {
 	if !strings.HasPrefix(target, "/") {
 		return "the path does not start with a slash"
@@ -120,7 +121,7 @@ func checkPath(target, credential string) string {
 	return ""
 }
 
-// isDots reports whether a segment is "." or "..", escaped or not.
+// isDots reports whether a path segment is "." or "..", escaped or not.
 func isDots(seg string) bool {
 	n := 0
 	for ; seg != ""; n++ {
@@ -136,8 +137,8 @@ func isDots(seg string) bool {
 	return n == 1 || n == 2
 }
 
-// build writes the head of a request that has been checked, and as much of the body as fits, into s.buf. It returns the
-// rest of the body.
+// build writes the header of a request that has been checked, and as much of the body as fits, into s.buf. It returns the rest of the
+// body.
 func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) (rest []byte) {
 	h := &s.header
 	h.Reset()
@@ -152,7 +153,7 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 	if len(r.Body) > 0 || r.Method != fasthttp.MethodGet && r.Method != fasthttp.MethodHead {
 		h.SetContentLength(len(r.Body))
 	}
-	// The target is put together in the buffer that the head is written to next; fasthttp copies it in between.
+	// The target is assembled in the buffer that the header is written to later. fasthttp copies it in between.
 	t := append(append(s.buf[:0], c.path...), r.Path...)
 	if q := auth.Query; q != "" {
 		sep := byte('?')
@@ -184,8 +185,8 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 	return r.Body[n:]
 }
 
-// send writes a request. Its memory is given back before the answer is waited for: there may be many such waits, and
-// they may be long.
+// send writes a request. It releases its memory before the caller waits for the response, because many requests may wait for a long
+// time.
 func (c *Client) send(cn *conn, r *Request, auth *authorization) error {
 	s := senders.Get().(*sender)
 	rest := c.build(s, r, auth, cn.tls)

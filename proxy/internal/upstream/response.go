@@ -18,14 +18,14 @@ type Response struct {
 	conn   *conn // nil once closed
 	status int
 	body   body
-	zip    *inflater // nil for a body that is not compressed
+	zip    *inflater // nil if the body is not compressed
 	end    error     // returned by Next at the end of the body; nil until then
 }
 
 // Status returns the HTTP status. Redirects are not followed.
 func (r *Response) Status() int { return r.status }
 
-// Header returns the value of the first header with a name, ignoring case; nil if there is none. It is valid until Close. Location
+// Header returns the value of the first header with a name, ignoring case, or nil if there is none. It is valid until Close. Location
 // is not available.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
@@ -34,8 +34,8 @@ func (r *Response) Header(name string) []byte {
 	return r.conn.header.get(name)
 }
 
-// EachHeader calls f with the headers that Header returns. Names are as the provider has written them; both slices are valid during
-// the call only.
+// EachHeader calls f with each header that Header can return. Names are spelled as the provider sent them. Both slices are valid only
+// during the call.
 func (r *Response) EachHeader(f func(name, value []byte)) {
 	if r.conn == nil {
 		return
@@ -49,8 +49,8 @@ func (r *Response) EachHeader(f func(name, value []byte)) {
 // maxRetryAfter caps how long a provider may make clients wait.
 const maxRetryAfter = time.Hour
 
-// RetryAfter returns how long the provider wants no requests: retry-after-ms, else retry-after in seconds or as a date
-// (RFC 9110, section 10.2.3). 0: it does not say, or not in a valid way.
+// RetryAfter returns how long the provider wants no requests: retry-after-ms, or else retry-after in seconds or as a date
+// (RFC 9110, section 10.2.3). It returns 0 if neither is present and valid.
 func (r *Response) RetryAfter(now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if v := string(r.Header("retry-after-ms")); v != "" {
@@ -70,10 +70,10 @@ func (r *Response) RetryAfter(now time.Time) time.Duration {
 	return max(0, min(wait, maxRetryAfter))
 }
 
-// retryAfter is RetryAfter by the client's clock.
+// retryAfter is RetryAfter by the Client's clock.
 func (r *Response) retryAfter() time.Duration { return r.RetryAfter(r.client.cfg.Now()) }
 
-// RequestID is the provider's ID of the request; nil if it has sent none that can be shown. It is valid until Close.
+// RequestID returns the provider's ID of the request, or nil if the provider sent none that can be shown. It is valid until Close.
 func (r *Response) RequestID() []byte {
 	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
 		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && httpfield.VisibleASCII(v) {
@@ -83,18 +83,19 @@ func (r *Response) RequestID() []byte {
 	return nil
 }
 
-// SetWatcher replaces the Watcher; nil is none.
+// SetWatcher replaces the Watcher; nil removes it.
 func (r *Response) SetWatcher(w Watcher) {
 	if r.conn != nil {
 		r.conn.watch(w)
 	}
 }
 
-// Buffered reports whether the next call of Next returns without waiting, so that its result can be sent together with the last.
+// Buffered reports whether the body has ended, so that the next call of Next returns without waiting and its result can be sent
+// together with the last bytes.
 func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.body.done }
 
-// Await waits until Next returns without waiting. It needs less stack than Next. Its errors are of kind Paused; others are returned
-// by Next.
+// Await waits until Next can return without waiting. It needs less stack than Next. It returns only errors of kind Paused; Next
+// returns the others.
 func (r *Response) Await() error {
 	if r.conn == nil || r.end != nil || r.zip != nil || r.body.done || r.conn.r < r.conn.w {
 		return nil
@@ -108,8 +109,8 @@ func (r *Response) Await() error {
 }
 
 // Next returns the next decoded bytes of the body as soon as there are any. They are in the connection's buffer, are valid until the
-// next call, and may be changed by the caller. At the end of a complete body the error is io.EOF. All others are *Errors; except
-// for those of kind Paused they have closed the connection, and are returned again.
+// next call, and may be changed by the caller. At the end of a complete body the error is io.EOF. All other errors are *Errors. Unless
+// its kind is Paused, an error means that the connection is closed, and later calls return the same error.
 func (r *Response) Next() ([]byte, error) {
 	if r.zip == nil || r.conn == nil {
 		return r.raw()
@@ -148,11 +149,11 @@ func (r *Response) zipEnd(err error) error {
 	return r.fail(&Error{Kind: kind, Phase: PhaseBody, Reason: "gzip", Cause: err})
 }
 
-// raw returns the next bytes of the body without framing, but with content coding.
+// raw returns the next bytes of the body, with the framing removed and the content coding still applied.
 func (r *Response) raw() ([]byte, error) {
 	for {
 		if r.conn == nil && (r.end == nil || r.end == io.EOF) {
-			return nil, r.client.describe(&Error{Kind: Closed, Phase: PhaseBody}, nil)
+			return nil, r.client.bodyError(&Error{Kind: Closed, Phase: PhaseBody}, nil)
 		}
 		if r.end != nil {
 			return nil, r.end
@@ -179,13 +180,14 @@ func (r *Response) raw() ([]byte, error) {
 	}
 }
 
-// ReadAll appends the rest of the body to dst, which may be nil. More than limit bytes, including dst, are an error of kind TooLarge.
-// With an error it returns what has been read; after one of kind Paused, ReadAll may be called again with it.
+// ReadAll appends the rest of the body to dst, which may be nil. If the result, including dst, exceeds limit bytes, the error is of
+// kind TooLarge. ReadAll also returns what it has read if it fails; after an error of kind Paused it may be called again with that.
 func (r *Response) ReadAll(dst []byte, limit int) ([]byte, error) {
 	return r.ReadAllWithin(dst, limit, nil)
 }
 
-// ReadAllWithin is ReadAll under a memory budget: reserve is called with the growing number of bytes, and its error is returned.
+// ReadAllWithin is ReadAll under a memory budget: reserve is called with the number of bytes before each read, and ReadAllWithin
+// returns its error. reserve may be nil.
 func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) error) ([]byte, error) {
 	for {
 		if reserve != nil {
@@ -215,8 +217,8 @@ func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) 
 	}
 }
 
-// readInto reads bytes that need no decoding into dst's free capacity. It grows dst by what has arrived, not by what a header
-// promises.
+// readInto reads bytes that need no decoding into dst's free capacity. It grows dst in proportion to what has arrived, not to the
+// length that a header declares.
 func (r *Response) readInto(dst *[]byte, limit int) (int, error) {
 	plain := r.body.plain()
 	room := limit - len(*dst)
@@ -252,9 +254,9 @@ func (r *Response) readFailed(err error) error {
 	e, known := errors.AsType[*Error](err)
 	switch {
 	case known && e.Kind == Paused:
-		return r.client.describe(e, r.conn)
+		return r.client.bodyError(e, r.conn)
 	case known:
-	case err == io.EOF && r.body.framing == untilClose && !(r.conn.tls && r.conn.cut):
+	case err == io.EOF && r.body.framing == untilClose && !(r.conn.tls && r.conn.sawEOF):
 		r.body.done, r.end = true, io.EOF
 		r.conn.unusable = true
 		return io.EOF
@@ -266,13 +268,13 @@ func (r *Response) readFailed(err error) error {
 
 // fail ends the response with an error and closes the connection.
 func (r *Response) fail(e *Error) error {
-	r.end = r.client.describe(e, r.conn)
+	r.end = r.client.bodyError(e, r.conn)
 	r.conn.close()
 	return r.end
 }
 
-// Close ends the response; until then its connection counts as in use. The connection is kept for reuse only if the body has been
-// read to its end and no data followed it. Close may be called again; Next then returns an error.
+// Close ends the response. Until then its connection counts as in use. The connection is kept for reuse only if the body has been
+// read to its end and no data followed it. After Close, Next returns an error. Close may be called again.
 func (r *Response) Close() {
 	c := r.conn
 	if c == nil {
@@ -287,12 +289,12 @@ func (r *Response) Close() {
 		r.client.pool.discard()
 		return
 	}
-	c.end()
+	c.endRequest()
 	c.releaseBuffer()
 	r.client.pool.release(c)
 }
 
-// newResponse returns the response of a header that was read.
+// newResponse returns the Response for a header that has been read.
 func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, error) {
 	r := &Response{client: c, conn: cn, status: h.status, body: newBody(h.framing, h.length)}
 	if method == http.MethodHead || h.status == http.StatusNoContent || h.status == http.StatusNotModified {

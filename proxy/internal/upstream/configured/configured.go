@@ -1,9 +1,8 @@
-// Package configured makes of the configuration of providers what sends to them: clients with credentials, and what takes credentials out
-// of texts.
+// Package configured creates upstream clients and credential redactors from the configuration of providers.
 //
-// It owns what the members of a provider mean for packages upstream and credential, which know no configuration.
+// It maps the keys of a provider's configuration to the packages upstream and credential, which do not depend on package config.
 //
-// Concurrency: functions only.
+// Concurrency: all functions are safe for concurrent use.
 package configured
 
 import (
@@ -12,12 +11,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// Client returns the client of a provider that has an address. The redactor learns the credentials that it obtains.
+// Client returns the client for a provider that has a base URL. The redactor learns the credentials that the client obtains.
 func Client(p *config.Provider, redactor *credential.Redactor) (*upstream.Client, error) {
 	return upstream.New(upstream.Config{
 		Name:         p.Name,
 		BaseURL:      p.BaseURL,
-		Credential:   authorization(&p.Auth),
+		Credential:   newCredential(&p.Auth),
 		Redactor:     redactor,
 		MaxConns:     p.MaxConns,
 		AllowPrivate: p.AllowPrivate,
@@ -28,8 +27,8 @@ func Client(p *config.Provider, redactor *credential.Redactor) (*upstream.Client
 	})
 }
 
-// authorization is what a provider's requests are authorised with.
-func authorization(a *config.Auth) credential.Credential {
+// newCredential returns the credential for requests to a provider.
+func newCredential(a *config.Auth) credential.Credential {
 	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query}
 	for _, s := range a.Secrets {
 		c.Secrets = append(c.Secrets, s.Reveal())
@@ -46,7 +45,8 @@ func authorization(a *config.Auth) credential.Credential {
 	return c
 }
 
-// Renew reads the files of a provider's credentials again. One that cannot be read stays as it is.
+// Renew reads the files of a provider's credentials again and reports whether a credential has changed. If a file cannot be read, all
+// credentials stay as they are.
 func Renew(client *upstream.Client, a *config.Auth) (changed bool, err error) {
 	read, err := a.Reread()
 	if err != nil {
@@ -59,7 +59,7 @@ func Renew(client *upstream.Client, a *config.Auth) (changed bool, err error) {
 	return client.RenewSecrets(secrets)
 }
 
-// Redactor returns a redactor of every configured credential. Credentials that are obtained later are added to it.
+// Redactor returns a redactor for all configured credentials. Credentials that clients obtain later are added to it.
 func Redactor(cfg *config.Config) *credential.Redactor {
 	var secrets []string
 	for i := range cfg.Providers {

@@ -27,13 +27,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// AWS signs requests with Signature Version 4. The keys are configured here, or those of a profile in the shared files, or found
-// by the SDK's default chain: the environment, web identity, the default profile (including single sign-on and assumed roles), the
-// role of the container or the instance.
+// AWS signs requests with Signature Version 4. The keys are configured here, or come from a profile in the shared files, or from the
+// SDK's default chain: the environment, web identity, the default profile (including single sign-on and assumed roles), the role of
+// the container or the instance.
 type AWS struct {
-	Region  string // "eu-central-1"
-	Service string // in the signature; "" is "bedrock"
-	Profile string
+	Region  string // such as "eu-central-1"
+	Service string // service name in the signature; "" means "bedrock"
+	Profile string // may be empty
 
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
@@ -43,7 +43,7 @@ func (a AWS) String() string {
 	return "AWS signature for " + cmp.Or(a.Service, defaultService) + " in " + a.Region + " with " + a.source()
 }
 
-// Format writes String for every verb: for one that does not fit strings, fmt would print the fields.
+// Format writes String for every verb, because fmt prints the fields for a verb that does not apply to strings.
 func (a AWS) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
 
 // MarshalText returns String.
@@ -65,11 +65,11 @@ func (a AWS) source() string {
 const (
 	defaultService = "bedrock"
 
-	// refreshKeysEvery is the refresh interval of keys without an expiry time: other programs update the shared files.
+	// refreshKeysEvery is the refresh interval of keys without an expiry time, because other programs may update the shared files.
 	refreshKeysEvery = 5 * time.Minute
 )
 
-// awsSigner signs for one provider.
+// awsSigner signs the requests to one provider.
 type awsSigner struct {
 	AWS
 	keys     *refresher[aws.Credentials]
@@ -105,12 +105,13 @@ func newAWS(a AWS, now func() time.Time, redactor *Redactor) (*awsSigner, error)
 	return s, nil
 }
 
+// learn makes the redactor redact the keys.
 func (s *awsSigner) learn(k aws.Credentials) {
 	s.redactor.learn(s, k.AccessKeyID, k.SecretAccessKey, k.SessionToken)
 }
 
-// fetch obtains the keys through the SDK. The SDK's configuration is loaded each time, so that changed files take effect. The SDK
-// reads the environment itself, where it decides which of its many variables matter.
+// fetch obtains the keys through the SDK. It loads the SDK's configuration each time, so that changed files take effect. The SDK reads
+// the environment itself, because only it knows which of its many variables matter.
 func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, error) {
 	f := &fetcher{ctx: ctx}
 	options := []func(*awsconfig.LoadOptions) error{
@@ -129,11 +130,11 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 	}
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return aws.Credentials{}, time.Time{}, s.failed(f, err)
+		return aws.Credentials{}, time.Time{}, s.fetchError(f, err)
 	}
 	keys, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {
-		return aws.Credentials{}, time.Time{}, s.failed(f, err)
+		return aws.Credentials{}, time.Time{}, s.fetchError(f, err)
 	}
 	if !keys.CanExpire {
 		return keys, time.Time{}, nil
@@ -141,8 +142,8 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 	return keys, keys.Expires, nil
 }
 
-// failed turns an error of the SDK, whose text may quote responses and the output of other programs, into an Error.
-func (s *awsSigner) failed(f *fetcher, err error) error {
+// fetchError turns an error of the SDK, whose text may quote responses and the output of other programs, into an Error.
+func (s *awsSigner) fetchError(f *fetcher, err error) error {
 	e := &Error{Source: "AWS, " + s.source()}
 	var (
 		api     smithy.APIError
@@ -175,11 +176,11 @@ func (s *awsSigner) failed(f *fetcher, err error) error {
 	return e
 }
 
-// Sign implements Signer. It signs the host, path, query, content type, length, body, and the plugin's headers. Accept and the like
+// Sign implements Signer. It signs the host, path, query, content type, length, body, and the plugin's headers. Headers such as Accept
 // are not signed, so that a proxy in between may change them.
 //
-// The path is signed as it is sent. SigV4 escapes it once more before hashing, for every service but S3, and AWS does the same
-// with what it receives: "%3A" on the wire is "%253A" in the hash on both sides.
+// The path is signed as it is sent. For every service but S3, SigV4 escapes it once more before hashing, and so does AWS with the path
+// that it receives: "%3A" on the wire is "%253A" in the hash on both sides.
 func (s *awsSigner) Sign(ctx context.Context, deadline time.Time, out Request) ([]Header, error) {
 	keys, err := s.keys.get(ctx, deadline)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *awsSigner) Sign(ctx context.Context, deadline time.Time, out Request) (
 	path, query, _ := strings.Cut(out.Base+out.Path, "?")
 	r := &http.Request{
 		Method: out.Method,
-		// Opaque keeps the path as it is; URL.Path would be escaped by other rules.
+		// Opaque keeps the path unchanged. URL.Path would be escaped according to other rules.
 		URL:           &url.URL{Scheme: out.Scheme, Host: out.Host, Opaque: "//" + out.Host + path, RawQuery: query},
 		Host:          out.Host,
 		Header:        make(http.Header, len(out.Headers)+4),

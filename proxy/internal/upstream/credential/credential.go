@@ -1,11 +1,12 @@
 // Package credential adds credentials to requests to a provider, obtains those that expire, and redacts secrets from text.
 //
-// A credential is one or several configured secrets, keys for an AWS signature, or a Google token. Which of several secrets a request
-// uses, and what becomes of one that was replaced, limited or refused, is decided by a Set. Keys and tokens are obtained over the
-// package's own connections and kept by a refresher: they are at hand without a lock, and are refreshed before they expire by one
-// background goroutine, which Close waits for. The Redactor learns each secret before it is sent. No secret is in an error.
+// A credential is one or several configured secrets, keys for an AWS signature, or a Google token. A Set decides which of several
+// secrets a request uses, and what happens to a secret that was replaced, rate-limited or rejected. Keys and tokens are obtained over
+// the package's own connections and cached by a refresher, which returns them without a lock and refreshes them before they expire in
+// one background goroutine. Close waits for that goroutine. The Redactor learns each secret before it is sent. Errors never contain a
+// secret.
 //
-// It does not send requests to providers; package upstream does.
+// The package does not send requests to providers; package upstream does.
 //
 // Concurrency: a Set, a Signer and a Redactor are safe for concurrent use.
 package credential
@@ -17,13 +18,13 @@ import (
 	"slices"
 )
 
-// Credential authenticates the gateway to a provider: secrets in a header or a query parameter, an AWS signature, or a Google
-// token. It is one of them, or none. Formatting or marshalling it never shows a secret.
+// Credential authenticates the gateway to a provider with at most one of these: secrets in a header or a query parameter, an AWS
+// signature, or a Google token. Formatting or marshalling it never shows a secret.
 type Credential struct {
-	Header string // "Authorization", "x-api-key"; "" is none
-	Prefix string // "Bearer "
-	Query  string // the query parameter that carries the secret, instead of a header
-	// Secrets are those of one or several accounts, of which each request uses one. Empty: there is none.
+	Header string // header that carries the secret, such as "Authorization" or "x-api-key"; may be empty
+	Prefix string // text before the secret in that header, such as "Bearer "
+	Query  string // query parameter that carries the secret instead of a header
+	// Secrets belong to one or several accounts. Each request uses one of them.
 	Secrets []string
 	AWS     *AWS
 	Google  *Google
@@ -44,7 +45,7 @@ func (c Credential) String() string {
 	return c.Header + ": " + c.Prefix + redacted
 }
 
-// Format writes String for every verb: for one that does not fit strings, fmt would print the fields.
+// Format writes String for every verb, because fmt prints the fields for a verb that does not apply to strings.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // MarshalText returns String.

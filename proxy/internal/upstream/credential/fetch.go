@@ -17,16 +17,16 @@ import (
 // Signer authorizes requests with headers that are computed for each request, or obtained over the network. Its methods are safe
 // for concurrent use.
 type Signer interface {
-	// Sign returns the headers that authorize a request. They may be shared with other requests. It waits no longer than ctx and
-	// deadline allow. Its errors are *Errors, or those of a context.
+	// Sign returns the headers that authorize a request. They may be shared with other requests and must not be changed. It waits
+	// no longer than ctx and deadline allow. Its errors are *Errors or errors of a context.
 	Sign(ctx context.Context, deadline time.Time, r Request) ([]Header, error)
-	// Owns reports whether Sign may return a header of that name, in lower case.
+	// Owns reports whether Sign may return a header with that name, which is in lower case.
 	Owns(name string) bool
-	// Close cancels what is being obtained, and the calls of Sign that wait for it.
+	// Close cancels a fetch in flight and the calls of Sign that wait for it.
 	Close()
 }
 
-// Request is a request as it will be sent. Nothing in it may be changed.
+// Request is a request as it will be sent. A Signer must not change anything in it.
 type Request struct {
 	Method, Scheme string
 	Host           string // as in the Host header
@@ -36,8 +36,8 @@ type Request struct {
 	Body           []byte
 }
 
-// Error says that a credential could not be obtained. Its text consists of the gateway's own words, names of files and profiles,
-// status codes and short error codes: what a token endpoint returns may contain anything.
+// Error means that a credential could not be obtained. Its text consists only of the gateway's own words, names of files and profiles,
+// status codes and short error codes, because the response of a token endpoint may contain anything.
 type Error struct {
 	Source string // "Google service account", "AWS profile prod", …
 	Reason string
@@ -46,7 +46,7 @@ type Error struct {
 // Error returns the text for the log.
 func (e *Error) Error() string { return e.Source + ": " + e.Reason }
 
-// reason describes why something could not be obtained, without quoting foreign text.
+// reason describes why a credential could not be obtained, without quoting external text.
 func reason(err error) string {
 	var (
 		dns   *net.DNSError
@@ -77,7 +77,7 @@ func reason(err error) string {
 	return "invalid response"
 }
 
-// errorCode returns s if it looks like an error code, else "". Codes have no digits, and secrets mostly do.
+// errorCode returns s if it looks like an error code, and "" otherwise. Codes have no digits, whereas most secrets do.
 func errorCode(s string) string {
 	const maxLength = 48
 	if len(s) > maxLength || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-") != "" {
@@ -99,14 +99,14 @@ func rejection(status int, code string) string {
 }
 
 const (
-	// fetchTimeout bounds one attempt to obtain something, whether or not a request waits for it.
+	// fetchTimeout bounds one attempt to obtain a credential, whether or not a request waits for it.
 	fetchTimeout = 10 * time.Second
 	// maxFetchHeader bounds the header of a token endpoint's response.
 	maxFetchHeader = 64 << 10
 )
 
-// fetchTransport connects to token endpoints. They are used about once an hour, so no connection is kept. Like connections to
-// providers, it ignores proxy settings.
+// fetchTransport connects to token endpoints. They are used about once an hour, so connections are not kept alive. Like the
+// connections to providers, it ignores proxy settings.
 var fetchTransport = &http.Transport{
 	DialContext:            (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
 	TLSHandshakeTimeout:    5 * time.Second,
@@ -115,10 +115,11 @@ var fetchTransport = &http.Transport{
 	DisableKeepAlives:      true,
 }
 
-// fetcher is the HTTP client of one attempt. All of its requests end with ctx, whatever context a library passes: some pass none.
+// fetcher is the HTTP client of one attempt. All of its requests end with ctx, whatever context a library passes, because some
+// libraries pass none.
 type fetcher struct {
 	ctx    context.Context
-	failed atomic.Pointer[error] // error of the last request without a response
+	failed atomic.Pointer[error] // error of the last request that got no response
 }
 
 // httpClient returns a client for a library. It follows no redirects, since requests contain secrets.
@@ -141,7 +142,7 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// reason describes an error of a library. Some drop the underlying one.
+// reason describes an error that a library returned. It prefers f's own errors, because some libraries drop the underlying error.
 func (f *fetcher) reason(err error) string {
 	if f.ctx.Err() != nil {
 		return reason(f.ctx.Err())

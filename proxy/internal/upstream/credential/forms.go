@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// form is a way in which a secret may stand in foreign text.
+// form is an encoding in which a secret may occur in external text.
 type form uint8
 
 const (
@@ -23,10 +23,10 @@ const (
 	formCount
 )
 
-// escapeJSON escapes for a JSON string, and escapeJSONSlash also slashes, as some encoders do.
+// escapeJSON escapes text for a JSON string. escapeJSONSlash also escapes slashes, as some encoders do.
 var escapeJSON, escapeJSONSlash = strings.NewReplacer(`\`, `\\`, `"`, `\"`), strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`)
 
-// append appends a secret in this form.
+// append appends a secret, encoded in this form.
 func (f form) append(dst []byte, secret string) []byte {
 	switch f {
 	case formHex:
@@ -58,10 +58,10 @@ func isUnreserved(s string) bool {
 	return true
 }
 
-// forms are the different forms of one secret at a time, in memory that the next one reuses.
+// forms lists the distinct forms of one secret at a time, in memory that is reused for the next secret.
 type forms struct {
 	text  []byte
-	list  [formCount]secretForm
+	found [formCount]secretForm
 	count int
 }
 
@@ -70,12 +70,12 @@ type secretForm struct {
 	text []byte
 }
 
-// of returns the forms of a secret, which are valid until the next call.
-func (f *forms) of(secret string) []secretForm {
+// list returns the distinct forms of a secret. They are valid until the next call.
+func (f *forms) list(secret string) []secretForm {
 	if len(secret) < minSecret {
 		return nil
 	}
-	// Six bytes for one is the most that a form takes.
+	// No form needs more than six bytes for a byte.
 	if most := int(formCount) * 6 * len(secret); cap(f.text) < most {
 		f.text = make([]byte, 0, most)
 	}
@@ -89,16 +89,16 @@ func (f *forms) of(secret string) []secretForm {
 		f.text = k.append(f.text, secret)
 		f.add(secretForm{k, f.text[from:len(f.text):len(f.text)]})
 	}
-	return f.list[:f.count]
+	return f.found[:f.count]
 }
 
-// add adds a form, unless it is as another one.
+// add adds a form unless its text equals that of another one.
 func (f *forms) add(s secretForm) {
 	for i := range f.count {
-		if bytes.Equal(f.list[i].text, s.text) {
+		if bytes.Equal(f.found[i].text, s.text) {
 			return
 		}
 	}
-	f.list[f.count] = s
+	f.found[f.count] = s
 	f.count++
 }

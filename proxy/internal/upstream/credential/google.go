@@ -26,11 +26,11 @@ import (
 // Google sends an OAuth 2.0 access token obtained with a credentials file or from the machine's metadata server.
 type Google struct {
 	// File is a Google credentials file of a service account, a user (gcloud auth application-default login), a federated
-	// workload, or an account that one of them impersonates. It is read for each token. "" is the metadata server.
+	// workload, or an account that one of them impersonates. It is read for each token. "" means the metadata server.
 	File string
-	// Metadata is the host of the metadata server; "" is 169.254.169.254.
+	// Metadata is the host of the metadata server; "" means 169.254.169.254.
 	Metadata string
-	Scopes   []string // empty: cloud-platform
+	Scopes   []string // empty means cloud-platform
 }
 
 // String describes where the token comes from.
@@ -55,7 +55,7 @@ const (
 	maxGoogleResponse = 1 << 20
 )
 
-// googleSigner adds the token of one provider.
+// googleSigner adds a token to the requests to one provider.
 type googleSigner struct {
 	Google
 	token    *refresher[googleToken]
@@ -63,10 +63,10 @@ type googleSigner struct {
 	redactor *Redactor
 }
 
-// googleToken is a token as it is sent, and the secrets that it was obtained with.
+// googleToken is an access token.
 type googleToken struct {
-	headers []Header
-	secrets []string
+	headers []Header // headers that send the token
+	secrets []string // the token, and the secrets with which it was obtained
 }
 
 func newGoogle(g Google, now func() time.Time, redactor *Redactor) *googleSigner {
@@ -129,8 +129,8 @@ type googleFile struct {
 	QuotaProject string `json:"quota_project_id"`
 }
 
-// fetch obtains a token. It uses the packages below oauth2/google, since oauth2/google itself reads the environment and asks the
-// metadata server with a client that takes no deadline.
+// fetch obtains a token. It uses packages below oauth2/google, because oauth2/google itself reads the environment, and queries the
+// metadata server with a client that accepts no deadline.
 func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error) {
 	f := &fetcher{ctx: ctx}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, f.httpClient())
@@ -146,7 +146,7 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 	}
 	switch {
 	case err != nil:
-		return googleToken{}, time.Time{}, s.failed(f, err)
+		return googleToken{}, time.Time{}, s.fetchError(f, err)
 	case token.AccessToken == "" || !httpfield.ValidValue(token.AccessToken):
 		return googleToken{}, time.Time{}, &Error{Source: s.name(), Reason: "the response has no token"}
 	}
@@ -160,6 +160,7 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 	return t, token.Expiry, nil
 }
 
+// name describes the source of the token in errors.
 func (s *googleSigner) name() string { return "Google, " + s.source() }
 
 // fileError describes what is wrong with a credentials file, without quoting it.
@@ -229,7 +230,7 @@ func (s *googleSigner) fromFile(ctx context.Context, f *googleFile) (*oauth2.Tok
 	return nil, fileError("credentials of this type are not supported")
 }
 
-// impersonate exchanges a token for that of the account that the file names.
+// impersonate exchanges a token for a token of the account that the file names.
 func (s *googleSigner) impersonate(ctx context.Context, f *googleFile, token *oauth2.Token) (*oauth2.Token, error) {
 	body, err := json.Marshal(map[string]any{"scope": s.Scopes, "delegates": f.Delegates, "lifetime": "3600s"})
 	if err != nil {
@@ -251,7 +252,7 @@ func (s *googleSigner) impersonate(ctx context.Context, f *googleFile, token *oa
 	return &oauth2.Token{AccessToken: response.AccessToken, Expiry: response.ExpireTime}, nil
 }
 
-// fromMetadata asks the metadata server for the token of the machine's account.
+// fromMetadata obtains the token of the machine's account from the metadata server.
 func (s *googleSigner) fromMetadata(ctx context.Context) (*oauth2.Token, error) {
 	u := url.URL{
 		Scheme: "http", Host: s.Metadata, Path: "/computeMetadata/v1/instance/service-accounts/default/token",
@@ -272,7 +273,7 @@ func (s *googleSigner) fromMetadata(ctx context.Context) (*oauth2.Token, error) 
 	return &oauth2.Token{AccessToken: response.AccessToken, Expiry: time.Now().Add(time.Duration(response.ExpiresIn) * time.Second)}, nil
 }
 
-// statusError is an unexpected status.
+// statusError is an unexpected HTTP status.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
@@ -290,8 +291,8 @@ func fetchJSON(ctx context.Context, r *http.Request, response any) error {
 	return json.NewDecoder(io.LimitReader(resp.Body, maxGoogleResponse)).Decode(response)
 }
 
-// failed turns an error whose text may quote a response into an Error.
-func (s *googleSigner) failed(f *fetcher, err error) error {
+// fetchError turns an error whose text may quote a response into an Error.
+func (s *googleSigner) fetchError(f *fetcher, err error) error {
 	e := &Error{Source: s.name()}
 	var (
 		refused *oauth2.RetrieveError

@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// patterns are strings of one length to search for. A few are searched one after the other, which is fastest. A gateway with a
-// hundred thousand client keys has too many for that: text is then scanned once with a rolling hash (Rabin-Karp). Of many strings
-// only the hashes are kept, and from which secret each is made.
+// patterns are the strings of one length to search for. A few strings are searched one after the other, which is fastest. A gateway
+// with a hundred thousand client keys has too many for that, so text is scanned once with a rolling hash (Rabin-Karp). In that case
+// only the hash and the origin of each string are kept.
 type patterns struct {
-	length int
-	few    [][]byte
-	many   map[uint64]int32 // by hash: an index of origins
-	filter filter           // of the hashes of many
-	first  uint64
+	length int              // in bytes
+	few    [][]byte         // the strings, if there are at most maxFew
+	many   map[uint64]int32 // otherwise: maps a string's hash to an index of origins
+	filter filter           // Bloom filter of the keys of many
+	first  uint64           // factor of the first byte of a string in its hash
 
 	origins []origin
-	secrets []string // of all lengths
+	secrets []string // all secrets, whatever their length
 }
 
-// origin is what a pattern is made from.
+// origin is the secret and the form that a pattern is made from.
 type origin struct {
 	hash   uint64
 	secret int32 // index in patterns.secrets
-	next   int32 // index of another origin of that hash; -1: none
-	length int32
+	next   int32 // index of another origin with the same hash, or -1
+	length int32 // of the pattern
 	form   form
 }
 
-// maxFew is how many are searched one after the other.
+// maxFew is the maximum number of strings that are searched one after the other.
 const maxFew = 16
 
 // base is the base of the hash, a polynomial modulo 2^64.
@@ -40,7 +40,7 @@ func groupForms(secrets []string) []patterns {
 	var found []origin
 	byLength := map[int32]int{}
 	for i, s := range secrets {
-		for _, t := range f.of(s) {
+		for _, t := range f.list(s) {
 			o := origin{secret: int32(i), form: t.form, length: int32(len(t.text))}
 			for _, c := range t.text {
 				o.hash = o.hash*base + uint64(c)
@@ -91,7 +91,7 @@ func (p *patterns) add(o origin, secret string) {
 	p.filter.add(o.hash)
 }
 
-// has reports whether text, whose hash is h, is one of many.
+// has reports whether text, whose hash is h, is one of the patterns in many.
 func (p *patterns) has(h uint64, text []byte) bool {
 	i, ok := p.many[h]
 	for ok && i >= 0 {
@@ -104,7 +104,7 @@ func (p *patterns) has(h uint64, text []byte) bool {
 	return false
 }
 
-// replace returns text with all patterns redacted: text itself if it has none, otherwise a new slice.
+// replace returns text with all patterns redacted: text itself if it contains none, otherwise a new slice.
 func (p *patterns) replace(text []byte) []byte {
 	for _, f := range p.few {
 		if bytes.Contains(text, f) {

@@ -8,31 +8,31 @@ import (
 
 const redacted = "[redacted]"
 
-// Redactor replaces secrets in foreign text: those that it was made with, and those that Signers obtain while they run. The zero
-// value replaces nothing. It is safe for concurrent use and must not be copied.
+// Redactor replaces secrets in external text: the secrets that it was created with, and those that Signers and Sets obtain later. The
+// zero value replaces nothing. It is safe for concurrent use and must not be copied.
 type Redactor struct {
 	fixed []patterns
 
 	mu      sync.Mutex
-	learned map[any][2][]string        // by owner: its current and its previous secrets
-	all     atomic.Pointer[[]patterns] // of fixed and learned
+	learned map[any][2][]string        // the current and the previous secrets of each owner
+	all     atomic.Pointer[[]patterns] // patterns of fixed and learned
 }
 
-// minSecret is the shortest secret that is redacted: shorter ones occur in ordinary text.
+// minSecret is the length of the shortest secret that is redacted. Shorter ones occur in ordinary text.
 const minSecret = 6
 
-// NewRedactor returns a Redactor of secrets as they are, in base64, in hexadecimal, and escaped for a URL or a JSON string.
+// NewRedactor returns a Redactor for the secrets, both plain and in base64, in hexadecimal, and escaped for a URL or a JSON string.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{fixed: groupForms(secrets)}
 	r.all.Store(&r.fixed)
 	return r
 }
 
-// Redactor returns a Redactor of the configured secrets.
+// Redactor returns a Redactor for the configured secrets.
 func (c Credential) Redactor() *Redactor { return NewRedactor(c.secrets()...) }
 
-// learn adds the secrets that owner has obtained, and forgets those before its previous ones, which requests in flight may still
-// use.
+// learn adds the secrets that owner has obtained. It keeps the owner's previous secrets, which requests in flight may still use, and
+// forgets older ones.
 func (r *Redactor) learn(owner any, secrets ...string) {
 	if r == nil {
 		return
@@ -46,7 +46,7 @@ func (r *Redactor) learn(owner any, secrets ...string) {
 	r.publish()
 }
 
-// forget removes what owner has obtained.
+// forget removes the secrets that owner has obtained.
 func (r *Redactor) forget(owner any) {
 	if r == nil {
 		return
@@ -57,7 +57,7 @@ func (r *Redactor) forget(owner any) {
 	r.publish()
 }
 
-// publish combines all forms, the longest first, since one may be part of another. r.mu is held.
+// publish combines the patterns of all secrets, the longest first, since one may be part of another. r.mu is held.
 func (r *Redactor) publish() {
 	var learned []string
 	for _, generations := range r.learned {
@@ -68,10 +68,10 @@ func (r *Redactor) publish() {
 	r.all.Store(&all)
 }
 
-// hashSearches is what a scan for many strings at once costs, in searches for one string.
+// hashSearches is the cost of scanning for many strings at once, in searches for a single string.
 const hashSearches = 10
 
-// Searches returns how many times Redact goes through a text, in searches for one string.
+// Searches returns the cost of Redact, in searches of the text for a single string.
 func (r *Redactor) Searches() (n int) {
 	if r == nil {
 		return 0
@@ -88,7 +88,7 @@ func (r *Redactor) Searches() (n int) {
 	return n
 }
 
-// Redact returns p with secrets replaced: p itself if it has none, otherwise a new slice.
+// Redact returns p with its secrets replaced: p itself if it contains none, otherwise a new slice.
 func (r *Redactor) Redact(p []byte) []byte {
 	if r == nil {
 		return p

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// A value is refreshed during the last refreshFraction-th of its lifetime, but at most maxRefreshLead before it expires.
+	// A value is refreshed when a refreshFraction-th of its lifetime is left, but at most maxRefreshLead before it expires.
 	refreshFraction = 5
 	maxRefreshLead  = 5 * time.Minute
-	// expiryMargin is how long before its expiry a value is no longer used: a request takes time to arrive.
+	// expiryMargin is how long before its expiry a value is no longer used, because a request takes time to arrive.
 	expiryMargin = 10 * time.Second
-	// retryDelay is how long no fetch is started after a failure.
+	// retryDelay is the minimum time between a failed fetch and the next one.
 	retryDelay = time.Second
 )
 
-// refresher keeps a value that expires and takes time to obtain.
+// refresher caches a value that expires and takes time to obtain.
 //
-// get returns the current value without a lock. Some time before it expires, the first caller to notice starts a fetch in the
-// background while all callers continue with the old value; only callers without any value wait. At most one fetch is in flight. It
-// does not belong to a request: it continues when the callers that wait for it are canceled, and ends by itself or with close.
+// get returns the current value without a lock. Some time before the value expires, the next caller starts a fetch in the background,
+// and all callers continue with the old value. Callers wait only if there is no usable value. At most one fetch is in flight. It does
+// not belong to a request: it continues when the callers that wait for it are canceled, until it completes or close cancels it.
 type refresher[T any] struct {
-	// fetch obtains the value and returns when it expires; the zero time is never.
+	// fetch obtains the value and returns when it expires; the zero time means never.
 	fetch func(ctx context.Context) (value T, expires time.Time, err error)
 	// refreshed is called with each new value before it is used. It may be nil.
 	refreshed func(T)
-	// refreshEvery is the interval at which a value that does not expire is fetched again; 0 is never.
+	// refreshEvery is the interval at which a value that does not expire is fetched again; 0 means never.
 	refreshEvery time.Duration
 	now          func() time.Time
 
@@ -38,14 +38,14 @@ type refresher[T any] struct {
 	current atomic.Pointer[current[T]]
 
 	mu       sync.Mutex
-	inflight *flight // nil if there is none
-	failed   error   // of the last fetch, if it failed
+	inflight *flight // nil if no fetch is in flight
+	failed   error   // error of the last fetch; nil if it succeeded
 	retryAt  time.Time
 	closed   bool
 	flights  sync.WaitGroup
 }
 
-// current is a value with its times, which are zero for never.
+// current is a value with the times at which to refresh it and at which it expires; zero means never.
 type current[T any] struct {
 	value            T
 	refresh, expires time.Time
@@ -63,7 +63,7 @@ func newRefresher[T any](now func() time.Time, fetch func(ctx context.Context) (
 	return r
 }
 
-// get returns the value, and waits for it until deadline at the latest. The error is that of the fetch, of ctx, or
+// get returns the value and waits for it until deadline at the latest. The error is that of the fetch, that of ctx, or
 // context.DeadlineExceeded.
 func (r *refresher[T]) get(ctx context.Context, deadline time.Time) (value T, err error) {
 	for {
@@ -91,7 +91,7 @@ func (r *refresher[T]) get(ctx context.Context, deadline time.Time) (value T, er
 	}
 }
 
-// wait waits for the end of the fetch and returns its error.
+// wait waits until the fetch has ended and returns its error.
 func (f *flight) wait(ctx context.Context, deadline time.Time) error {
 	t := time.NewTimer(time.Until(deadline))
 	defer t.Stop()
@@ -105,8 +105,8 @@ func (f *flight) wait(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// startFetch returns the fetch in flight, and starts one if there is none. It returns nil if the value is no longer seen, the one
-// that the caller found. Within retryDelay of a failure it returns that failure's error.
+// startFetch returns the fetch in flight, and starts one if there is none. It returns nil if another caller has replaced seen, the
+// value that this caller found. Within retryDelay of a failure it returns the error of that failure.
 func (r *refresher[T]) startFetch(now time.Time, seen *current[T]) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,6 +126,7 @@ func (r *refresher[T]) startFetch(now time.Time, seen *current[T]) (*flight, err
 	return f, nil
 }
 
+// run fetches a value and stores it.
 func (r *refresher[T]) run(f *flight) {
 	ctx, cancel := context.WithTimeout(r.ctx, fetchTimeout)
 	defer cancel()
@@ -143,7 +144,7 @@ func (r *refresher[T]) run(f *flight) {
 	close(f.done)
 }
 
-// callFetch calls fetch, most of which is library code, and turns a panic into an error.
+// callFetch calls fetch, and turns a panic into an error because most of fetch is library code.
 func (r *refresher[T]) callFetch(ctx context.Context) (value T, expires time.Time, err error) {
 	defer rescue.Into(&err)
 	return r.fetch(ctx)
@@ -164,7 +165,7 @@ func (r *refresher[T]) store(value T, expires time.Time) {
 	r.current.Store(c)
 }
 
-// close cancels the fetch in flight and waits for its end. The current value stays available.
+// close cancels the fetch in flight and waits until it has ended. The current value stays available.
 func (r *refresher[T]) close() {
 	r.mu.Lock()
 	r.closed = true

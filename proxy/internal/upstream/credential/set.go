@@ -13,36 +13,37 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// MaxSecrets is how many secrets a provider may have.
+// MaxSecrets is the maximum number of secrets of a provider.
 const MaxSecrets = 64
 
 const (
-	// limitedPause is how long a secret that a provider has limited rests if the provider does not say.
+	// limitedPause is how long a rate-limited secret is not used if the provider does not say.
 	limitedPause = 5 * time.Second
-	// refusedPause is how long a secret rests that a provider has refused.
-	refusedPause = time.Minute
+	// rejectedPause is how long a secret that the provider has rejected is not used.
+	rejectedPause = time.Minute
 )
 
 // Set is the credentials of one provider, ready to be added to requests.
 //
-// Each request prefers one of several secrets, by a hash of its client: what a provider caches belongs to an account. A secret that
-// the provider has limited or refused rests for a while, and its requests go to the next. Of a secret that was replaced the one
-// before is kept: it is tried once when the provider refuses the new one, which it may not know yet.
+// If there are several secrets, each client has a preferred one, chosen by a hash of the client, because a provider caches prompts per
+// account. A secret that the provider has rate-limited or rejected is paused, and its requests use the next one. When a secret is
+// replaced, the Set also keeps the previous one: a request is sent once with the previous secret if the provider rejects the new one,
+// which may not be active yet.
 //
 // It is safe for concurrent use.
 type Set struct {
 	credential Credential
-	signer     Signer // nil for a credential that is the same for all requests
+	signer     Signer // nil if the credential is static
 	accounts   []*account
 	now        func() time.Time
 	redactor   *Redactor
-	renewing   sync.Mutex // held by Renew
+	renewing   sync.Mutex // serialises Renew
 }
 
-// account is one secret, and how the provider treats it.
+// account is one secret, and until when it is paused.
 type account struct {
-	secrets atomic.Pointer[secrets]
-	resting atomic.Int64 // until when, in nanoseconds since 1970
+	secrets     atomic.Pointer[secrets]
+	pausedUntil atomic.Int64 // Unix time in nanoseconds
 }
 
 // secrets are one secret and the one that it replaced. They are immutable.
@@ -50,18 +51,18 @@ type secrets struct{ current, previous prepared }
 
 // prepared is a secret as it is sent.
 type prepared struct {
-	secret string // "": there is none
+	secret string // "" if there is none
 	Addition
 }
 
-// Addition is what authenticates a request. The zero value adds nothing.
+// Addition is the header or query parameter that authenticates a request. The zero value adds nothing.
 type Addition struct {
-	Header Header // without a value, there is none
-	Query  string // "name=value", escaped
+	Header Header // not sent if its value is empty
+	Query  string // "name=value", escaped; may be empty
 }
 
-// Prepare checks the credential. now is the clock that signatures, expiry times and pauses depend on. The redactor learns the secrets
-// that are obtained later; it may be nil. The Set must be closed.
+// Prepare checks the credential and returns its Set, which must be closed. now is the clock for signatures, expiry times and pauses.
+// The redactor learns the secrets that are obtained later; it may be nil.
 func (c Credential) Prepare(now func() time.Time, redactor *Redactor) (*Set, error) {
 	kinds := 0
 	for _, set := range []bool{len(c.Secrets) > 0, c.AWS != nil, c.Google != nil} {
@@ -115,10 +116,10 @@ func (c *Credential) prepare(secret string) (prepared, error) {
 	return prepared{secret, Addition{Header: Header{c.Header, c.Prefix + secret}}}, nil
 }
 
-// Signer returns what signs each request; nil for a credential that is the same for all of them.
+// Signer returns the Signer that authorizes each request, or nil if the credential is static.
 func (s *Set) Signer() Signer { return s.signer }
 
-// Close cancels what is being obtained.
+// Close cancels a fetch in flight, and removes the obtained secrets from the redactor.
 func (s *Set) Close() {
 	if s.signer != nil {
 		s.signer.Close()
@@ -128,7 +129,7 @@ func (s *Set) Close() {
 	}
 }
 
-// Renew replaces the secrets, in their order, and reports whether one has changed. Requests in flight keep theirs.
+// Renew replaces the secrets, in the configured order, and reports whether any of them changed. Requests in flight keep theirs.
 func (s *Set) Renew(renewed []string) (changed bool, err error) {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -145,15 +146,15 @@ func (s *Set) Renew(renewed []string) (changed bool, err error) {
 		a := s.accounts[i]
 		if was := a.secrets.Load(); was.current.secret != all[i].secret {
 			s.replace(a, secrets{current: all[i], previous: was.current})
-			a.resting.Store(0)
+			a.pausedUntil.Store(0)
 			changed = true
 		}
 	}
 	return changed, nil
 }
 
-// Inherit takes over what is known of the secrets of an older Set for the same provider: which rest, and which were replaced. It is
-// called before the Set is used.
+// Inherit takes over the pauses and the previous secrets of an older Set for the same provider. It must be called before the Set is
+// used.
 func (s *Set) Inherit(old *Set) {
 	if s.signer != nil || old.signer != nil || s.credential.Header != old.credential.Header || s.credential.Query != old.credential.Query {
 		return
@@ -167,35 +168,36 @@ func (s *Set) Inherit(old *Set) {
 		switch {
 		case at >= 0:
 			s.replace(a, *old.accounts[at].secrets.Load())
-			a.resting.Store(old.accounts[at].resting.Load())
+			a.pausedUntil.Store(old.accounts[at].pausedUntil.Load())
 		case i < len(old.accounts) && !s.holds(old.accounts[i].secrets.Load().current.secret):
 			s.replace(a, secrets{current: now.current, previous: old.accounts[i].secrets.Load().current})
 		}
 	}
 }
 
+// holds reports whether a secret is one of the current ones.
 func (s *Set) holds(secret string) bool {
 	return slices.ContainsFunc(s.accounts, func(a *account) bool { return a.secrets.Load().current.secret == secret })
 }
 
-// replace stores secrets that the redactor has learned.
+// replace makes the redactor learn an account's new secrets, and then stores them.
 func (s *Set) replace(a *account, to secrets) {
 	s.redactor.learn(a, to.current.secret, to.previous.secret)
 	a.secrets.Store(&to)
 }
 
-// Choice goes through the secrets for one request. It belongs to the request.
+// Choice selects one secret after another for a single request. It is not safe for concurrent use.
 type Choice struct {
 	set      *Set
 	client   uint64
 	secrets  *secrets
 	account  int
 	previous bool
-	tried    uint64 // a bit for each account
+	tried    uint64 // bit set of the accounts that were tried
 }
 
-// Choose returns the secret for a request: the preferred one of its client that does not rest, or if all do, the preferred one. client
-// is a hash of the client.
+// Choose returns the secret for a request: the most preferred one of its client that is not paused, or if all are paused, the most
+// preferred one. client is a hash of the client.
 func (s *Set) Choose(client uint64) Choice {
 	c := Choice{set: s, client: client}
 	if len(s.accounts) > 1 {
@@ -207,12 +209,12 @@ func (s *Set) Choose(client uint64) Choice {
 	return c
 }
 
-// best returns the untried account with the highest score for the client (rendezvous hashing) among those that do not rest after a
-// time; 0: all. -1: there is none.
+// best returns the index of the untried account with the highest score for the client (rendezvous hashing), or -1 if there is none. It
+// skips accounts that are paused beyond now, unless now is 0.
 func (c *Choice) best(now int64) int {
 	best, highest := -1, uint64(0)
 	for i := range c.set.accounts {
-		if c.tried>>i&1 != 0 || now != 0 && c.set.accounts[i].resting.Load() > now {
+		if c.tried>>i&1 != 0 || now != 0 && c.set.accounts[i].pausedUntil.Load() > now {
 			continue
 		}
 		high, low := bits.Mul64(c.client^0x9E3779B97F4A7C15, uint64(i+1)*0xD6E8FEB86659FD93)
@@ -223,7 +225,7 @@ func (c *Choice) best(now int64) int {
 	return best
 }
 
-// Addition returns what the request is sent with.
+// Addition returns the header or query parameter to send the request with.
 func (c *Choice) Addition() Addition {
 	if c.previous {
 		return c.secrets.previous.Addition
@@ -231,14 +233,14 @@ func (c *Choice) Addition() Addition {
 	return c.secrets.current.Addition
 }
 
-// Next reports whether the request is to be sent again with another secret, as the response has this status. limitedFor returns how
-// long the provider wants no requests, 0 if it does not say.
+// Next reports whether a request whose response has this status is to be sent again with another secret, which it selects. limitedFor
+// returns how long the provider wants no requests, or 0 if it does not say.
 func (c *Choice) Next(status int, limitedFor func() time.Duration) bool {
 	pause := time.Duration(0)
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired:
-		pause = refusedPause
-	case http.StatusForbidden: // it may be about the request
+		pause = rejectedPause
+	case http.StatusForbidden: // try another secret without a pause: the request itself may be forbidden
 	case http.StatusTooManyRequests:
 		pause = limitedPause
 	default:
@@ -248,7 +250,7 @@ func (c *Choice) Next(status int, limitedFor func() time.Duration) bool {
 		latest := c.set.accounts[c.account].secrets.Load()
 		switch {
 		case latest.current.secret != c.secrets.current.secret:
-			c.secrets, c.previous = latest, false // it was replaced after the request had been sent
+			c.secrets, c.previous = latest, false // the secret was replaced after the request had been sent
 			return true
 		case !c.previous && c.secrets.previous.secret != "":
 			c.previous = true
@@ -265,7 +267,7 @@ func (c *Choice) Next(status int, limitedFor func() time.Duration) bool {
 	}
 	now := c.set.now()
 	if pause > 0 {
-		c.set.accounts[c.account].resting.Store(now.Add(pause).UnixNano())
+		c.set.accounts[c.account].pausedUntil.Store(now.Add(pause).UnixNano())
 	}
 	c.tried |= 1 << c.account
 	next := c.best(now.UnixNano())
