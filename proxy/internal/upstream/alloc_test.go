@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestRequestAllocations counts the allocations of the server as well: the one here is a plain loop that makes none.
+// TestRequestAllocations also counts the server's allocations, but this server is a plain loop that makes none.
 func TestRequestAllocations(t *testing.T) {
 	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: req_1\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
 	c := fastClient(t, s)
@@ -29,7 +29,7 @@ func TestRequestAllocations(t *testing.T) {
 		}
 		resp.Close()
 	})
-	// The Response itself: it outlives its connection's use, so that closing it twice harms nobody.
+	// The Response itself is allocated: it outlives the use of its connection, so that closing it twice is harmless.
 	if n > 1 {
 		t.Errorf("%v allocations a request", n)
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// The keys and the moment of the test suite that AWS publishes for Signature Version 4.
+// The keys and the time of the test suite that AWS publishes for Signature Version 4.
 const (
 	suiteID     = "AKIDEXAMPLE"
 	suiteSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -41,7 +41,7 @@ func agreeing(t *testing.T) *upstreamtest.Server {
 	return upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"))})
 }
 
-// newSigning makes a client of a server that signs; the server is reached under any name.
+// newSigning returns a client that signs requests and connects to the server whatever host name it is given.
 func newSigning(t *testing.T, s *upstreamtest.Server, base string, a credential.AWS, change func(*upstream.Config)) *upstream.Client {
 	return newClient(t, s, func(c *upstream.Config) {
 		c.BaseURL, c.Credential, c.Now = base, credential.Credential{AWS: &a}, suiteTime
@@ -55,7 +55,7 @@ func newSigning(t *testing.T, s *upstreamtest.Server, base string, a credential.
 	})
 }
 
-// TestSigV4Suite compares with AWS's published test suite.
+// TestSigV4Suite compares signatures with those of AWS's published test suite.
 func TestSigV4Suite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, method, path, want string }{
@@ -79,8 +79,8 @@ func TestSigV4Suite(t *testing.T) {
 	}
 }
 
-// verifySignature checks a request as AWS describes it, from the bytes that arrived: by calculations of its own, and by
-// signing the same request anew with the SDK. It returns the headers that are signed.
+// verifySignature checks the signature of the bytes that arrived, both by calculating it as AWS describes it and by signing the same
+// request again with the SDK. It returns the names of the signed headers.
 func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secret, token string) (signed []string) {
 	t.Helper()
 	authorization := r.Header.Get("Authorization")
@@ -175,8 +175,8 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 	return signed
 }
 
-// TestSignedPathMatchesSentPath sends the paths of all kinds of model IDs: each arrives byte for byte, escaped once,
-// with a valid signature.
+// TestSignedPathMatchesSentPath sends the paths of all kinds of model IDs and checks that each arrives byte for byte, escaped once, with
+// a valid signature.
 //
 // covers: B1
 func TestSignedPathMatchesSentPath(t *testing.T) {
@@ -266,7 +266,7 @@ func TestRejectsSignatureHeaders(t *testing.T) {
 	}
 }
 
-// bareEnvironment is one in which the SDK finds nothing. It returns a folder for files.
+// bareEnvironment sets up an environment in which the SDK finds no credentials, and returns a directory for files.
 func bareEnvironment(t *testing.T) string {
 	t.Helper()
 	for _, e := range os.Environ() {
@@ -295,7 +295,7 @@ const (
 	foundToken  = "canary-session-0123456789"
 )
 
-// serveKeys answers as the endpoint of a container does, and counts.
+// serveKeys responds like a container's credentials endpoint, and counts the requests.
 func serveKeys(t *testing.T, expires func(n int32) time.Time) (url string, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -345,7 +345,7 @@ func TestAWSCredentialSources(t *testing.T) {
 		}},
 		{"shared file", "", func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "credentials"), shared) }},
 		{"profile", "work", func(t *testing.T, dir string) {
-			// A profile that is named goes before the environment.
+			// A configured profile overrides the environment.
 			t.Setenv("AWS_ACCESS_KEY_ID", "other")
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "other")
 			writeFile(t, filepath.Join(dir, "credentials"), strings.Replace(shared, "default", "work", 1))
@@ -427,7 +427,7 @@ func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
 func TestAWSCredentialsMissing(t *testing.T) {
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
-	answers := func(status int, body string) func(t *testing.T, dir string) {
+	responses := func(status int, body string) func(t *testing.T, dir string) {
 		return func(t *testing.T, _ string) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(status)
@@ -444,8 +444,8 @@ func TestAWSCredentialsMissing(t *testing.T) {
 	}{
 		{"no profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: profile gone does not exist in the shared files"},
 		{"nothing", "", func(*testing.T, string) {}, "AWS, the default credentials: no credentials found, and the instance has no role"},
-		{"refused", "", answers(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: rejected"},
-		{"nonsense", "", answers(200, `canary`), "AWS, the default credentials: invalid response"},
+		{"refused", "", responses(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: rejected"},
+		{"nonsense", "", responses(200, `canary`), "AWS, the default credentials: invalid response"},
 		{"a program that prints nonsense", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = echo canary\n")
 		}, "AWS, profile work: the credential process failed, or printed no keys"},
@@ -462,7 +462,7 @@ func TestAWSCredentialsMissing(t *testing.T) {
 			t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/canary")
 			t.Setenv("AWS_ENDPOINT_URL_STS", s.URL)
 		}, "AWS, the default credentials: STS AssumeRoleWithWebIdentity: status 400 ExpiredTokenException"},
-		{"nobody answers", "", func(t *testing.T, dir string) {
+		{"no response", "", func(t *testing.T, dir string) {
 			s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				select {
 				case <-silent:

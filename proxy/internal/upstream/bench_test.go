@@ -15,20 +15,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// fastServer answers every request with the same bytes and does next to nothing else. A request is over when as many
-// bytes have come as its Content-Length says.
+// fastServer responds to every request with the same bytes and does next to nothing else. It finds the end of a request by its
+// Content-Length.
 type fastServer struct {
-	ln     net.Listener
-	answer []byte
+	ln       net.Listener
+	response []byte
 }
 
-func newFastServer(tb testing.TB, answer string) *fastServer {
+func newFastServer(tb testing.TB, response string) *fastServer {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &fastServer{ln, []byte(answer)}
+	s := &fastServer{ln, []byte(response)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -73,7 +73,7 @@ func (s *fastServer) serve(c net.Conn) {
 			continue
 		}
 		n = 0
-		if _, err := c.Write(s.answer); err != nil {
+		if _, err := c.Write(s.response); err != nil {
 			return
 		}
 	}
@@ -133,7 +133,7 @@ func BenchmarkNonStreaming(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent measures one event of a chunked stream, the server's write included.
+// BenchmarkEvent measures one event of a chunked stream, including the server's write.
 func BenchmarkEvent(b *testing.B) {
 	more := make(chan struct{})
 	chunk := "c8\r\ndata: " + strings.Repeat("x", 192) + "\n\n\r\n"
@@ -156,9 +156,9 @@ func BenchmarkEvent(b *testing.B) {
 // BenchmarkDrain reads a chunked body of 1 MiB, in chunks of an event's size, as fast as it can be sent.
 func BenchmarkDrain(b *testing.B) {
 	chunk := "c8\r\ndata: " + strings.Repeat("x", 192) + "\n\n\r\n"
-	answer := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 5000) + "0\r\n\r\n"
-	c := fastClient(b, newFastServer(b, answer))
-	b.SetBytes(int64(len(answer)))
+	response := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 5000) + "0\r\n\r\n"
+	c := fastClient(b, newFastServer(b, response))
+	b.SetBytes(int64(len(response)))
 	b.ReportAllocs()
 	for b.Loop() {
 		resp, err := c.Do(context.Background(), post("x"), nil)
@@ -175,7 +175,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// BenchmarkSigned measures an AWS signature besides the hash of the body: compare with BenchmarkNonStreaming.
+// BenchmarkSigned measures a request with an AWS signature. The difference to BenchmarkNonStreaming is the cost of signing.
 func BenchmarkSigned(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		b.Run(name, func(b *testing.B) {

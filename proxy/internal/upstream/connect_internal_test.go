@@ -23,7 +23,7 @@ func TestAddressRace(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		addrs string
-		at    time.Duration // when it is connected, or has failed
+		at    time.Duration // when the connection is established, or has failed
 		to    string
 	}{
 		{"IPv6 swallows", swallows + " " + good, 250 * time.Millisecond, good},
@@ -54,7 +54,7 @@ func TestAddressRace(t *testing.T) {
 						select {
 						case <-time.After(time.Second):
 						case <-ctx.Done():
-							// It was made all the same, in the last moment.
+							// The connection was established just before it was canceled.
 						}
 					case good:
 					default:
@@ -85,7 +85,7 @@ func TestAddressRace(t *testing.T) {
 	}
 }
 
-// countedConn is a connection that is only made and closed.
+// countedConn is a connection that counts open connections.
 type countedConn struct {
 	net.Conn
 	host string

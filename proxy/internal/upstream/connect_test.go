@@ -39,7 +39,7 @@ func TestConnectionRefused(t *testing.T) {
 	}
 }
 
-// blackhole is a Config.Dial whose connections never come.
+// blackhole is a Config.Dial that never connects.
 func blackhole(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -116,7 +116,7 @@ func TestDisconnectDuringDialSendsNothing(t *testing.T) {
 	}
 }
 
-// named makes a client that reaches a server by a name.
+// named returns a client that connects to a server by a host name.
 func named(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameServer, change func(*upstream.Config)) *upstream.Client {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr())
@@ -134,8 +134,8 @@ func named(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameServer, cha
 	})
 }
 
-// TestNameThatResolvesToPrivateAddress checks that private addresses are rejected at connect time, however the name
-// looked when it was configured.
+// TestNameThatResolvesToPrivateAddress checks that private addresses are rejected when connecting, whatever the name resolved to when it
+// was configured.
 func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)

@@ -192,10 +192,10 @@ func TestResponseFramings(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct {
-		name, method, answer string
-		status               int
-		body                 string
-		reused               bool
+		name, method, response string
+		status                 int
+		body                   string
+		reused                 bool
 	}{
 		{"length", "POST", ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
 		{"length of nothing", "POST", ok + "content-length: 0\r\n\r\n", 200, "", true},
@@ -217,16 +217,16 @@ func TestResponseFramings(t *testing.T) {
 		{"bytes after the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
 		{"a body that may not be", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
 		// covers: F48
-		{"interim answers", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
+		{"interim responses", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
 		{"error status", "POST", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 5\r\n\r\nhello", 429, "hello", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for how, step := range map[string]upstreamtest.Step{
-				"whole": upstreamtest.Write(tt.answer), "byte by byte": upstreamtest.Bytes(tt.answer), // covers: F42
+				"whole": upstreamtest.Write(tt.response), "byte by byte": upstreamtest.Bytes(tt.response), // covers: F42
 			} {
 				t.Run(how, func(t *testing.T) {
-					// A body until close needs one; the others must not.
+					// Only a body that lasts until close needs one.
 					last := upstreamtest.AwaitClose()
 					if tt.name == "until close" {
 						last = upstreamtest.Close()
@@ -239,7 +239,7 @@ func TestResponseFramings(t *testing.T) {
 					if err != nil || status != tt.status || body != tt.body {
 						t.Fatalf("%d %q %v", status, body, err)
 					}
-					// The bytes behind an answer may come after it was read; then the connection is kept, and found out.
+					// The bytes after a response may arrive after it was read. The connection is then kept, and found stale later.
 					if st := c.Stats(); st.InUse != 0 || st.Idle != 1 && tt.reused || st.Idle != 0 && !tt.reused && how == "whole" {
 						t.Errorf("%+v", st)
 					}
@@ -279,8 +279,7 @@ func TestResponseHeaders(t *testing.T) {
 	resp.SetWatcher(nil)
 }
 
-// TestLongHeads reads a response whose head exceeds the connection's buffer, with and without a body, and then another
-// response.
+// TestLongHeads reads a response whose header exceeds the connection's buffer, with and without a body, and then another response.
 func TestLongHeads(t *testing.T) {
 	t.Parallel()
 	long := "X-Long: " + strings.Repeat("x", 20<<10)

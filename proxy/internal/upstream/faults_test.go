@@ -49,7 +49,7 @@ func TestTruncatedBodies(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer resp.Close()
-					// A RST may overtake what was sent before it, so that is read first.
+					// A RST may overtake the bytes sent before it, so those are read first.
 					p, err := resp.Next()
 					if err != nil || string(p) != tt.body {
 						t.Fatalf("%q, %v", p, err)
@@ -72,7 +72,7 @@ func TestTruncatedBodies(t *testing.T) {
 	}
 	t.Run("until close, TLS without a farewell", func(t *testing.T) {
 		t.Parallel()
-		// Without TLS's closing message, whoever sits in between could have cut the answer here.
+		// Without close_notify, a man in the middle could have truncated the response here.
 		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
 		c := newClient(t, s, conf)
 		if _, got, err := whole(t, c, post("")); kindOf(t, err) != upstream.Truncated || got != "hello" {
@@ -111,7 +111,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	many := strings.Repeat("X-A: 1\r\n", 10_000)
-	for _, tt := range []struct{ name, answer string }{
+	for _, tt := range []struct{ name, response string }{
 		// covers: F47
 		{"endless header", ok + "X-A: " + strings.Repeat("x", 100<<10)},
 		{"endless status line", "HTTP/1.1 200 " + strings.Repeat("x", 100<<10)},
@@ -172,7 +172,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(tt.answer), upstreamtest.AwaitClose()})
+			s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(tt.response), upstreamtest.AwaitClose()})
 			c := newClient(t, s, nil)
 			_, _, err := whole(t, c, post(""))
 			var e *upstream.Error
@@ -208,8 +208,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestResponseBeforeRequestIsComplete has the provider reject a large request before it has read it: the caller gets
-// the response, not the failed write.
+// TestResponseBeforeRequestIsComplete has the provider reject a large request before reading all of it, and checks that the caller gets
+// the response and not the failed write.
 //
 // covers: F61
 func TestResponseBeforeRequestIsComplete(t *testing.T) {
@@ -245,7 +245,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Close()})
 			c := newClient(t, s, conf)
 			status, _, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
-			// The kernel may throw the answer away with the connection. What counts is that it ends, and how.
+			// The kernel may discard the response along with the connection. The test only checks that the request ends, and how.
 			if k := kindOf(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
 				t.Fatalf("%d %v", status, err)
 			}
@@ -290,11 +290,11 @@ func TestStaleConnections(t *testing.T) {
 		}
 	}
 
-	t.Run("two answers in one TLS record", func(t *testing.T) {
+	t.Run("two responses in one TLS record", func(t *testing.T) {
 		t.Parallel()
-		answer := "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + strings.Repeat("x", 600)
+		response := "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + strings.Repeat("x", 600)
 		s, conf := server(t, true,
-			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(answer + answer), upstreamtest.AwaitClose()},
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(response + response), upstreamtest.AwaitClose()},
 			upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 		c := newClient(t, s, func(cfg *upstream.Config) { conf(cfg); cfg.ReadBuffer = 256 })
 		if _, _, err := whole(t, c, post("one")); err != nil {
@@ -305,7 +305,7 @@ func TestStaleConnections(t *testing.T) {
 		}
 	})
 
-	// The connection looks alive, and dies with the request on it.
+	// The connection looks alive, and is closed while the request is on it.
 	t.Run("one retry", func(t *testing.T) {
 		t.Parallel()
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
@@ -320,7 +320,7 @@ func TestStaleConnections(t *testing.T) {
 				if i < 2 && (err != nil || got != body) {
 					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
 				}
-				// The third one dies on the reused connection, and again on its new one: that is the provider's answer.
+				// The third request fails on the reused connection and again on its new one, so its error is returned.
 				if i == 2 && kindOf(t, err) != upstream.Unreachable {
 					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
 				}
@@ -366,8 +366,8 @@ func TestStaleConnections(t *testing.T) {
 	})
 }
 
-// TestIdleTimeoutCrossesRequest has the provider send a 408 for the silence before a request that has reached it. The request is
-// sent again on a new connection; a 408 that may be meant for it is returned.
+// TestIdleTimeoutCrossesRequest has the provider time out an idle connection with a 408 that crosses a request. The request is sent again
+// on a new connection, but a 408 that may be meant for the request is returned.
 //
 // covers: F62
 func TestIdleTimeoutCrossesRequest(t *testing.T) {
@@ -378,7 +378,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 	)
 	for _, tt := range []struct {
 		name, response string
-		status         int // of the second request; 200 is that of the retry
+		status         int // status of the second request; 200 means that it was retried
 	}{
 		{"closing", closing, 200},
 		{"chunked and closing", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200},
@@ -450,14 +450,14 @@ func TestAbandonedResponses(t *testing.T) {
 							return
 						}
 						switch i % 4 {
-						case 0: // given up before a byte of the body
+						case 0: // abandoned before the first byte of the body
 						case 1:
 							if p, err := resp.Next(); err != nil || !strings.HasPrefix(body, string(p)) {
 								t.Errorf("%s: another's bytes, or %v", id, err)
 							}
 						default:
 							if p, err := resp.ReadAll(nil, 1<<20); err != nil || string(p) != body {
-								t.Errorf("%s: another's answer, or %v", id, err)
+								t.Errorf("%s: another request's response, or error %v", id, err)
 							}
 						}
 						resp.Close()

@@ -28,7 +28,7 @@ import (
 
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
-// accountKey is the key of a service account, made once.
+// accountKey is the key of a service account, generated once.
 var accountKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -37,7 +37,7 @@ var accountKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// accountFile writes the file of a service account whose tokens come from an address.
+// accountFile writes the credentials file of a service account with a given token endpoint.
 func accountFile(t *testing.T, tokenURI string) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(accountKey())
@@ -95,8 +95,8 @@ func checkAssertion(assertion, audience string) error {
 	return nil
 }
 
-// tokenServer gives out canary-token-N, which is good for N hours, to service accounts that prove themselves. before is called with each request, and
-// may be nil.
+// tokenServer issues canary-token-N, which is valid for N hours, to service accounts that authenticate. before is called for each
+// request, and may be nil.
 func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -157,13 +157,13 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	const many = 100
 	var arrived sync.WaitGroup
-	u, asked := tokenServer(t, func(int32) { arrived.Wait() }) // answers when all requests are under way
+	u, asked := tokenServer(t, func(int32) { arrived.Wait() }) // responds when all requests are in flight
 	var ahead atomic.Int64
 	redactor := credential.NewRedactor()
 	s := agreeing(t)
 	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
 		c.Redactor = redactor
-		// The library reads the end of a token from the real clock.
+		// The library computes the expiry of a token from the real clock.
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
 	for round := range int32(3) {
@@ -189,13 +189,13 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 		}
 		ahead.Add(int64(3600 * time.Second))
 	}
-	// What was sent last and the one before may still be talked about.
+	// The current token and the previous one may still occur in text.
 	if got := string(redactor.Redact([]byte("canary-token-1 canary-token-2 canary-token-3"))); got != "canary-token-1 [redacted] [redacted]" {
 		t.Errorf("redacted: %s", got)
 	}
 }
 
-// google plays Google's other endpoints: each answers only who says what it must.
+// google simulates Google's other endpoints. Each accepts only the requests that the real one accepts.
 func google(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -280,7 +280,7 @@ func TestTokenErrors(t *testing.T) {
 					w.Header().Set(name, value)
 				}
 				if status == 0 {
-					_ = r.ParseForm() // a server notices a departure once the body is read
+					_ = r.ParseForm() // the server detects a disconnect only after it has read the body
 					select {
 					case <-silent:
 					case <-r.Context().Done():
@@ -359,7 +359,7 @@ func TestTokenWaitIsCancelled(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 8)
 	token := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm() // a server notices a departure once the body is read
+		_ = r.ParseForm() // the server detects a disconnect only after it has read the body
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))

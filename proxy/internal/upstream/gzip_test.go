@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// gzipOf compresses the pieces, each behind a flush as a stream has it.
+// gzipOf compresses the pieces with a flush after each, as a stream does.
 func gzipOf(tb testing.TB, pieces ...string) string {
 	tb.Helper()
 	var b bytes.Buffer
@@ -64,8 +64,8 @@ func TestGzipIsDecoded(t *testing.T) {
 	} {
 		t.Run("S22/"+tt.name, func(t *testing.T) {
 			t.Parallel()
-			answer := "HTTP/1.1 200 OK\r\n" + tt.head + tt.body
-			for how, step := range map[string]upstreamtest.Step{"whole": upstreamtest.Write(answer), "byte by byte": upstreamtest.Bytes(answer)} {
+			response := "HTTP/1.1 200 OK\r\n" + tt.head + tt.body
+			for how, step := range map[string]upstreamtest.Step{"whole": upstreamtest.Write(response), "byte by byte": upstreamtest.Bytes(response)} {
 				s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), step, upstreamtest.HalfClose(), upstreamtest.AwaitClose()})
 				c := newClient(t, s, nil)
 				resp, err := c.Do(context.Background(), post(""), nil)
@@ -156,7 +156,7 @@ func TestGzipBomb(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", b.String(), "Content-Encoding: gzip")})
 	c := newClient(t, s, nil)
 
-	t.Run("whole answer", func(t *testing.T) {
+	t.Run("whole response", func(t *testing.T) {
 		resp, err := c.Do(context.Background(), post(""), nil)
 		if err != nil {
 			t.Fatal(err)

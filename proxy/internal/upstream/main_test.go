@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// The client that the benchmarks compare with keeps goroutines of its own.
+// The client that the benchmarks compare with has background goroutines of its own.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// soon bounds what a test waits for when something is broken.
+// soon is how long a test waits at most if something is broken.
 const soon = 10 * time.Second
 
-// newClient makes a client of a server with short ticks; change may be nil.
+// newClient returns a client for a server, with short ticks. change may be nil.
 func newClient(tb testing.TB, s *upstreamtest.Server, change func(*upstream.Config)) *upstream.Client {
 	tb.Helper()
 	cfg := upstream.Config{
@@ -52,7 +52,7 @@ func post(body string) *upstream.Request {
 	return &upstream.Request{Method: "POST", Path: "/chat/completions", Body: []byte(body), ContentType: "application/json", Accept: "application/json"}
 }
 
-// kindOf is the kind of an error, 0 for none.
+// kindOf returns the kind of an error, or 0 for nil.
 func kindOf(tb testing.TB, err error) upstream.ErrorKind {
 	tb.Helper()
 	if err == nil {
@@ -65,7 +65,7 @@ func kindOf(tb testing.TB, err error) upstream.ErrorKind {
 	return e.Kind
 }
 
-// whole sends a request and reads all of the answer.
+// whole sends a request and reads the whole response.
 func whole(tb testing.TB, c *upstream.Client, r *upstream.Request) (status int, body string, err error) {
 	tb.Helper()
 	resp, err := c.Do(context.Background(), r, nil)
@@ -77,7 +77,7 @@ func whole(tb testing.TB, c *upstream.Client, r *upstream.Request) (status int, 
 	return resp.Status(), string(b), err
 }
 
-// drain calls Next until it fails, and returns what came. io.EOF is nil.
+// drain calls Next until it fails, and returns the bytes and the error, which is nil for io.EOF.
 func drain(resp *upstream.Response) (string, error) {
 	var got []byte
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// onlooker looks at a connection that waits.
+// onlooker is a Watcher that inspects a waiting connection.
 type onlooker struct {
 	conn *conn
 	look func(c *conn)
@@ -22,8 +22,8 @@ func (o *onlooker) Tick(Phase, time.Duration) error {
 	return nil
 }
 
-// TestIdleConnectionHoldsNoBuffer checks that a connection releases its buffer between two pieces of a body and after
-// the response, and that what follows is complete, even if the head needed a large buffer.
+// TestIdleConnectionHoldsNoBuffer checks that a connection releases its buffer between two pieces of a body and after the response, and
+// that the data that follows is complete, even if the header needed a large buffer.
 func TestIdleConnectionHoldsNoBuffer(t *testing.T) {
 	for name, padding := range map[string]string{"small": "x", "large": strings.Repeat("x", 8<<10)} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// clock is a Config.Now that only the test moves.
+// clock is a Config.Now that only the test advances.
 type clock struct{ passed atomic.Int64 }
 
 func (c *clock) now() time.Time {
@@ -22,12 +22,12 @@ func (c *clock) now() time.Time {
 
 func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d)) }
 
-// fresh asks over a connection of its own.
+// fresh sends a request over a new connection.
 func fresh(t *testing.T, c *upstream.Client) error {
 	t.Helper()
 	resp, err := c.Do(context.Background(), post("x"), nil)
 	if err == nil {
-		resp.Close() // before its end, so that the connection is not kept
+		resp.Close() // before the end of the body, so that the connection is not kept
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func TestNameServerErrors(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			if code == upstreamtest.Silence {
-				// The query goes on for those that come later; it ends with the client.
+				// The query continues for later requests, until the client is closed.
 				return
 			}
 			asked := n.Queries()
@@ -134,8 +134,8 @@ func TestOneQueryForConcurrentLookups(t *testing.T) {
 	}
 }
 
-// TestNameChangesAddress checks that connections made 30 s later go to the new address, that open requests end where
-// they are, and that no old connection is reused forever.
+// TestNameChangesAddress checks that connections established 30 s later go to the new address, that requests in flight finish at the old
+// one, and that no old connection is reused forever.
 //
 // covers: F30
 func TestNameChangesAddress(t *testing.T) {
@@ -217,7 +217,7 @@ func TestBrokenIPv6(t *testing.T) {
 	}
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
-		s := okServer(t) // listens on 127.0.0.1 alone
+		s := okServer(t) // listens only on 127.0.0.1
 		c := named(t, s, upstreamtest.NewNameServer(t, "::1", "127.0.0.1"), nil)
 		if _, _, err := whole(t, c, post("")); err != nil {
 			t.Error(err)

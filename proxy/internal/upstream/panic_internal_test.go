@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// rescued tells whether an error is a panic.
+// rescued reports whether an error is a recovered panic.
 func rescued(err error) bool {
 	_, ok := errors.AsType[*rescue.Error](err)
 	return ok
 }
 
-// TestPanicsInBackgroundGoroutines checks that callers that wait for such a goroutine get an error, and that the next
+// TestPanicsInBackgroundGoroutines checks that callers that wait for a background goroutine get an error if it panics, and that the next
 // caller succeeds.
 func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	broken := true
@@ -51,10 +51,10 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	})
 }
 
-// frantic is a Watcher that panics.
-type frantic struct{}
+// panicker is a Watcher that panics.
+type panicker struct{}
 
-func (frantic) Tick(Phase, time.Duration) error { panic("watcher") }
+func (panicker) Tick(Phase, time.Duration) error { panic("watcher") }
 
 func TestWatcherPanicReleasesConnection(t *testing.T) {
 	client, server := net.Pipe()
@@ -73,7 +73,7 @@ func TestWatcherPanicReleasesConnection(t *testing.T) {
 				t.Error("it did not panic")
 			}
 		}()
-		_, _ = c.Do(t.Context(), &Request{Method: "POST", Path: "/"}, frantic{})
+		_, _ = c.Do(t.Context(), &Request{Method: "POST", Path: "/"}, panicker{})
 	}()
 	if s := c.Stats(); s.InUse != 0 {
 		t.Errorf("%d connections are in use", s.InUse)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decodeAll gives a body's bytes to the decoder in pieces, and returns what came out and how many bytes it took.
+// decodeAll passes a body's bytes to the decoder in pieces, and returns the decoded bytes and how many bytes the decoder consumed.
 func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection string) {
 	for _, p := range pieces {
 		p = bytes.Clone(p)
@@ -28,8 +28,7 @@ func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection stri
 	return out, taken, ""
 }
 
-// TestChunksInPieces checks that any body in any chunks, split anywhere, is decoded, and that the bytes after it are
-// left alone.
+// TestChunksInPieces checks that any body in any chunks, split anywhere, is decoded, and that the bytes after it are not consumed.
 func TestChunksInPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +65,7 @@ func hexOf(n int) string {
 	return hexOf(n/16) + digits[n%16:n%16+1]
 }
 
-// FuzzChunks compares with net/http's chunked reader, for any split of the same bytes.
+// FuzzChunks compares the decoder with net/http's chunked reader, for any split of the same bytes.
 func FuzzChunks(f *testing.F) {
 	for _, s := range []string{
 		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n00\r\nX: y\r\n\r\nrest", "A\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n",
@@ -97,7 +96,7 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// readHeadOf reads a head that comes in pieces of the given size.
+// readHeadOf reads a header that arrives in pieces of the given size.
 func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	tb.Helper()
 	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), newMemory(256))
@@ -107,7 +106,7 @@ func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	return c, s, err
 }
 
-// FuzzHead checks that net/http parses every accepted head in the same way.
+// FuzzHead checks that net/http parses every accepted header in the same way.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HTTP/1.0 404 Not Found\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -143,7 +142,7 @@ func FuzzHead(f *testing.F) {
 		}
 		for name := range resp.Header {
 			if name == "Location" {
-				resp.Header.Set(name, "") // nobody reads it
+				resp.Header.Set(name, "") // not used by the gateway
 			}
 			if got := string(c.header.get(strings.ToLower(name))); got != resp.Header.Get(name) {
 				t.Fatalf("header %s is %q, net/http %q", name, got, resp.Header.Get(name))
@@ -159,7 +158,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// pieces is a connection that delivers bytes in pieces of a size, and then ends.
+// pieces is a connection that delivers bytes in pieces of a given size, and then EOF.
 type pieces struct {
 	net.Conn
 	rest []byte

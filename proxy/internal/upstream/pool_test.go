@@ -26,7 +26,7 @@ func do(t *testing.T, c *upstream.Client) *upstream.Response {
 	return resp
 }
 
-// finish reads an answer to its end and closes it.
+// finish reads a response to its end and closes it.
 func finish(t *testing.T, resp *upstream.Response) {
 	t.Helper()
 	if _, err := drain(resp); err != nil {
@@ -35,7 +35,7 @@ func finish(t *testing.T, resp *upstream.Response) {
 	resp.Close()
 }
 
-// eventually waits until a condition holds that another goroutine brings about.
+// eventually waits until another goroutine has made a condition true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for start := time.Now(); !holds(); runtime.Gosched() {
@@ -70,7 +70,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// TestWaitersAreServedInOrder checks that the longest waiting caller gets the connection, or the right to open one.
+// TestWaitersAreServedInOrder checks that the caller that has waited longest gets the connection, or the right to establish one.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *upstream.Response){
@@ -151,7 +151,7 @@ func TestIdleConnections(t *testing.T) {
 		a, b := do(t, c), do(t, c)
 		finish(t, a)
 		finish(t, b)
-		// No request comes by; they are closed all the same.
+		// They are closed even if there is no further request.
 		ended(t, s)
 		ended(t, s)
 		eventually(t, "both are closed", func() bool { return c.Stats().Open == 0 })
@@ -194,8 +194,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	c.Close()
 }
 
-// TestPoolHammer uses the pool from many goroutines, with a limit that makes them wait and responses that end in every
-// way.
+// TestPoolHammer uses the pool from many goroutines, with a limit that makes them wait and responses that end in every possible way.
 func TestPoolHammer(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t,

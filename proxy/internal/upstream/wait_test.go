@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// watcher is a Watcher made of a function.
+// watcher is a function as a Watcher.
 type watcher func(p upstream.Phase, silent time.Duration) error
 
 func (w watcher) Tick(p upstream.Phase, silent time.Duration) error { return w(p, silent) }
@@ -24,8 +24,8 @@ type pause struct{}
 func (pause) Error() string   { return "pause" }
 func (pause) Resumable() bool { return true }
 
-// TestDisconnectClosesConnectionWithinTick has the client disconnect at the third tick: the wait ends and the
-// provider's connection is closed.
+// TestDisconnectClosesConnectionWithinTick has the client disconnect at the third tick, and checks that the wait ends and the provider's
+// connection is closed.
 func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -94,7 +94,7 @@ func server(t *testing.T, secure bool, scripts ...upstreamtest.Script) (*upstrea
 	return s, func(c *upstream.Config) { c.TLS = s.ClientTLS() }
 }
 
-// ended waits until the server has seen the client end a connection.
+// ended waits until the server has seen the client close a connection.
 func ended(t *testing.T, s *upstreamtest.Server) upstreamtest.How {
 	t.Helper()
 	select {
@@ -272,7 +272,7 @@ func TestWatcherSetsPace(t *testing.T) {
 	}
 }
 
-// TestTimeouts checks deadlines that lie between ticks.
+// TestTimeouts checks deadlines that fall between ticks.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	const short = 30 * time.Millisecond
@@ -294,7 +294,7 @@ func TestTimeouts(t *testing.T) {
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX: "), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		{
-			"interim answers do not help", func(t *upstream.Timeouts) { t.FirstByte = short }, 0, // covers: F48
+			"interim responses do not help", func(t *upstream.Timeouts) { t.FirstByte = short }, 0, // covers: F48
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 102 Processing\r\n\r\n"), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		// covers: F35
@@ -311,7 +311,7 @@ func TestTimeouts(t *testing.T) {
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Chunk("x"))}, upstream.PhaseBody, "total",
 		},
 		{
-			"total in the head", func(t *upstream.Timeouts) { t.Total = 20 * short }, 0, // connecting is part of it
+			"total in the header", func(t *upstream.Timeouts) { t.Total = 20 * short }, 0, // includes connecting
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}, upstream.PhaseHead, "total",
 		},
 		{

@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// TestRedactsManySecrets compares a Redactor of a thousand secrets with replacing them one after the other, the longest
-// first.
+// TestRedactsManySecrets compares a Redactor for a thousand secrets with replacing them one after the other, the longest first.
 func TestRedactsManySecrets(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	word := func(n int) string {
@@ -39,7 +38,7 @@ func TestRedactsManySecrets(t *testing.T) {
 		}
 		want := text
 		for i := 0; i < len(inOrder); {
-			// Of one length that counts which stands first in the text.
+			// Among secrets of the same length, the first one in the text is replaced.
 			n := len(inOrder[i])
 			var b strings.Builder
 			rest := want

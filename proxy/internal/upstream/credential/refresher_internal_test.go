@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// source gives out numbers that are good for life each, once it is allowed to.
+// source issues numbers that are each valid for life, when the test allows it to.
 type source struct {
-	life  time.Duration // 0: for ever
+	life  time.Duration // 0 means forever
 	gate  chan error
 	asked atomic.Int32
 }
@@ -42,7 +42,7 @@ func newSource(t *testing.T, life time.Duration) (*source, *refresher[int]) {
 	return s, r
 }
 
-// all has n goroutines get the value; it returns the function that waits for them and says what they got.
+// all starts n goroutines that get the value. It returns a function that waits for them and returns their results.
 func all(r *refresher[int], n int) func() map[string]int {
 	results := make(chan string, n)
 	for range n {
@@ -65,7 +65,7 @@ func TestExpiredValueIsFetchedOnce(t *testing.T) {
 		s, r := newSource(t, time.Hour)
 		for round := 1; round <= 3; round++ {
 			wait := all(r, 100)
-			synctest.Wait() // all of them wait for the one attempt
+			synctest.Wait() // all goroutines wait for the same fetch
 			if got := int(s.asked.Load()); got != round {
 				t.Fatalf("round %d: obtained %d times", round, got)
 			}
@@ -121,7 +121,7 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		if got := all(r, 10)(); got["1 <nil>"] != 10 || s.asked.Load() != 2 {
 			t.Fatalf("after a failure: %v, %d attempts", got, s.asked.Load())
 		}
-		pass(retryDelay) // it is tried again, not at once
+		pass(retryDelay) // the next attempt is not immediate
 		all(r, 1)()
 		s.gate <- bad
 		synctest.Wait()
@@ -185,7 +185,7 @@ func TestWaitEndsOnCancelAndClose(t *testing.T) {
 		if _, err := r.get(ctx, start.Add(time.Hour)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 			t.Fatalf("error %v after %v", err, time.Since(start))
 		}
-		// The attempt goes on for others.
+		// The fetch continues for other callers.
 		wait := all(r, 1)
 		synctest.Wait()
 		s.gate <- nil
@@ -215,7 +215,7 @@ func TestFetchTimeout(t *testing.T) {
 	})
 }
 
-// pass lets time pass on the bubble's clock, which moves when everybody waits.
+// pass lets time pass on the bubble's clock, which advances when all goroutines wait.
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestFetchPanics(t *testing.T) {

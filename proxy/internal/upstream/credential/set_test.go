@@ -23,8 +23,8 @@ func newSet(t *testing.T, c *clock, r *credential.Redactor, secrets ...string) *
 	return s
 }
 
-// use returns the secrets with which a request is sent, one after the other, to a provider that responds with these statuses, and
-// with 200 to all others.
+// use returns the secrets with which a request is sent, one after the other, to a provider that responds to these secrets with these
+// statuses, and to all others with 200.
 func use(s *credential.Set, client uint64, retryAfter time.Duration, statuses map[string]int) (used []string) {
 	c := s.Choose(client)
 	for {
@@ -92,7 +92,7 @@ func TestNextSecretWhileOneRests(t *testing.T) {
 	for _, tt := range []struct {
 		status     int
 		retryAfter time.Duration
-		rests      time.Duration // 0: not at all
+		pause      time.Duration // 0 means that the secret is not paused
 	}{
 		{429, 0, 5 * time.Second},
 		{429, time.Hour, time.Hour},
@@ -106,12 +106,12 @@ func TestNextSecretWhileOneRests(t *testing.T) {
 			h := client(t, s, "a")
 			bad := map[string]int{"a": tt.status}
 			want(t, use(s, h, tt.retryAfter, bad), "a", "b")
-			if tt.rests == 0 {
+			if tt.pause == 0 {
 				want(t, use(s, h, tt.retryAfter, bad), "a", "b")
 				return
 			}
 			want(t, use(s, h, tt.retryAfter, bad), "b")
-			c.now = c.now.Add(tt.rests - 1)
+			c.now = c.now.Add(tt.pause - 1)
 			want(t, use(s, h, tt.retryAfter, bad), "b")
 			c.now = c.now.Add(1)
 			want(t, use(s, h, tt.retryAfter, nil), "a")
@@ -173,7 +173,7 @@ func TestInherit(t *testing.T) {
 
 	same := newSet(t, c, nil, "a", "b")
 	same.Inherit(old)
-	want(t, use(same, h, 0, nil), "b") // a still rests
+	want(t, use(same, h, 0, nil), "b") // a is still paused
 
 	replaced := newSet(t, c, nil, "a", "c")
 	replaced.Inherit(old)
