@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-// API returns the Messages API. Reasoning of other origins goes through its clients in seals of sealer.
+// API returns the Messages API. The sealer wraps reasoning of providers with other APIs on its way through the client.
 func API(sealer *thinking.Sealer) *clientapi.API {
 	return &clientapi.API{
 		Name:        "messages",

@@ -1,13 +1,15 @@
-// Package messages is the Anthropic Messages API as clients see it: requests are read and checked (Request), responses are
-// rendered, and those of providers that speak the API themselves are read.
+// Package messages implements the Anthropic Messages API for clients: it parses and validates requests (Request),
+// renders responses (Renderer), and reads the responses of providers that speak the API themselves (Reader).
 //
-// A request keeps the client's document. A provider that speaks the API gets that, with members that the API does not know and
-// with block types that nobody has heard of (Request.Document). What must not reach it is edited out: reasoning of other
-// origins, which travels in signatures of the gateway's own (thinking.Sealer). Every other provider gets a chat completions
-// request that asks for the same (Request.AppendChat).
+// A Request keeps the client's document. A provider that speaks the API receives that document, including members and
+// block types that the gateway does not know (Request.Document). Only reasoning that came from a provider with another
+// API is removed: clients hold it in thinking blocks whose signature is a token of the gateway (thinking.Sealer). Any
+// other provider receives an equivalent chat completions request (Request.AppendChat).
 //
-// So there are two places where a request may be refused. Parse refuses what is malformed whoever serves it. AppendChat
-// refuses what a chat completions request cannot express, such as server tools: another target may serve that.
+// A request can therefore be rejected at two points. Parse rejects a request that is malformed for every provider.
+// AppendChat rejects one that uses what chat completions cannot express, such as server tools, which another target may
+// support.
 //
-// Errors name members as Anthropic does, "messages.3.content.0.tool_result.content", since clients show and parse them.
+// Errors name members as Anthropic does, "messages.3.content.0.tool_result.content", because clients show and parse
+// these paths.
 package messages

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// AppendError appends the body of an error response. The API has no member for the place of an error, so that leads the text.
+// AppendError appends the body of an error response. The API has no member for the path of the offending parameter, so
+// the path is prefixed to the message.
 func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), errorType(e)...), `","message":"`...)
 	message := contextMessage(e)

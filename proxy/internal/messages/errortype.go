@@ -12,18 +12,18 @@ import (
 // statusOverloaded is the API's own status for an overloaded service.
 const statusOverloaded = 529
 
-// Status is the status of an error response of this API.
+// Status returns the HTTP status of an error response in this API.
 func Status(e *apierror.Error) int {
 	switch e.Status {
 	case 503:
 		return statusOverloaded
-	case 402: // the operator's bill, not the client's
+	case 402: // concerns the operator's account, not the client's
 		return 502
 	}
 	return e.Status
 }
 
-// errorType is the type of an error, by its status.
+// errorType returns the API's error type for the status of e.
 func errorType(e *apierror.Error) string {
 	switch status := Status(e); {
 	case status == 401:
@@ -46,20 +46,21 @@ func errorType(e *apierror.Error) string {
 	return "invalid_request_error"
 }
 
-// The texts by which clients repair a request that does not fit: Claude Code compacts the conversation after the first, and
-// sends it again with fewer max_tokens after the second.
+// Clients recognize a request that exceeds the context window by these texts: Claude Code compacts the conversation
+// after the first, and retries with a lower max_tokens after the second.
 const (
 	promptTooLong = "prompt is too long"
 	outputTooLong = "input length and `max_tokens` exceed context limit"
 )
 
-// contextTexts are what providers say of a conversation that does not fit. The groups are numbers of tokens: limit of the model's
-// context, prompt and output; total is of both.
+// contextTexts match the messages in which providers report that a conversation exceeds the context window. The named
+// groups are numbers of tokens: limit is the size of the context window, prompt and output are what the request needs.
 var contextTexts = func() (list []*regexp.Regexp) {
 	for _, text := range []string{
 		// vLLM: 'max_tokens' … is too large: 100000. This model's maximum context length is 32768 tokens and your request has 1234 input tokens
 		`is too large: (?P<output>N)\. .*maximum context length is (?P<limit>N) tokens and your request has (?P<prompt>N) input tokens`,
-		// OpenAI and its like, DeepSeek, OpenRouter: … However, you requested 5000 tokens (1000 in the messages, 4000 in the completion)
+		// OpenAI and compatible providers, DeepSeek, OpenRouter: … However, you requested 5000 tokens (1000 in the
+		// messages, 4000 in the completion)
 		`maximum context length is (?P<limit>N) tokens\. However, you requested (?:about )?N tokens \((?P<prompt>N) [^,]*, (?P<output>N) in the (?:completion|output)`,
 		`maximum context length is (?P<limit>N) tokens\. However, (?:your messages resulted in|you requested)(?: about)? (?P<prompt>N)`,
 		`maximum context length is (?P<limit>N) tokens.* (?P<prompt>N) input tokens`,
@@ -83,8 +84,8 @@ var contextTexts = func() (list []*regexp.Regexp) {
 	return list
 }()
 
-// contextMessage is the message of an error. For a conversation that is too long it is in the words of this API, with the numbers
-// of the provider's message if it has them.
+// contextMessage returns the message of an error. A context length error is reworded in the terms of this API, with the
+// numbers from the provider's message if it contains them.
 func contextMessage(e *apierror.Error) string {
 	if e.Code != codeContextLength {
 		return e.Message

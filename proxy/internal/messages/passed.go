@@ -37,7 +37,7 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 	}
 }
 
-// passedDelta finds the text of a delta.
+// passedDelta reports the text of a delta.
 func passedDelta(d jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	t := clientapi.PassedText{Key: key, Drop: true}
 	kind := deltaKind(d.Get("type").Inside())
@@ -61,7 +61,7 @@ func passedDelta(d jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	}
 }
 
-// passedBlock finds the texts of a block: all of it, or its beginning.
+// passedBlock reports the texts of a content block, which is either complete or the start of a streamed one.
 func passedBlock(b jsondoc.Value, key int32, place clientapi.PassedPlace, f func(clientapi.PassedText)) {
 	text := func(v jsondoc.Value, what abi.What) {
 		if v.Kind() == jsondoc.String {

@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Reader implements clientapi.Reader for providers that speak Messages themselves. Blocks, deltas and events that it does not
-// know, such as those of tools that the provider runs, mean nothing to it, and are passed on as all others.
+// Reader implements clientapi.Reader for providers that speak the Messages API themselves. It ignores blocks, deltas
+// and events of unknown types, such as those of server tools, but passes their frames on like all others.
 type Reader struct {
-	pass  bool
+	pass  bool // add each event to the batch as a frame, too
 	doc   jsondoc.Doc
-	calls []int32 // keys of the open blocks that hold a tool call
+	calls []int32 // indices of the open tool_use blocks
 }
 
-// looseLimits bound what a provider may send in one piece.
+// looseLimits bounds one JSON document from a provider: an event or a response body.
 var looseLimits = jsondoc.Limits{Depth: jsondoc.DefaultDepth, Nodes: 1 << 19, Loose: true}
 
 // Reset implements clientapi.Reader.
@@ -31,7 +31,7 @@ func (r *Reader) Reset(pass bool) {
 	r.pass, r.calls = pass, r.calls[:0]
 }
 
-// parse parses a document, which is an object.
+// parse parses a document that must be an object.
 func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
 	if err := r.doc.Parse(data, looseLimits); err != nil {
 		return jsondoc.Value{}, apierror.BadAnswer(err)
@@ -43,10 +43,11 @@ func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
 	return root, nil
 }
 
-// ReadEvent implements clientapi.Reader. An event of a host that does not name it has the name that its type is.
+// ReadEvent implements clientapi.Reader. The type in the data takes precedence over the event's name, which some hosts
+// omit.
 func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	if d, ok := readDelta(data); ok {
-		r.readPiece(&d, b)
+		r.addDelta(&d, b)
 		if r.pass {
 			b.Frame([]byte(deltaEvent), data)
 		}
@@ -55,7 +56,7 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	defer r.doc.Reset() // it must not hold on to data
+	defer r.doc.Reset() // doc must not keep a reference to data
 	root, err := r.parse(data)
 	if err != nil {
 		return err
@@ -73,11 +74,11 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	case "message_start":
 		r.readMessage(root.Get("message"), b)
 	case "content_block_start":
-		r.readStart(root.Get("content_block"), key, b)
+		r.readBlockStart(root.Get("content_block"), key, b)
 	case deltaEvent:
 		d := delta{kind: deltaKind(root.Get("delta").Get("type").Inside()), key: key}
 		d.text = root.Get("delta").Get(deltaMembers[d.kind]).Inside()
-		r.readPiece(&d, b)
+		r.addDelta(&d, b)
 	case "content_block_stop":
 		r.endCall(key, b)
 	case "message_delta":
@@ -95,13 +96,13 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 // maxKey bounds the index of a block.
 const maxKey = 1 << 30
 
-// readMessage reads what a message says of itself before its content.
+// readMessage reads the ID, the model and the initial usage of a message.
 func (r *Reader) readMessage(v jsondoc.Value, b *response.Batch) {
 	b.Start(shortText(v.Get("id")), shortText(v.Get("model")), formatClaude)
 	readUsage(v.Get("usage"), b)
 }
 
-// shortText is the text of a string that fits the limit for names, else nothing.
+// shortText returns the text of a string, or nil if it exceeds the length limit for names.
 func shortText(v jsondoc.Value) []byte {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return nil
@@ -109,8 +110,9 @@ func shortText(v jsondoc.Value) []byte {
 	return v.AppendText(nil)
 }
 
-// readStart reads the start of a block, which holds its first content, mostly none; of a non-streaming response all of it.
-func (r *Reader) readStart(v jsondoc.Value, key int32, b *response.Batch) {
+// readBlockStart reads the start of a block, whose content is usually still empty, or a complete block of a
+// non-streaming response.
+func (r *Reader) readBlockStart(v jsondoc.Value, key int32, b *response.Batch) {
 	switch kind := v.Get("type"); {
 	case kind.Is("text"):
 		addText(b, v.Get("text"))
@@ -127,7 +129,7 @@ func (r *Reader) readStart(v jsondoc.Value, key int32, b *response.Batch) {
 		}
 		b.ToolCall(0, key, shortText(v.Get("id")), name)
 		r.calls = append(r.calls, key)
-		// Some hosts send the whole input here, and maybe the same in pieces.
+		// Some hosts send the complete input here, possibly followed by the same input as deltas.
 		if input := v.Get("input"); input.First().Exists() {
 			b.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, input.Raw())
 		}
@@ -146,8 +148,8 @@ func addReasoning(b *response.Batch, part abi.ReasoningPart, key int32, v jsondo
 	}
 }
 
-// readPiece reads a piece of a block.
-func (r *Reader) readPiece(d *delta, b *response.Batch) {
+// addDelta adds a delta of a block to the batch.
+func (r *Reader) addDelta(d *delta, b *response.Batch) {
 	if len(d.text) == 0 {
 		return
 	}
@@ -159,7 +161,7 @@ func (r *Reader) readPiece(d *delta, b *response.Batch) {
 	case signatureDelta:
 		b.Reasoning(0, abi.ReasoningSignature, d.key, abi.EncodingEscaped, d.text)
 	case inputDelta:
-		// The pieces of a tool's input that the provider runs itself look the same.
+		// The input of server tools comes in deltas of the same type, but is not passed to the client as a call.
 		for _, key := range r.calls {
 			if key == d.key {
 				b.ToolArguments(0, key, abi.EncodingEscaped, d.text)
@@ -169,7 +171,7 @@ func (r *Reader) readPiece(d *delta, b *response.Batch) {
 	}
 }
 
-// endCall ends the tool call in a block, if there is one.
+// endCall ends the tool call of the block with this index, if it is one.
 func (r *Reader) endCall(key int32, b *response.Batch) {
 	for i := range r.calls {
 		if r.calls[i] == key {
@@ -180,8 +182,8 @@ func (r *Reader) endCall(key int32, b *response.Batch) {
 	}
 }
 
-// readUsage reads token counts. They are totals of the message so far, and one that is absent is unchanged. What the cache held
-// is no part of the input's count. Fast mode is a service tier in all but its name: it has prices of its own.
+// readUsage reads token counts. They are cumulative for the message, and an absent count is unchanged. input_tokens
+// does not include cached tokens. Fast mode is reported as a service tier because it has prices of its own.
 func readUsage(v jsondoc.Value, b *response.Batch) {
 	add := func(kind abi.UsageKind, v jsondoc.Value) {
 		if n, ok := v.Int(); ok && n >= 0 {
@@ -202,7 +204,7 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	}
 }
 
-// readStop reads why the message ended, if it says so.
+// readStop reads the stop reason, if there is one.
 func readStop(v jsondoc.Value, b *response.Batch) {
 	reason := shortText(v.Get("stop_reason"))
 	if len(reason) == 0 {
@@ -243,10 +245,10 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 		return apierror.BadAnswer(fmt.Errorf("content is %v instead of an array", content.Kind()))
 	}
 	r.readMessage(root, b)
-	b.Text(0, abi.EncodingUTF8, nil) // a message without content is one, too
+	b.Text(0, abi.EncodingUTF8, nil) // so that a message without content still has a choice
 	key := int32(0)
 	for v := content.First(); v.Exists(); v = v.Next() {
-		r.readStart(v, key, b)
+		r.readBlockStart(v, key, b)
 		r.endCall(key, b)
 		key++
 	}

@@ -8,11 +8,11 @@ import (
 
 const deltaEvent = "content_block_delta"
 
-// delta is a piece of a block.
+// delta is the payload of a content_block_delta event.
 type delta struct {
 	kind deltaType
-	key  int32
-	text []byte // the inside of a JSON string
+	key  int32  // index of the block
+	text []byte // still escaped: the inside of a JSON string
 }
 
 type deltaType uint8
@@ -25,12 +25,12 @@ const (
 	signatureDelta
 )
 
-// deltaMembers are the members that hold the text of the deltas.
+// deltaMembers names the member that holds the text of each type of delta.
 var deltaMembers = [...]string{
 	otherDelta: "", textDelta: "text", inputDelta: "partial_json", thinkingDelta: "thinking", signatureDelta: "signature",
 }
 
-// deltaKind is the type of delta that its name stands for.
+// deltaKind parses the type of a delta.
 func deltaKind(name []byte) deltaType {
 	switch string(name) {
 	case "text_delta":
@@ -45,17 +45,18 @@ func deltaKind(name []byte) deltaType {
 	return otherDelta
 }
 
-// The fixed bytes around the text of nearly every event of a stream. Comparing them takes a fraction of the time of parsing.
+// The fixed bytes before the text of nearly every event of a stream. Comparing them takes a fraction of the time that
+// parsing takes.
 const (
 	deltaHead    = `{"type":"content_block_delta","index":`
 	textForm     = `,"delta":{"type":"text_delta","text":"`
 	inputForm    = `,"delta":{"type":"input_json_delta","partial_json":"`
 	thinkingForm = `,"delta":{"type":"thinking_delta","thinking":"`
-	typeAt       = len(`,"delta":{"type":"`) + 1 // the second letter tells the types apart
+	typeAt       = len(`,"delta":{"type":"`) + 1 // offset of the second letter of the type, which is different for each type
 )
 
-// readDelta reads an event in exactly that form, with optional white space at the end, where the API pads its events. It reports
-// false for any other event, which may still be valid.
+// readDelta reads an event in exactly this form, with optional spaces before the last brace, with which the API pads
+// its events. It reports false for any other event, which may still be valid.
 func readDelta(data []byte) (d delta, ok bool) {
 	if len(data) < len(deltaHead) || string(data[:len(deltaHead)]) != deltaHead {
 		return d, false
@@ -66,8 +67,8 @@ func readDelta(data []byte) (d delta, ok bool) {
 		d.key = d.key*10 + int32(rest[digits]-'0')
 		digits++
 	}
-	const most = 6 // so many digits are no block
-	if digits == 0 || digits > most || digits > 1 && rest[0] == '0' {
+	const maxDigits = 6 // no message has that many blocks
+	if digits == 0 || digits > maxDigits || digits > 1 && rest[0] == '0' {
 		return d, false
 	}
 	if rest = rest[digits:]; len(rest) <= typeAt {
@@ -96,7 +97,7 @@ func readDelta(data []byte) (d delta, ok bool) {
 	return d, closesTwice(rest[end+1:])
 }
 
-// closesTwice reports whether s closes two objects and holds nothing else.
+// closesTwice reports whether s consists of two closing braces, optionally with spaces between them.
 func closesTwice(s []byte) bool {
 	n := len(s)
 	return n >= 2 && s[0] == '}' && s[n-1] == '}' && len(bytes.TrimLeft(s[1:n-1], " ")) == 0

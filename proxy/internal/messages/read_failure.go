@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Failure is the error that a response with an error status stands for, of a provider that speaks Messages. body may be
-// anything: what a proxy in between has to say is not passed on.
+// Failure converts an error response of a provider that speaks the Messages API. body may be anything, such as the
+// error page of a proxy in between, which is not passed on.
 //
-// What the provider says of the request is passed on byte for byte, since clients repair their requests by it. What it says of
-// the operator's account (its key, its limits, its bill) is not.
+// A message about the request is passed on byte for byte, because clients adjust their requests according to it. A
+// message about the operator's account (its key, limits or billing) is not passed on.
 func Failure(status int, body []byte) *apierror.Error {
 	var d jsondoc.Doc
 	if d.Parse(body, looseLimits) == nil {
@@ -21,14 +21,15 @@ func Failure(status int, body []byte) *apierror.Error {
 		switch v := root.Get("error"); {
 		case v.Kind() == jsondoc.Object:
 			return failure(v, status)
-		case root.Get("message").Kind() == jsondoc.String: // of a cloud in front of the model
+		case root.Get("message").Kind() == jsondoc.String: // from a cloud platform that hosts the model
 			return failure(root, status)
 		}
 	}
 	return failure(jsondoc.Value{}, status)
 }
 
-// failureIn is the failure that an event, or a response with a success status, stands for; nil if it is none. name is its type.
+// failureIn returns the failure that an event, or the body of a response with a success status, reports. It returns nil
+// if it reports none. name is the type of the event or body.
 func failureIn(root jsondoc.Value, name []byte) *apierror.Error {
 	v := root.Get("error")
 	if string(name) != "error" && v.Kind() != jsondoc.Object {
@@ -37,8 +38,8 @@ func failureIn(root jsondoc.Value, name []byte) *apierror.Error {
 	return failure(v, 0)
 }
 
-// failures are what the API's error types stand for (https://docs.claude.com/en/api/errors).
-var failures = map[string]abi.FailKind{
+// errorTypeKinds maps the API's error types to failures (https://docs.claude.com/en/api/errors).
+var errorTypeKinds = map[string]abi.FailKind{
 	"invalid_request_error": abi.FailInvalidRequest,
 	"authentication_error":  abi.FailAuth,
 	"permission_error":      abi.FailAuth,
@@ -52,10 +53,10 @@ var failures = map[string]abi.FailKind{
 	"overloaded_error":      abi.FailOverloaded,
 }
 
-// refusals are words of an invalid_request_error that tell what it is about: nothing else does.
-var refusals = [...]struct {
-	words string
-	kind  abi.FailKind
+// messagePhrases tell some kinds of invalid_request_error apart, for which the API has only the message.
+var messagePhrases = [...]struct {
+	phrase string
+	kind   abi.FailKind
 }{
 	{"prompt is too long", abi.FailContextLength},
 	{"exceed context limit", abi.FailContextLength},
@@ -63,28 +64,29 @@ var refusals = [...]struct {
 	{"blocked by content filtering policy", abi.FailContentPolicy},
 }
 
-// maxMessage is how many bytes of a provider's message are passed on.
+// maxMessage is the length in bytes beyond which a provider's message is not passed on.
 const maxMessage = 8 << 10
 
-// failure is what the client sees of an error object. status is that of the response, 0 for one that began well.
+// failure converts an error object to the error that the client receives. status is the response's, or 0 for an error
+// in a response that started with a success status.
 func failure(v jsondoc.Value, status int) *apierror.Error {
 	typ, message := string(shortText(v.Get("type"))), ""
 	if m := v.Get("message"); m.Kind() == jsondoc.String && len(m.Inside()) <= maxMessage {
 		message = m.Text()
 	}
-	kind, known := failures[typ]
+	kind, known := errorTypeKinds[typ]
 	if !known {
 		kind = statusKind(status)
 	}
 	switch {
 	case kind == abi.FailInvalidRequest:
-		for _, r := range refusals {
-			if strings.Contains(message, r.words) {
+		for _, r := range messagePhrases {
+			if strings.Contains(message, r.phrase) {
 				kind = r.kind
 			}
 		}
 	case kind == abi.FailRateLimit && v.Get("details").Get("error_code").Is("enforced_spend_limit_reached"):
-		kind = abi.FailQuota // a limit that the operator has set is not over after a pause
+		kind = abi.FailQuota // a spend limit set by the operator does not recover after a pause
 	}
 	cause := &upstreamError{status, typ}
 	if kind == abi.FailModelNotFound && !strings.Contains(strings.ToLower(message), "model") {
@@ -107,8 +109,8 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 	return e
 }
 
-// upstreamError is the cause of a failure as the log sees it: without the provider's message, which may repeat what the log must
-// not hold.
+// upstreamError is the cause of a failure for the log. It omits the provider's message, which may quote parts of the
+// request that must not be logged.
 type upstreamError struct {
 	status int
 	kind   string
@@ -118,7 +120,7 @@ func (e *upstreamError) Error() string {
 	return fmt.Sprintf("upstream status %d, type %q", e.status, e.kind)
 }
 
-// statusKind is what an HTTP status stands for where the error's type is unknown.
+// statusKind classifies an HTTP status, for errors of an unknown type.
 func statusKind(status int) abi.FailKind {
 	switch status {
 	case 400, 422:

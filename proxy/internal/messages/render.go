@@ -10,41 +10,42 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer: the events of a stream, or one message.
+// Renderer implements clientapi.Renderer. It writes the events of a stream, or one message.
 //
-// A message is a list of blocks, in the order in which what they hold began: reasoning, text and tool calls as they come, a
-// block for each run. A block is closed when one of another kind begins, or reasoning with another key; that of a tool call
-// when its arguments are complete, so that the blocks of calls whose arguments come by turns are open at the same time. Blocks
-// stop in the order of their indices.
+// A message is a list of blocks. Each run of reasoning, of text, and each tool call becomes a block, in the order in
+// which they begin. A block of text or reasoning is closed when a block of another kind, or reasoning with another key,
+// begins. The block of a tool call is closed when its arguments are complete, so the blocks of calls whose arguments
+// are interleaved are open at the same time. content_block_stop events are written in the order of the blocks' indices.
 //
-// A thinking block always has a signature, since clients cannot return one without. What Anthropic has signed goes as it is;
-// what another provider has signed or encrypted goes sealed, and so does the origin of reasoning that nobody has signed
-// (thinking.Sealer). The signature of a tool call is that of an empty thinking block, which names the call.
+// Every thinking block gets a signature, because clients cannot return one without. A signature of Anthropic is written
+// unchanged. Anything that another provider has signed or encrypted is sealed (thinking.Sealer), and so is the origin
+// of unsigned reasoning. A provider's signature of a tool call becomes the signature of an empty thinking block, and
+// its seal names the call.
 //
-// Only one choice is rendered, the first that has content: the API has no other.
+// The API has only one choice, so only the first choice that has content is rendered.
 type Renderer struct {
 	sealer  *thinking.Sealer
 	head    *response.Head
 	out     response.Output
-	choice  int32 // the one that is rendered, noChoice until one has begun
-	started bool  // message_start is written
+	choice  int32 // the choice that is rendered, noChoice before the first content
+	started bool  // message_start has been written
 
-	// blocks are those of the message; in a stream only those from the first one on that has not stopped. first is the index
-	// of blocks[0] among all.
+	// blocks are the blocks of the message. A stream drops them from the front once their content_block_stop has been
+	// written; first is the index in the message of blocks[0].
 	blocks  []outBlock
 	first   int
-	current int    // index among all of the open block that is no call's, -1 if there is none
-	prefix  []byte // what a delta of the current block begins with
+	current int    // index in the message of the open block of text or reasoning, -1 if there is none
+	prefix  []byte // the frame of a delta of the current block up to its text
 
 	calls   []toolUse // by the Writer's index
-	pending int32     // a whole call whose block has not begun: see holdCall; noCall if there is none
+	pending int32     // a complete call whose block has not begun (see holdCall), noCall if there is none
 
 	reason       abi.FinishReason
-	native       []byte // the provider's own reason
-	refused      bool   // there is a refusal
-	stopSequence []byte // the one that ended the message, a JSON string; empty if unknown
+	native       []byte // the provider's own finish reason
+	refused      bool   // the choice has a refusal
+	stopSequence []byte // the stop sequence that ended the message, as a JSON string; empty if unknown
 
-	renamed []renamed // tools of the request
+	renamed []renamedTool // the request's tools that the provider knows by a shorter name
 
 	pass  passing
 	token []byte // scratch
@@ -75,18 +76,19 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	return &r.out
 }
 
-// Respond implements clientapi.Renderer. Of its request a response needs the tools whose names were too long for the provider.
+// Respond implements clientapi.Renderer. It copies the tool names of the request that were shortened for the provider.
 func (r *Renderer) Respond(to clientapi.Request) {
 	q, ok := to.(*Request)
 	if !ok {
 		return
 	}
 	for _, name := range q.longNames {
-		r.renamed = append(r.renamed, renamed{appendShortName(nil, name.Inside()), bytes.Clone(name.Inside())})
+		r.renamed = append(r.renamed, renamedTool{appendShortName(nil, name.Inside()), bytes.Clone(name.Inside())})
 	}
 }
 
-// ignores reports whether an event of a choice is not rendered. The first choice with content is.
+// ignores reports whether an event of a choice is not rendered. The first choice that it is called with is the one that
+// is rendered.
 func (r *Renderer) ignores(choice int32) bool {
 	if r.pass.on {
 		r.pass.begun = true
@@ -131,14 +133,14 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 	if r.ignores(choice) {
 		return
 	}
-	call.Name = ownName(r.renamed, call.Name)
+	call.Name = clientToolName(r.renamed, call.Name)
 	t := r.addCall(call)
 	r.closeOpen()
 	if !t.args.add(call.Arguments) {
 		r.failCall()
 		return
 	}
-	if t.args.whole() {
+	if t.args.complete() {
 		r.holdCall(call.Index, call.Arguments)
 		return
 	}
@@ -154,26 +156,27 @@ func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
 		return
 	}
 	t := &r.calls[tool]
-	begun, whole := t.args.begun(), t.args.whole()
+	started, complete := t.args.started(), t.args.complete()
 	switch {
 	case !t.args.add(s):
 		r.failCall()
-	case whole: // white space
-	case !begun && string(s) == "{}":
-		r.endCall(t) // the block has it from its start
+	case complete: // only white space can follow
+	case !started && string(s) == "{}":
+		r.endCall(t) // the block already has this input from its start
 	default:
 		r.writeArguments(t, s)
-		if t.args.whole() {
+		if t.args.complete() {
 			r.endCall(t)
 		}
 	}
 }
 
-// ToolEnd implements response.Renderer. Arguments show themselves where they end, and if they have not, only the reason for which
-// the message ended shows whether they were cut off.
+// ToolEnd implements response.Renderer. It has nothing to do: the end of the arguments shows in their JSON, and for
+// incomplete ones only the finish reason shows whether they were cut off (see Finish).
 func (r *Renderer) ToolEnd(choice, tool int32) {}
 
-// Member implements response.Renderer. The API has no place for the members that others add.
+// Member implements response.Renderer. It drops all extra members except stop_sequence, because the API has no place
+// for them.
 func (r *Renderer) Member(scope abi.Scope, choice, _ int32, name, value []byte) bool {
 	if scope == abi.ScopeChoice && string(name) == stopSequenceMember && value[0] == '"' && (choice == r.choice || r.choice == noChoice) {
 		r.stopSequence = append(r.stopSequence[:0], value...)
@@ -181,10 +184,10 @@ func (r *Renderer) Member(scope abi.Scope, choice, _ int32, name, value []byte) 
 	return true
 }
 
-// stopSequenceMember is the extra member of a choice that holds the stop sequence which ended it.
+// stopSequenceMember is the extra member of a choice that holds the stop sequence that ended it.
 const stopSequenceMember = "stop_sequence"
 
-// Flush implements response.Renderer: see Member.
+// Flush implements response.Renderer. It has nothing to do, because Member keeps no other members.
 func (r *Renderer) Flush(choice int32, finished bool) {}
 
 // Finish implements response.Renderer.
@@ -197,7 +200,7 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 	cut := reason == abi.FinishLength || reason == abi.FinishContentFilter
 	for i := range r.calls {
 		switch t := &r.calls[i]; {
-		case t.block < 0 || t.args.whole():
+		case t.block < 0 || t.args.complete():
 		case cut:
 			r.endCall(t)
 		default:
@@ -207,7 +210,7 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 	}
 }
 
-// failCall ends a response in which the model has called a tool with what is no JSON object.
+// failCall fails a response in which the arguments of a tool call are not a JSON object.
 func (r *Renderer) failCall() { r.out.Failed = apierror.Fail(abi.FailBadToolCall, "", "", "") }
 
 // Complete implements response.Renderer.
@@ -228,7 +231,7 @@ func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 	return append(AppendError(dst, e, r.head.RequestID), "\n\n"...)
 }
 
-// stopReason is why the message ended, in the API's words.
+// stopReason returns the API's stop_reason.
 func (r *Renderer) stopReason() string {
 	switch string(r.native) {
 	case "pause_turn", "model_context_window_exceeded", "compaction", "refusal":
@@ -251,7 +254,7 @@ func (r *Renderer) stopReason() string {
 	return "end_turn"
 }
 
-// appendStop appends the members that say why the message ended.
+// appendStop appends stop_reason and stop_sequence.
 func (r *Renderer) appendStop(dst []byte) []byte {
 	reason := r.stopReason()
 	dst = append(append(append(dst, `"stop_reason":"`...), reason...), `","stop_sequence":`...)
@@ -261,7 +264,7 @@ func (r *Renderer) appendStop(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// appendID appends the message's ID: the provider's if it is one of this API, else the gateway's.
+// appendID appends the message's ID: the provider's if it has this API's prefix, otherwise the gateway's.
 func (r *Renderer) appendID(dst []byte) []byte {
 	const prefix = "msg_"
 	r.head.Fix()

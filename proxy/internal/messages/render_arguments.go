@@ -2,20 +2,21 @@ package messages
 
 import "bytes"
 
-// arguments checks the arguments of a tool call piece by piece: the API has them as an object, and a block can be closed as soon as
-// that is complete. The zero value is ready.
+// arguments validates the arguments of a tool call piece by piece and finds their end: the API requires a JSON object,
+// and the block of the call is closed as soon as the object is complete. The zero value is ready to use.
 //
-// The text is the inside of a JSON string, so each quote and backslash of its own is an escape. A piece ends with a whole character.
+// The pieces are the inside of a JSON string, so quotes and backslashes of the arguments are escaped. A piece does not
+// end inside a character or an escape sequence.
 type arguments struct {
 	state   argumentState
 	depth   uint8
-	name    bool                          // the string is a member's name
-	objects [maxArgumentDepth / 64]uint64 // a bit for each level: whether it is an object
-	word    string                        // what must follow of true, false or null
-	digits  uint8                         // of a \u escape that are still to come
+	name    bool                          // the current string is a member's name
+	objects [maxArgumentDepth / 64]uint64 // bit set of the levels that are objects, not arrays
+	word    string                        // the expected rest of true, false or null
+	digits  uint8                         // remaining digits of a \u escape
 }
 
-// maxArgumentDepth is how many levels of arrays and objects there may be.
+// maxArgumentDepth limits the nesting of arrays and objects.
 const maxArgumentDepth = 128
 
 type argumentState uint8
@@ -40,21 +41,21 @@ const (
 	argumentsExponent
 	argumentsExponentSign
 	argumentsExponentDigits
-	argumentsWhole
+	argumentsComplete
 	argumentsInvalid
 )
 
-// begun reports whether there was anything but white space.
-func (a *arguments) begun() bool { return a.state != argumentsStart }
+// started reports whether there has been anything but white space.
+func (a *arguments) started() bool { return a.state != argumentsStart }
 
-// whole reports whether the object is complete.
-func (a *arguments) whole() bool { return a.state == argumentsWhole }
+// complete reports whether the object is complete.
+func (a *arguments) complete() bool { return a.state == argumentsComplete }
 
-// add adds a piece. It reports false if the text cannot become a JSON object any more.
+// add adds a piece. It reports false if the text so far is not the beginning of a JSON object.
 func (a *arguments) add(s []byte) bool {
 	for len(s) > 0 {
 		if a.state == argumentsString {
-			// Only an escape can end the string, or be wrong in it.
+			// Only an escape can end the string or be invalid in it.
 			at := bytes.IndexByte(s, '\\')
 			if at < 0 {
 				break
@@ -68,10 +69,10 @@ func (a *arguments) add(s []byte) bool {
 	return a.state != argumentsInvalid
 }
 
-// anyCharacter stands for a character that is not ASCII.
+// anyCharacter stands for any non-ASCII character.
 const anyCharacter = 0x80
 
-// unescapeByte is the character that s, the inside of a JSON string, begins with, and its length there.
+// unescapeByte returns the first character of s, the inside of a JSON string, and its length there in bytes.
 func unescapeByte(s []byte) (c byte, n int) {
 	if s[0] != '\\' || len(s) < 2 {
 		return s[0], 1
@@ -100,7 +101,7 @@ func unescapeByte(s []byte) (c byte, n int) {
 	return byte(v), n
 }
 
-// addByte adds one character, unescaped.
+// addByte adds one unescaped character.
 func (a *arguments) addByte(c byte) {
 	switch a.state {
 	case argumentsString:
@@ -145,7 +146,7 @@ func (a *arguments) addByte(c byte) {
 		if a.addToNumber(c) {
 			return
 		}
-		a.state = argumentsComma // c comes after the number
+		a.state = argumentsComma // c follows the number
 	}
 	if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
 		return
@@ -155,7 +156,7 @@ func (a *arguments) addByte(c byte) {
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 
-// addToken adds a character that is neither white space nor in a value.
+// addToken adds a character that is neither white space nor part of a string, word or number that has already begun.
 func (a *arguments) addToken(c byte) {
 	switch s := a.state; {
 	case s == argumentsStart && c == '{', (s == argumentsFirstValue || s == argumentsValue) && (c == '{' || c == '['):
@@ -171,7 +172,7 @@ func (a *arguments) addToken(c byte) {
 	case (s == argumentsFirstName || s == argumentsComma && a.inObject()) && c == '}',
 		(s == argumentsFirstValue || s == argumentsComma && !a.inObject()) && c == ']':
 		if a.depth--; a.depth == 0 {
-			a.state = argumentsWhole
+			a.state = argumentsComplete
 		} else {
 			a.state = argumentsComma
 		}
@@ -203,7 +204,7 @@ func (a *arguments) beginScalar(c byte) {
 	}
 }
 
-// addToNumber adds a character of a number. It reports false if c does not belong to it, and the number is complete.
+// addToNumber adds a character to a number. It reports false if the number is complete and c is not part of it.
 func (a *arguments) addToNumber(c byte) bool {
 	digit := c-'0' <= 9
 	exponent := c|0x20 == 'e'

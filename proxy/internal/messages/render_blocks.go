@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// outKind is what a block of a response holds.
+// outKind is the kind of a block of a response.
 type outKind uint8
 
 const (
@@ -23,34 +23,34 @@ const (
 	outToolUse
 )
 
-// outBlock is a block of the response. Texts are the inside of JSON strings.
+// outBlock is a block of the response. Texts are still escaped: the inside of JSON strings.
 type outBlock struct {
 	kind   outKind
-	closed bool              // nothing more comes for it; in a stream its end may still wait for that of another block
-	key    int32             // of reasoning
-	part   abi.ReasoningPart // of reasoning that can be read: what it is
-	call   int32             // index of the tool call
+	closed bool              // complete; in a stream, its content_block_stop may still wait for an earlier block
+	key    int32             // key of the reasoning
+	part   abi.ReasoningPart // kind of readable reasoning: text or summary
+	call   int32             // index in Renderer.calls of an outToolUse block
 
-	sealed   bool              // there is a signature, or data
-	sealPart abi.ReasoningPart // what it is
-	seal     []byte            // itself; of a closed block as the client gets it
+	sealed   bool              // the block has a signature or encrypted data
+	sealKind abi.ReasoningPart // kind of seal: a signature, or encrypted reasoning
+	seal     []byte            // the signature or data; once the block is closed, as the client receives it
 
-	text []byte // of a non-streaming response
+	text []byte // non-streaming only
 }
 
-// toolUse is a tool call. ID and name are the inside of JSON strings.
+// toolUse is a tool call. ID and name are still escaped: the inside of JSON strings.
 type toolUse struct {
 	key      int32
-	block    int // index of its block among all, -1 if that has not begun
+	block    int // index of its block in the message, -1 if the block has not begun
 	id, name []byte
 	args     arguments
-	text     []byte // the arguments, of a non-streaming response or a pending call
+	text     []byte // the arguments of a call in a non-streaming response, or of a pending call
 }
 
-// blockSize is about what a block takes in memory besides its texts.
+// blockSize is the approximate size of a block in memory without its texts.
 const blockSize = 160
 
-// block returns a block by its index among all.
+// block returns a block by its index in the message.
 func (r *Renderer) block(index int) *outBlock { return &r.blocks[index-r.first] }
 
 // beginBlock adds a block to the message.
@@ -70,10 +70,11 @@ func (r *Renderer) beginBlock(kind outKind, key int32) *outBlock {
 	return b
 }
 
-// lastIndex is the index among all of the newest block.
+// lastIndex returns the index in the message of the newest block.
 func (r *Renderer) lastIndex() int { return r.first + len(r.blocks) - 1 }
 
-// writePiece writes a piece of text to the current block, or to a new one if that is another. part is what it is of reasoning.
+// writePiece writes a piece of text to the current block, or to a new block if the current one does not match kind, key
+// and part. part is only used for reasoning.
 func (r *Renderer) writePiece(kind outKind, key int32, part abi.ReasoningPart, s []byte) {
 	b := r.textBlock(kind, key, part)
 	if !r.head.Stream {
@@ -85,6 +86,7 @@ func (r *Renderer) writePiece(kind outKind, key int32, part abi.ReasoningPart, s
 	r.out.Buf = append(dst, `"}}`+"\n\n"...)
 }
 
+// textBlock returns the current block if it matches kind, key and part, or begins a new one.
 func (r *Renderer) textBlock(kind outKind, key int32, part abi.ReasoningPart) *outBlock {
 	if r.current >= 0 {
 		if b := r.block(r.current); b.kind == kind && b.key == key && b.part == part && !b.sealed {
@@ -100,8 +102,8 @@ func (r *Renderer) textBlock(kind outKind, key int32, part abi.ReasoningPart) *o
 	return b
 }
 
-// sealedBlock returns the block that a piece of a signature, or of encrypted reasoning, belongs to: that of the same reasoning if
-// it is still open and has no other seal, else one of its own.
+// sealedBlock returns the block that a piece of a signature or of encrypted reasoning belongs to: the open block of the
+// same reasoning unless it already has another kind of seal, otherwise a new block.
 func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
 	kind := outThinking
 	if part == abi.ReasoningEncrypted && r.isClaude() {
@@ -111,10 +113,10 @@ func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
 		b := r.block(r.current)
 		switch {
 		case b.key != key || b.kind != kind:
-		case b.sealed && b.sealPart == part:
+		case b.sealed && b.sealKind == part:
 			return b
 		case !b.sealed && part != abi.ReasoningToolEncrypted:
-			b.sealed, b.sealPart = true, part
+			b.sealed, b.sealKind = true, part
 			return b
 		}
 	}
@@ -124,17 +126,18 @@ func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
 		r.closeOpen()
 	}
 	b := r.beginBlock(kind, key)
-	b.sealed, b.sealPart, r.current = true, part, r.lastIndex()
-	if r.head.Stream && kind != outRedacted { // the start of that has all of it
+	b.sealed, b.sealKind, r.current = true, part, r.lastIndex()
+	if r.head.Stream && kind != outRedacted { // a redacted_thinking block is written at once when it is closed
 		r.writeStart(b, r.current)
 	}
 	return b
 }
 
-// isClaude reports whether the reasoning is Anthropic's.
+// isClaude reports whether the reasoning has Anthropic's format.
 func (r *Renderer) isClaude() bool { return bytes.Equal(r.head.ReasoningFormat, formatClaude) }
 
-// closeOpen closes the open block that is no call's, and writes a call that is pending: another block is about to begin.
+// closeOpen closes the current block and writes the pending call, because another block is about to begin or the
+// message ends.
 func (r *Renderer) closeOpen() {
 	r.closeCurrent()
 	if r.pending == noCall {
@@ -153,7 +156,7 @@ func (r *Renderer) closeOpen() {
 	r.endCall(t)
 }
 
-// closeCurrent closes the open block that is no call's.
+// closeCurrent closes the current block of text or reasoning.
 func (r *Renderer) closeCurrent() {
 	if r.current < 0 {
 		return
@@ -176,7 +179,7 @@ func (r *Renderer) closeCurrent() {
 	r.closeBlock(b)
 }
 
-// closeBlock closes a block. In a stream it stops as soon as those before it have.
+// closeBlock closes a block. In a stream, its content_block_stop is written once all earlier blocks have been stopped.
 func (r *Renderer) closeBlock(b *outBlock) {
 	b.closed = true
 	if !r.head.Stream {
@@ -187,25 +190,25 @@ func (r *Renderer) closeBlock(b *outBlock) {
 		r.writeStop(r.first + stopped)
 		stopped++
 	}
-	for i := stopped; i < len(r.blocks); i++ { // swapped, to keep the memory of those that have stopped
+	for i := stopped; i < len(r.blocks); i++ { // swap instead of copy, to reuse the memory of the stopped blocks
 		r.blocks[i-stopped], r.blocks[i] = r.blocks[i], r.blocks[i-stopped]
 	}
 	r.first += stopped
 	r.blocks = r.blocks[:len(r.blocks)-stopped]
 }
 
-// signBlock gives a thinking block its signature, in place of what the provider has given. It is what the provider has given where that
-// is Anthropic, or someone who passes on what is Anthropic's.
+// signBlock replaces the provider's seal of a thinking block by a sealed token for the client. A signature in
+// Anthropic's format stays unchanged.
 func (r *Renderer) signBlock(b *outBlock) {
-	if r.isClaude() && b.sealed && b.sealPart == abi.ReasoningSignature && len(b.seal) > 0 {
+	if r.isClaude() && b.sealed && b.sealKind == abi.ReasoningSignature && len(b.seal) > 0 {
 		return
 	}
 	s := thinking.Sealed{Part: b.part, Data: b.seal}
-	if bytes.IndexByte(r.head.ReasoningFormat, '\\') < 0 { // else it is no format's name
+	if bytes.IndexByte(r.head.ReasoningFormat, '\\') < 0 { // no name of a format needs an escape
 		s.Format = string(r.head.ReasoningFormat)
 	}
 	if b.sealed {
-		s.Part = b.sealPart
+		s.Part = b.sealKind
 	}
 	if s.Part == abi.ReasoningToolEncrypted {
 		s.CallID = r.callID(b.key)
@@ -215,7 +218,7 @@ func (r *Renderer) signBlock(b *outBlock) {
 	b.seal = append(b.seal[:0], r.token...)
 }
 
-// callID is the client's ID of the call with a key, "" if there is none.
+// callID returns the ID by which the client knows the call with this key, "" if there is no such call.
 func (r *Renderer) callID(key int32) string {
 	for i := range r.calls {
 		if t := &r.calls[i]; t.key == key {
@@ -225,7 +228,7 @@ func (r *Renderer) callID(key int32) string {
 	return ""
 }
 
-// addCall records a call, whose block has not begun.
+// addCall records a call without beginning its block.
 func (r *Renderer) addCall(call response.ToolCall) *toolUse {
 	n := len(r.calls)
 	if n == cap(r.calls) {
@@ -239,8 +242,9 @@ func (r *Renderer) addCall(call response.ToolCall) *toolUse {
 	return t
 }
 
-// holdCall holds a call back that came whole until the next event: its provider may have signed it, and the signature has to
-// come first. The client can do nothing with the call before the message ends.
+// holdCall holds a call that arrived complete until the next event, because the provider's signature of the call may
+// follow, and its thinking block must precede the call. The client cannot act on the call before the message ends
+// anyway.
 func (r *Renderer) holdCall(index int32, args []byte) {
 	t := &r.calls[index]
 	t.text = append(t.text, args...)
@@ -271,8 +275,8 @@ func (r *Renderer) writeArguments(t *toolUse, s []byte) {
 // endCall closes the block of a call.
 func (r *Renderer) endCall(t *toolUse) { r.closeBlock(r.block(t.block)) }
 
-// appendToolUseID appends the ID that a call has in this API: the provider's, or one that follows from it where the API does not
-// take that.
+// appendToolUseID appends the ID of a call for the client: the provider's, or one derived from its hash if the API does
+// not allow the provider's characters.
 func appendToolUseID(dst, id []byte) []byte {
 	for _, c := range id {
 		if c|0x20-'a' > 'z'-'a' && c-'0' > 9 && c != '_' && c != '-' {

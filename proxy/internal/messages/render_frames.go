@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// A frame is an "event:" line, a "data:" line whose type is the event's name, and the blank line that ends it. What goes into it is
-// escaped or compact JSON, so there is no other line feed in it.
+// A frame is an "event:" line, a "data:" line whose JSON has the event's name as its type, and a blank line. The JSON
+// is compact and its strings are escaped, so it contains no line feeds.
 
-// What the deltas of a block hold between its index and the text.
+// deltaHeads are the bytes of a delta between the block's index and the text.
 var deltaHeads = [...]string{
 	outText:     `,"delta":{"type":"text_delta","text":"`,
 	outRefusal:  `,"delta":{"type":"text_delta","text":"`,
@@ -19,7 +19,7 @@ var deltaHeads = [...]string{
 	outToolUse:  `,"delta":{"type":"input_json_delta","partial_json":"`,
 }
 
-// writeMessageStart writes message_start, once.
+// writeMessageStart writes message_start if it has not been written yet.
 func (r *Renderer) writeMessageStart() {
 	if r.started || !r.head.Stream {
 		return
@@ -30,12 +30,13 @@ func (r *Renderer) writeMessageStart() {
 	dst = append(append(dst, r.head.Model...), `","content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	usage := r.head.Usage()
 	if !usage.Has(abi.UsageCompletion) {
-		usage.Completion = 0 // an estimate at this point says nothing
+		usage.Completion = 0 // nothing has been generated that could be estimated
 	}
 	r.out.Buf = append(appendUsage(dst, &usage), "}}\n\n"...)
 }
 
-// writeStart writes the start of a block. For a block with pieces of text it prepares what each of their deltas begins with.
+// writeStart writes content_block_start. For a block of text or reasoning it also prepares prefix, the beginning of its
+// deltas.
 func (r *Renderer) writeStart(b *outBlock, index int) {
 	dst := append(r.out.Buf, "event: content_block_start\n"+`data: {"type":"content_block_start","index":`...)
 	dst = append(strconv.AppendInt(dst, int64(index), 10), `,"content_block":`...)
@@ -54,7 +55,7 @@ func (r *Renderer) writeStart(b *outBlock, index int) {
 	r.out.Buf = append(dst, "}\n\n"...)
 }
 
-// appendDelta appends the frame of a delta as far as its text.
+// appendDelta appends the frame of a delta up to its text.
 func appendDelta(dst []byte, index int, kind outKind) []byte {
 	dst = append(dst, "event: content_block_delta\n"+`data: {"type":"content_block_delta","index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
@@ -109,7 +110,7 @@ func (r *Renderer) appendBlock(dst []byte, b *outBlock) []byte {
 	case outToolUse:
 		t := &r.calls[b.call]
 		dst = append(appendToolUse(dst, t), `,"input":`...)
-		if !t.args.whole() || len(t.text) == 0 { // cut off, or none
+		if !t.args.complete() || len(t.text) == 0 { // cut off, or no arguments
 			return append(dst, "{}}"...)
 		}
 		return append(jsondoc.AppendUnescaped(dst, t.text), '}')
@@ -121,14 +122,14 @@ func appendRedacted(dst []byte, b *outBlock) []byte {
 	return append(append(append(dst, `{"type":"redacted_thinking","data":"`...), b.seal...), `"}`...)
 }
 
-// appendToolUse appends the block of a call as far as its input.
+// appendToolUse appends the block of a call up to its input.
 func appendToolUse(dst []byte, t *toolUse) []byte {
 	dst = append(append(dst, `{"type":"tool_use","id":"`...), t.id...)
 	dst = append(append(dst, `","name":"`...), t.name...)
 	return append(dst, '"')
 }
 
-// appendUsage appends the usage object. What the cache held is no part of the API's input_tokens.
+// appendUsage appends the usage object. The API's input_tokens does not include cached tokens.
 func appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, max(u.Prompt-u.Cached-u.CacheWrite, 0), 10)

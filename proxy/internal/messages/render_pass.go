@@ -7,16 +7,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// passing is the state of a response that is passed on as its provider sends it.
+// passing is the state of a response whose frames are passed on as the provider sends them.
 //
-// In a stream, what comes before any content waits for that, so that a provider that fails there has sent nothing yet; and
-// what completes the message waits for Complete, with everything behind it, so that a message that fails has no end.
+// In a stream, frames that precede any content are held until there is content, so that another target can still be
+// tried if the provider fails before. The frame that completes the message and all frames after it are held until
+// Complete, so that a message that fails does not look complete.
 type passing struct {
 	on    bool
-	begun bool        // there was content
-	head  []byte      // frames before any content; of a non-streaming response its body
-	tail  []byte      // frames from the one on that completes the message
-	doc   jsondoc.Doc // of one frame
+	begun bool        // there has been content
+	head  []byte      // held frames that precede any content; the body of a non-streaming response
+	tail  []byte      // held frames, from the one that completes the message on
+	doc   jsondoc.Doc // parses single frames
 }
 
 func (p *passing) reset() passing {
@@ -50,7 +51,7 @@ func (r *Renderer) Frame(name, data []byte) {
 	}
 }
 
-// releaseHead writes the frames that have waited for content.
+// releaseHead writes the frames that were held until there was content.
 func (r *Renderer) releaseHead() {
 	if p := &r.pass; len(p.head) > 0 {
 		r.out.Buf = append(r.out.Buf, p.head...)
@@ -59,7 +60,7 @@ func (r *Renderer) releaseHead() {
 	}
 }
 
-// completePassed writes what has waited for the end of the stream.
+// completePassed writes the frames that were held until the response was complete.
 func (r *Renderer) completePassed() {
 	r.releaseHead()
 	p := &r.pass
@@ -68,8 +69,8 @@ func (r *Renderer) completePassed() {
 	p.tail = p.tail[:0]
 }
 
-// precedesContent reports whether an event may come before any content. The start of a block does where nothing of what it holds
-// has been reported before.
+// precedesContent reports whether an event precedes content. A content_block_start whose block already has content does
+// not count: the reader reports that content first, which sets begun.
 func precedesContent(name []byte) bool {
 	switch string(name) {
 	case "message_start", "content_block_start", "ping":
@@ -78,7 +79,7 @@ func precedesContent(name []byte) bool {
 	return false
 }
 
-// completes reports whether an event says that the message is complete, or why it ended.
+// completes reports whether an event completes the message or has the stop reason.
 func (p *passing) completes(name, data []byte) bool {
 	switch string(name) {
 	case "message_stop":
@@ -86,15 +87,15 @@ func (p *passing) completes(name, data []byte) bool {
 	case "message_delta":
 		defer p.doc.Reset()
 		if p.doc.Parse(data, looseLimits) != nil {
-			return true // its reader has read it
+			return true // cannot happen: the Reader has already parsed it
 		}
 		return p.doc.Root().Get("delta").Get("stop_reason").Kind() == jsondoc.String
 	}
 	return false
 }
 
-// appendFrame appends an event as it came. A line break in its data is white space between two tokens of JSON, and must not end
-// the line here.
+// appendFrame appends an event as the provider sent it, on one data line. Line breaks in its data can only be white
+// space between JSON tokens, so they are replaced by spaces.
 func appendFrame(dst, name, data []byte) []byte {
 	if len(name) > 0 {
 		dst = append(append(append(dst, "event: "...), name...), '\n')

@@ -10,9 +10,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Request is a Messages request that has been read and checked once. It implements clientapi.Request.
+// Request is a parsed and validated Messages request. It implements clientapi.Request.
 //
-// A Request that is used again does not allocate for an ordinary body, but for Model. It is not safe for concurrent use.
+// Parsing an ordinary body into a reused Request allocates nothing but the copy of the model's name. A Request is not
+// safe for concurrent use.
 type Request struct {
 	sealer *thinking.Sealer
 
@@ -21,30 +22,30 @@ type Request struct {
 	limits   clientapi.Limits
 	facts    clientapi.Facts
 	m        members
-	counting bool   // the request only asks for its tokens
-	scratch  []byte // the text of a short escaped string
+	counting bool   // the request only asks for its number of tokens
+	scratch  []byte // for the text of an escaped string
 
-	edits         jsondoc.Edits   // that make the document fit for a provider that speaks the API
-	edited        bool            // edits holds some
-	foreignBlocks int             // blocks of reasoning that the edits remove
-	longNames     []jsondoc.Value // of tools that providers of other APIs know by another name
+	edits         jsondoc.Edits   // the changes to the document for a provider that speaks the API
+	edited        bool            // edits is in use
+	foreignBlocks int             // number of reasoning blocks so far that came from other APIs: see foreign
+	longNames     []jsondoc.Value // tool names that are shortened for providers of other APIs
 	noThinking    bool            // the model does not support thinking
 	native        nativeDocument
 
 	chat lowering
 }
 
-// members are the request's members that the gateway knows. Those that are null count as absent, but for unknown ones.
+// members are the members of the request that the gateway reads. A member that is null counts as absent.
 type members struct {
-	model, messages, system, maxTokens, stream         jsondoc.Value
-	temperature, topP, topK, stop, metadata            jsondoc.Value
-	thinking, thinkingType, budget                     jsondoc.Value
-	outputConfig, effort, format, outputFormat         jsondoc.Value
-	tools, toolChoice, choiceType, choiceName, noMulti jsondoc.Value
-	cacheControl, serviceTier, container, mcpServers   jsondoc.Value
+	model, messages, system, maxTokens, stream            jsondoc.Value
+	temperature, topP, topK, stop, metadata               jsondoc.Value
+	thinking, thinkingType, budget                        jsondoc.Value
+	outputConfig, effort, format, outputFormat            jsondoc.Value
+	tools, toolChoice, choiceType, choiceName, noParallel jsondoc.Value
+	cacheControl, serviceTier, container, mcpServers      jsondoc.Value
 }
 
-// nativeDocument is the client's document with edits.
+// nativeDocument is the client's document after the edits.
 type nativeDocument struct {
 	doc   jsondoc.Doc
 	body  []byte
@@ -53,13 +54,14 @@ type nativeDocument struct {
 
 var _ clientapi.CountRequest = (*Request)(nil)
 
-// NewRequest returns a Request that opens the seals of sealer. Without one (nil) all seals count as another gateway's.
+// NewRequest returns a Request that opens reasoning sealed by sealer. If sealer is nil, no sealed reasoning can be
+// opened.
 func NewRequest(sealer *thinking.Sealer) *Request { return &Request{sealer: sealer} }
 
 // Describe implements clientapi.Request.
 func (r *Request) Describe() *clientapi.Facts { return &r.facts }
 
-// Reset drops the request and releases its body. Memory that only a very large request needs is freed.
+// Reset drops the request and its reference to the body. It frees buffers that a very large request has grown.
 func (r *Request) Reset() {
 	const keepNative = 64 << 10
 	r.doc.Reset()
@@ -82,15 +84,16 @@ func (r *Request) Reset() {
 
 // Parse implements clientapi.Request.
 //
-// Where the API leaves it open: null counts as absent for every member that may be absent; an integer must be written as one, 5
-// and not 5.0 or 5e0; a duplicate member name is rejected, however it is written; half of a surrogate pair becomes U+FFFD, in
-// the body itself. Members and block types that the package does not know are accepted.
+// Where the API's documentation is silent, these rules hold. An optional member that is null counts as absent. Integers
+// must be written without fraction and exponent: 5, not 5.0 or 5e0. Duplicate member names are rejected, even if they
+// are escaped differently. An unpaired surrogate is replaced by U+FFFD, in the body itself. Unknown members and block
+// types are accepted.
 func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	return r.parse(body, l)
 }
 
-// ParseCount is Parse for a request to count tokens, which need not have max_tokens.
+// ParseCount parses a count_tokens request, in which max_tokens is optional.
 func (r *Request) ParseCount(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	r.counting = true
@@ -113,8 +116,8 @@ func (r *Request) parse(body []byte, l clientapi.Limits) *apierror.Error {
 	return r.readRequest(root)
 }
 
-// repairSurrogates replaces unpaired surrogates in the body, which could not be parsed for them: half of a pair is what is left
-// where a client cuts a text, and means no character.
+// repairSurrogates replaces unpaired surrogates in the body and parses it again. Clients that truncate a text can cut a
+// surrogate pair in half.
 func (r *Request) repairSurrogates() error {
 	offsets := jsondoc.RepairSurrogates(r.body)
 	if err := r.doc.Parse(r.body, r.limits.Document()); err != nil {
@@ -126,7 +129,7 @@ func (r *Request) repairSurrogates() error {
 	return nil
 }
 
-// edit is where the edits of the client's document are recorded.
+// edit returns the list of edits to the client's document, to add to it.
 func (r *Request) edit() *jsondoc.Edits {
 	if !r.edited {
 		r.edited = true
@@ -135,8 +138,8 @@ func (r *Request) edit() *jsondoc.Edits {
 	return &r.edits
 }
 
-// Document implements clientapi.Request. It is the client's own document, byte for byte, unless that holds reasoning of
-// another origin, which is then cut out of it: see cutReasoning.
+// Document implements clientapi.Request. It returns the client's document byte for byte, unless reasoning from other
+// APIs must be removed (see cutReasoning) or FitModel has lowered a limit.
 func (r *Request) Document() (*jsondoc.Doc, []byte) {
 	if !r.edited {
 		return &r.doc, r.body
@@ -148,16 +151,17 @@ func (r *Request) Document() (*jsondoc.Doc, []byte) {
 			err = n.doc.Parse(body, r.limits.Document())
 		}
 		if err != nil {
-			panic("messages: a document does not survive its edits: " + err.Error()) // values are only removed, each once
+			panic("messages: edited document is invalid: " + err.Error()) // cannot happen: edits only remove values, each at most once
 		}
 		n.body, n.ready = body, true
 	}
 	return &n.doc, n.body
 }
 
-// FitModel implements clientapi.Request. Adaptive thinking and an effort, which Claude Code asks every model for, are not refused:
-// the client leaves it to the model. A provider that speaks the API gets both as they are, since other members depend on them,
-// and any other does without them if the model does not support thinking.
+// FitModel implements clientapi.Request. Adaptive thinking and an effort are accepted even for models without thinking,
+// because Claude Code sends both to every model and they leave the decision to the model. A provider that speaks the
+// API receives both unchanged, because other members depend on them; for other providers they are dropped if the model
+// does not support thinking.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	f := &r.facts
 	asked, budget := f.MaxTokens, f.Thinking.BudgetTokens
@@ -176,7 +180,7 @@ func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Err
 		r.m.maxTokens.LowerInt(maxTokens)
 		f.Warn(abi.WarnClamped, "max_tokens")
 	}
-	// A budget that did not leave room for a response before is the client's mistake, and its provider's to judge.
+	// A budget that was not below max_tokens in the first place is the client's mistake, which the provider reports.
 	if budget >= maxTokens && budget < asked {
 		f.Thinking.BudgetTokens = max(maxTokens-min(maxTokens/2, asked-budget), 1)
 		r.m.budget.LowerInt(f.Thinking.BudgetTokens)

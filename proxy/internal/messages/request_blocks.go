@@ -11,12 +11,12 @@ type role uint8
 
 const (
 	roleUnknown role = iota
-	roleSystem       // in the middle of a conversation
+	roleSystem       // a system message in the middle of the conversation
 	roleUser
 	roleAssistant
 )
 
-func (r *Request) roleOf(message jsondoc.Value) role {
+func (r *Request) messageRole(message jsondoc.Value) role {
 	switch string(r.keyword(message.Get("role"))) {
 	case "user":
 		return roleUser
@@ -28,10 +28,10 @@ func (r *Request) roleOf(message jsondoc.Value) role {
 	return roleUnknown
 }
 
-// readMessages reads the conversation. Whether tool uses and results match is checked where it matters: see AppendChat.
+// readMessages checks the conversation. Only AppendChat checks that tool uses and results match.
 func (r *Request) readMessages(root jsondoc.Value) *apierror.Error {
 	list, f := r.m.messages, &r.facts
-	if e := r.need(list, root, "messages", jsondoc.Array, "list"); e != nil {
+	if e := r.needKind(list, root, "messages", jsondoc.Array, "list"); e != nil {
 		return e
 	}
 	if !list.First().Exists() {
@@ -56,7 +56,7 @@ func (r *Request) readMessage(m jsondoc.Value) *apierror.Error {
 	if e := r.needString(author, m, "role"); e != nil {
 		return e
 	}
-	if r.roleOf(m) == roleUnknown {
+	if r.messageRole(m) == roleUnknown {
 		return r.notOneOf(author, "user", "assistant", "system")
 	}
 	if c := m.Get("output_config"); clientapi.Given(c) {
@@ -107,11 +107,11 @@ const (
 	blockToolAddition
 	blockToolRemoval
 	blockCompaction
-	blockServer // of tools that the provider runs, and of what it did besides
+	blockServer // uses and results of server tools, and other blocks that record what the provider did
 )
 
-// kindOf is the kind of a block with this type.
-func kindOf(typ []byte) kind {
+// parseKind returns the kind of a block by its type.
+func parseKind(typ []byte) kind {
 	switch string(typ) {
 	case "text":
 		return blockText
@@ -145,7 +145,7 @@ func kindOf(typ []byte) kind {
 	return blockUnknown
 }
 
-// block is a content block's members. What each of them is depends on the kind.
+// block holds the members of a content block. Which of them it has depends on the kind.
 type block struct {
 	self, typ jsondoc.Value
 	kind      kind
@@ -155,10 +155,10 @@ type block struct {
 	source, content, title, context       jsondoc.Value
 	citations, cacheControl, caller, tool jsondoc.Value
 	toolName                              jsondoc.Value
-	other                                 jsondoc.Value // the first one that the gateway does not know
+	other                                 jsondoc.Value // the first unknown member
 }
 
-// scanBlock finds the members of a block, which is an object. Those that are null are absent.
+// scanBlock finds the members of a block, which must be an object. A member that is null counts as absent.
 func (r *Request) scanBlock(v jsondoc.Value, b *block) {
 	*b = block{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -167,7 +167,7 @@ func (r *Request) scanBlock(v jsondoc.Value, b *block) {
 		}
 		switch string(r.keyword(c.Name())) {
 		case "type":
-			b.typ, b.kind = c, kindOf(r.keyword(c))
+			b.typ, b.kind = c, parseKind(r.keyword(c))
 		case "text":
 			b.text = c
 		case "thinking":
@@ -212,10 +212,10 @@ func (r *Request) scanBlock(v jsondoc.Value, b *block) {
 	}
 }
 
-// maxNested is how deep blocks stand in others: those of a result, and in these those of a document.
+// maxNested is the deepest nesting of blocks: a document in a tool result has blocks of its own.
 const maxNested = 2
 
-// readBlocks reads content blocks that stand in nested others.
+// readBlocks checks a list of content blocks. nested is the number of blocks around the list.
 func (r *Request) readBlocks(list jsondoc.Value, nested int) *apierror.Error {
 	var b block
 	for v := list.First(); v.Exists(); v = v.Next() {
@@ -260,7 +260,7 @@ func (r *Request) readBlock(b *block, nested int) *apierror.Error {
 		if e := r.needString(b.title, b.self, "title"); e != nil {
 			return e
 		}
-		if e := r.need(b.content, b.self, "content", jsondoc.Array, "list"); e != nil || nested >= maxNested {
+		if e := r.needKind(b.content, b.self, "content", jsondoc.Array, "list"); e != nil || nested >= maxNested {
 			return e
 		}
 		return r.readTexts(b.content)
@@ -288,7 +288,7 @@ func (r *Request) readBlock(b *block, nested int) *apierror.Error {
 	case blockToolResult:
 		return r.readToolResult(b, nested)
 	}
-	// What another kind holds is for its provider to judge.
+	// The provider validates all other kinds.
 	f.TextBytes += len(b.self.Raw())
 	return nil
 }
@@ -306,7 +306,7 @@ func (r *Request) readTexts(list jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readSource reads the source of an image or a document and returns its type.
+// readSource checks the source of an image or a document and returns its type.
 func (r *Request) readSource(b *block) (typ jsondoc.Value, e *apierror.Error) {
 	if e := r.needObject(b.source, b.self, "source"); e != nil {
 		return typ, e
@@ -332,7 +332,7 @@ func (r *Request) readSource(b *block) (typ jsondoc.Value, e *apierror.Error) {
 	return typ, nil
 }
 
-// readDocument reads a document. Its source may hold blocks of its own.
+// readDocument checks a document, whose source may contain blocks.
 func (r *Request) readDocument(b *block, nested int) *apierror.Error {
 	f := &r.facts
 	f.TextBytes += len(b.title.Inside()) + len(b.context.Inside())
@@ -357,11 +357,11 @@ func (r *Request) readDocument(b *block, nested int) *apierror.Error {
 			return nil
 		case jsondoc.Array:
 			if nested >= maxNested {
-				return r.invalid(b.self, clientapi.CodeInvalidValue, "Documents must not hold documents")
+				return r.invalid(b.self, clientapi.CodeInvalidValue, "Documents must not contain documents")
 			}
 			return r.readBlocks(content, maxNested)
 		}
-		return r.need(content, b.source, "content", jsondoc.String, "string or list")
+		return r.needKind(content, b.source, "content", jsondoc.String, "string or list")
 	}
 	f.Flags |= clientapi.FlagFiles
 	return nil

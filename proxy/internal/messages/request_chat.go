@@ -10,45 +10,45 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// lowering is the state of AppendChat: what has been written, and where it came from.
+// lowering is the state of AppendChat: the chat completions request so far, and the origins of its parts.
 type lowering struct {
-	dst      []byte
-	warnings []clientapi.Warning
-	calls    []openCall // tool uses of the last turn of the assistant
-	open     int        // how many of calls have no result yet
-	nextCall int        // the call that the next result most likely belongs to
-	effort   jsondoc.Value
-	changes  []toolChange
-	names    []jsondoc.Value // of the tools that were written
-	media    []jsondoc.Value // images and files of the results of a turn
-	plain    []jsondoc.Value // the reasoning of a message of which no provider is known
-	origins  origins
+	dst            []byte
+	warnings       []clientapi.Warning
+	calls          []openCall    // tool uses of the last turn of the assistant
+	unanswered     int           // how many of calls have no result yet
+	nextCall       int           // the call that the next result most likely belongs to
+	effort         jsondoc.Value // the last effort that a message has set
+	toolChanges    []toolChange
+	toolNames      []jsondoc.Value // names of the tools that have been written
+	media          []jsondoc.Value // images and files in the tool results of the current turn
+	plainReasoning []jsondoc.Value // reasoning of the current message whose origin is unknown
+	origins        origins
 }
 
-// openCall is a tool use that a result must answer.
+// openCall is a tool use that needs a result.
 type openCall struct {
 	id       jsondoc.Value
 	answered bool
 }
 
-// toolChange is a tool that the conversation takes away or gives back.
+// toolChange is a tool that a message of the conversation removes or adds back.
 type toolChange struct {
 	name    jsondoc.Value
 	removed bool
 }
 
-// maxWarnings bounds the warnings about one request: a client reads them in a header.
+// maxWarnings bounds the warnings about one request, which clients receive in a header.
 const maxWarnings = 32
 
 func (c *lowering) reset() {
 	clear(c.warnings)
 	c.dst, c.effort = nil, jsondoc.Value{}
-	c.warnings, c.calls, c.changes, c.names, c.media, c.plain = c.warnings[:0], c.calls[:0], c.changes[:0], c.names[:0], c.media[:0], c.plain[:0]
-	c.open, c.nextCall = 0, 0
+	c.warnings, c.calls, c.toolChanges, c.toolNames, c.media, c.plainReasoning = c.warnings[:0], c.calls[:0], c.toolChanges[:0], c.toolNames[:0], c.media[:0], c.plainReasoning[:0]
+	c.unanswered, c.nextCall = 0, 0
 	c.origins.reset()
 }
 
-// drop warns of a value that is left out.
+// drop adds a warning that v is left out.
 func (r *Request) drop(v jsondoc.Value) { r.warn(abi.WarnDropped, v) }
 
 func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
@@ -56,7 +56,7 @@ func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
 	if len(c.warnings) == maxWarnings {
 		return
 	}
-	if name := v.Name(); name.Is("context_management") { // in every request of Claude Code: no allocation for it
+	if name := v.Name(); name.Is("context_management") { // in every request of Claude Code, so do not allocate a path for it
 		c.warnings = append(c.warnings, clientapi.Warning{Kind: kind, Member: "context_management"})
 		return
 	}
@@ -65,17 +65,19 @@ func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
 
 // AppendChat implements clientapi.Request.
 //
-// Tools come first, then the messages with the system prompt, then all else, as prompt caches want it. Each message becomes one, but that a turn's tool results become messages of their own, in front of the rest of the turn,
-// a turn of the assistant that goes on after a tool use is joined, and images and files in tool results follow these. Texts are copied as they are written, still escaped.
+// Tools come first, then the system prompt and the messages, then everything else, so that prompt caches can match long
+// prefixes. Each message becomes one message, with three exceptions: tool results become messages of their own, before
+// the rest of their turn; images and files in tool results follow in a user message; and assistant messages after a
+// tool use are joined with it. Texts are copied without unescaping them.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
 	c.dst = append(dst, `{"model":`...)
-	c.raw(r.m.model)
+	c.writeRaw(r.m.model)
 	start := len(c.dst)
 	e := r.lowerPrompt()
-	if e == nil && len(c.changes) > 0 {
-		c.again(start) // the messages change the tools, which stand before them
+	if e == nil && len(c.toolChanges) > 0 {
+		c.rewind(start) // the messages have changed the tools, which were written before them
 		e = r.lowerPrompt()
 	}
 	if e == nil {
@@ -100,55 +102,55 @@ func (r *Request) lowerPrompt() *apierror.Error {
 	return r.lowerMessages()
 }
 
-// again goes back to start, and keeps the changes of tools, which are known then.
-func (c *lowering) again(start int) {
-	dst, changes := c.dst[:start], c.changes
+// rewind discards everything from start on, except the tool changes, so that the tools can be written again with them.
+func (c *lowering) rewind(start int) {
+	dst, changes := c.dst[:start], c.toolChanges
 	c.reset()
-	c.dst, c.changes = dst, changes
+	c.dst, c.toolChanges = dst, changes
 }
 
-// raw appends a value as it is written.
-func (c *lowering) raw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
+// writeRaw appends a value byte for byte.
+func (c *lowering) writeRaw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
 
-// text appends what needs no escapes.
-func (c *lowering) text(s string) { c.dst = append(c.dst, s...) }
+// write appends literal JSON.
+func (c *lowering) write(s string) { c.dst = append(c.dst, s...) }
 
-// member appends a member if v exists.
-func (c *lowering) member(name string, v jsondoc.Value) {
+// writeMember appends a writeMember if v exists.
+func (c *lowering) writeMember(name string, v jsondoc.Value) {
 	if v.Exists() {
 		c.dst = append(append(append(c.dst, `,"`...), name...), `":`...)
-		c.raw(v)
+		c.writeRaw(v)
 	}
 }
 
-// lowerMembers appends the members that do not depend on others, and refuses or drops those that the chat completions API lacks.
+// lowerMembers appends the remaining members, and rejects or drops those that have no equivalent in chat completions.
 func (r *Request) lowerMembers() *apierror.Error {
 	c, m := &r.chat, &r.m
 	if m.container.Exists() {
-		return r.unsupported(m.container, "The provider of this model has no containers.")
+		return r.unsupported(m.container, "The provider of this model does not support containers.")
 	}
 	if m.mcpServers.Exists() && (m.mcpServers.Kind() != jsondoc.Array || m.mcpServers.First().Exists()) {
-		return r.unsupported(m.mcpServers, "The provider of this model does not connect to MCP servers.")
+		return r.unsupported(m.mcpServers, "The provider of this model does not support MCP servers.")
 	}
 	if m.maxTokens.Exists() && r.facts.MaxTokens == 0 {
-		return r.unsupported(m.maxTokens, "Input should be greater than or equal to 1: the provider of this model does not fill a prompt cache without a response.")
+		return r.unsupported(m.maxTokens, "Input should be greater than or equal to 1: the provider of this model cannot fill a prompt cache without generating a response.")
 	}
-	c.member("max_tokens", m.maxTokens)
-	c.member("stream", m.stream)
+	c.writeMember("max_tokens", m.maxTokens)
+	c.writeMember("stream", m.stream)
 	if r.facts.Stream {
-		c.text(`,"stream_options":{"include_usage":true}`)
+		c.write(`,"stream_options":{"include_usage":true}`)
 	}
-	c.member("temperature", m.temperature)
-	c.member("top_p", m.topP)
-	c.member("top_k", m.topK)
+	c.writeMember("temperature", m.temperature)
+	c.writeMember("top_p", m.topP)
+	c.writeMember("top_k", m.topK)
 	r.lowerStop()
 	r.lowerUser()
-	c.member("cache_control", m.cacheControl)
+	c.writeMember("cache_control", m.cacheControl)
 	switch {
 	case m.serviceTier.Is("auto"):
-		c.text(`,"service_tier":"auto"`)
+		c.write(`,"service_tier":"auto"`)
 	case m.serviceTier.Is("standard_only"):
-		c.text(`,"service_tier":"default"`)
+		c.write(`,"service_tier":"default"`)
 	case m.serviceTier.Exists():
 		r.drop(m.serviceTier)
 	}
@@ -166,7 +168,7 @@ func (r *Request) lowerMembers() *apierror.Error {
 	return nil
 }
 
-// lowerStop appends the stop sequences that are not blank: a blank one is refused by some, and means nothing to the others.
+// lowerStop appends the stop sequences except blank ones, which some providers reject and the others ignore.
 func (r *Request) lowerStop() {
 	c, open := &r.chat, false
 	for v := r.m.stop.First(); v.Exists(); v = v.Next() {
@@ -175,15 +177,15 @@ func (r *Request) lowerStop() {
 			continue
 		}
 		if open {
-			c.text(",")
+			c.write(",")
 		} else {
-			c.text(`,"stop":[`)
+			c.write(`,"stop":[`)
 		}
 		open = true
-		c.raw(v)
+		c.writeRaw(v)
 	}
 	if open {
-		c.text("]")
+		c.write("]")
 	}
 }
 
@@ -196,22 +198,23 @@ func isBlank(text []byte) bool {
 	return true
 }
 
-// lowerUser appends the user. OpenAI takes at most 64 characters, and Claude Code's has about 150: a longer one becomes its
-// SHA-256, which tells users apart as well.
+// lowerUser appends the user. OpenAI accepts at most 64 characters, and Claude Code sends about 150, so a longer one is
+// replaced by its SHA-256, which identifies users just as well.
 func (r *Request) lowerUser() {
 	c, id := &r.chat, present(r.m.metadata.Get("user_id"))
 	const longest = 64
 	if !id.Exists() || len(id.Inside()) <= longest {
-		c.member("user", id)
+		c.writeMember("user", id)
 		return
 	}
 	sum := sha256.Sum256(r.text(id))
-	c.text(`,"user":"`)
+	c.write(`,"user":"`)
 	c.dst = hex.AppendEncode(c.dst, sum[:])
-	c.text(`"`)
+	c.write(`"`)
 }
 
-// lowerThinking appends thinking. Between tools is where other providers think, too: that is theirs to decide, as adaptive is.
+// lowerThinking appends thinking. between_tools becomes adaptive, because other providers decide themselves when to
+// think, also between tool calls.
 func (r *Request) lowerThinking() *apierror.Error {
 	c, m := &r.chat, &r.m
 	switch {
@@ -223,24 +226,24 @@ func (r *Request) lowerThinking() *apierror.Error {
 	}
 	switch string(r.keyword(m.thinkingType)) {
 	case "enabled":
-		c.text(`,"thinking":{"type":"enabled"`)
+		c.write(`,"thinking":{"type":"enabled"`)
 	case "disabled":
-		c.text(`,"thinking":{"type":"disabled"}`)
+		c.write(`,"thinking":{"type":"disabled"}`)
 		return nil
 	case "adaptive", "between_tools":
-		c.text(`,"thinking":{"type":"adaptive"`)
+		c.write(`,"thinking":{"type":"adaptive"`)
 	default:
 		return r.unsupported(m.thinkingType, "The provider of this model does not support this kind of thinking.")
 	}
-	c.member("budget_tokens", m.budget)
+	c.writeMember("budget_tokens", m.budget)
 	if d := present(m.thinking.Get("display")); d.Kind() == jsondoc.String {
-		c.member("display", d)
+		c.writeMember("display", d)
 	}
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// lowerFormat appends the form of the response, and drops what else output_config holds.
+// lowerFormat appends the response format, and drops the other members of output_config except effort.
 func (r *Request) lowerFormat() *apierror.Error {
 	c, m := &r.chat, &r.m
 	for v := m.outputConfig.First(); v.Exists(); v = v.Next() {
@@ -255,14 +258,15 @@ func (r *Request) lowerFormat() *apierror.Error {
 	if !m.format.Get("type").Is("json_schema") || !clientapi.Given(schema) {
 		return r.unsupported(m.format, "The provider of this model does not support this format.")
 	}
-	c.text(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
-	c.raw(schema)
-	c.text("}}")
+	c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)
+	c.writeRaw(schema)
+	c.write("}}")
 	return nil
 }
 
-// lowerEffort appends the effort that holds for the response: that of the last message which has one, or else the request's. It
-// comes last, as it is known last. A model that does not think has none: OpenAI's refuse the member.
+// lowerEffort appends the effort for the response: that of the last message that has one, otherwise the request's. It
+// is written last because it is only known after the messages. It is dropped for models without thinking, because
+// OpenAI's reject it.
 func (r *Request) lowerEffort(dst []byte) []byte {
 	v := r.chat.effort
 	if !v.Exists() {

@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// lowerMessages appends the conversation, one turn after the other. A turn is a run of messages of the assistant, or of
-// others: tool results come from the user, and system messages may stand before or after them.
+// lowerMessages appends the conversation turn by turn. A turn is a run of assistant messages, or a run of user and
+// system messages: tool results are in user messages, with system messages possibly before or after them.
 func (r *Request) lowerMessages() *apierror.Error {
 	c := &r.chat
-	c.text(`,"messages":[`)
+	c.write(`,"messages":[`)
 	start := len(c.dst)
 	r.lowerSystem()
 	for m := r.m.messages.First(); m.Exists(); {
 		var e *apierror.Error
-		if r.roleOf(m) == roleAssistant {
+		if r.messageRole(m) == roleAssistant {
 			m, e = r.lowerAssistantTurn(m)
 		} else {
 			m, e = r.lowerUserTurn(m)
@@ -28,16 +28,16 @@ func (r *Request) lowerMessages() *apierror.Error {
 		return e
 	}
 	if len(c.dst) == start || len(c.origins.messages) == 1 && r.m.system.Exists() && c.origins.messages[0].self == r.m.system {
-		return r.unsupported(r.m.messages, "Nothing is left of the messages for the provider of this model.")
+		return r.unsupported(r.m.messages, "The provider of this model does not support any of the messages' content.")
 	}
-	c.text("]")
+	c.write("]")
 	return nil
 }
 
-// beginMessage begins a message that comes from v.
+// beginMessage begins a message whose origin is v.
 func (c *lowering) beginMessage(v jsondoc.Value, role string) {
 	if len(c.origins.messages) > 0 {
-		c.text(",")
+		c.write(",")
 	}
 	c.origins.addMessage(v)
 	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
@@ -50,12 +50,12 @@ func (r *Request) lowerSystem() {
 		return
 	}
 	r.chat.beginMessage(v, "system")
-	r.chat.text(`,"content":`)
+	r.chat.write(`,"content":`)
 	r.lowerTexts(v)
-	r.chat.text("}")
+	r.chat.write("}")
 }
 
-// lowerTexts appends the content of a system message: a string, or text blocks.
+// lowerTexts appends the content of a system message, which is a string or a list of text blocks.
 func (r *Request) lowerTexts(v jsondoc.Value) {
 	c := &r.chat
 	var p partList
@@ -69,15 +69,16 @@ func (r *Request) lowerTexts(v jsondoc.Value) {
 	c.endParts(&p)
 }
 
-// lowerAssistantTurn appends the messages of the assistant from first on, and returns the message after them. Messages behind a
-// tool use, in which the assistant has gone on, belong to the one with it: chat completions want the results directly after that.
+// lowerAssistantTurn appends the assistant messages from first on, and returns the message after them. Assistant
+// messages after one with a tool use are merged into that one, because chat completions requires the results directly
+// after the calls.
 func (r *Request) lowerAssistantTurn(first jsondoc.Value) (next jsondoc.Value, e *apierror.Error) {
 	if e := r.checkAnswered(); e != nil {
 		return next, e
 	}
-	for m := first; m.Exists() && r.roleOf(m) == roleAssistant; {
+	for m := first; m.Exists() && r.messageRole(m) == roleAssistant; {
 		end, calls := m.Next(), r.callsTool(m)
-		for calls && end.Exists() && r.roleOf(end) == roleAssistant {
+		for calls && end.Exists() && r.messageRole(end) == roleAssistant {
 			end = end.Next()
 		}
 		if e := r.lowerAssistant(m, end); e != nil {
@@ -88,7 +89,7 @@ func (r *Request) lowerAssistantTurn(first jsondoc.Value) (next jsondoc.Value, e
 	return next, nil
 }
 
-// callsTool reports whether a message holds a tool use.
+// callsTool reports whether a message contains a tool use.
 func (r *Request) callsTool(message jsondoc.Value) bool {
 	content := message.Get("content")
 	if content.Kind() != jsondoc.Array {
@@ -102,7 +103,7 @@ func (r *Request) callsTool(message jsondoc.Value) bool {
 	return false
 }
 
-// lowerAssistant appends one message of the assistant, made of those from first up to end.
+// lowerAssistant appends one assistant message, merged from the messages from first up to end (exclusive).
 func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 	c := &r.chat
 	mark, origins := len(c.dst), c.origins.mark()
@@ -119,23 +120,23 @@ func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 	switch {
 	case texts:
 	case calls:
-		c.text(`,"content":null`)
+		c.write(`,"content":null`)
 	case reasoning:
-		c.text(`,"content":""`)
-	default: // blocks of tools that the provider ran, and nothing else
+		c.write(`,"content":""`)
+	default: // only blocks of server tools
 		c.dst = c.dst[:mark]
 		c.origins.cut(origins)
 		return nil
 	}
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// lowerAssistantTexts appends the content of a message of the assistant. It reports false if there is none.
+// lowerAssistantTexts appends the content of an assistant message. It reports false if there is none.
 func (r *Request) lowerAssistantTexts(first, end jsondoc.Value) (some bool, e *apierror.Error) {
 	c := &r.chat
 	mark := len(c.dst)
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	var p partList
 	if content := first.Get("content"); first.Next() == end {
 		c.beginParts(&p, content)
@@ -176,12 +177,12 @@ func (r *Request) lowerAssistantTexts(first, end jsondoc.Value) (some bool, e *a
 	return true, nil
 }
 
-// unknownBlock is the error for a block that chat completions cannot express.
+// unknownBlock returns the error for a block that chat completions cannot express.
 func (r *Request) unknownBlock(b *block) *apierror.Error {
 	return r.unsupported(b.self, "The provider of this model does not support content of the type '%s' here.", quotable(b.typ.Text()))
 }
 
-// lowerCalls appends the tool calls of a message of the assistant.
+// lowerCalls appends the tool calls of an assistant message. It reports false if there are none.
 func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.Error) {
 	c := &r.chat
 	c.calls, c.nextCall = c.calls[:0], 0
@@ -201,33 +202,33 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 				}
 			}
 			if len(c.calls) == 0 {
-				c.text(`,"tool_calls":[`)
+				c.write(`,"tool_calls":[`)
 			} else {
-				c.text(",")
+				c.write(",")
 			}
 			c.calls = append(c.calls, openCall{id: b.id})
 			c.origins.addCall(v)
-			c.text(`{"id":`)
-			c.raw(b.id)
-			c.text(`,"type":"function","function":{"name":`)
-			c.toolName(b.name)
-			c.text(`,"arguments":"`)
+			c.write(`{"id":`)
+			c.writeRaw(b.id)
+			c.write(`,"type":"function","function":{"name":`)
+			c.writeToolName(b.name)
+			c.write(`,"arguments":"`)
 			c.dst = appendEscapedJSON(c.dst, b.input.Raw())
-			c.text(`"}`)
-			c.member("cache_control", b.cacheControl)
-			c.text("}")
+			c.write(`"}`)
+			c.writeMember("cache_control", b.cacheControl)
+			c.write("}")
 		}
 	}
-	if c.open = len(c.calls); c.open > 0 {
-		c.text("]")
+	if c.unanswered = len(c.calls); c.unanswered > 0 {
+		c.write("]")
 	}
-	return c.open > 0, nil
+	return c.unanswered > 0, nil
 }
 
-// appendEscapedJSON appends a JSON text, without the white space between its tokens, as the inside of a JSON string. Digits, the order of
-// members and escapes stay as they are, so that prompt caches match.
+// appendEscapedJSON appends a JSON text, without the white space between its tokens, as the inside of a JSON string.
+// Numbers, escapes and the order of members stay unchanged, so that prompt caches match.
 func appendEscapedJSON(dst, json []byte) []byte {
-	from := 0 // json[from:i] is to be copied
+	from := 0 // json[from:i] has not been copied yet
 	inside := false
 	for i := 0; i < len(json); i++ {
 		switch b := json[i]; {
@@ -235,7 +236,7 @@ func appendEscapedJSON(dst, json []byte) []byte {
 			dst = append(append(dst, json[from:i]...), '\\')
 			from = i
 			inside = !inside
-		case b == '\\': // and what it escapes
+		case b == '\\': // with the character that it escapes
 			dst = append(append(dst, json[from:i]...), '\\')
 			from = i
 			if i++; json[i] == '"' || json[i] == '\\' {
@@ -250,18 +251,18 @@ func appendEscapedJSON(dst, json []byte) []byte {
 	return append(dst, json[from:]...)
 }
 
-// lowerUserTurn appends the messages of users and systems from first on, and returns the message after them. The results of
-// tools come first, in their order, wherever they stand in the turn.
+// lowerUserTurn appends the user and system messages from first on, and returns the message after them. Tool results
+// come first, in their original order, wherever they are in the turn.
 func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *apierror.Error) {
-	for next = first; next.Exists() && r.roleOf(next) != roleAssistant; next = next.Next() {
-		if r.roleOf(next) != roleUser {
+	for next = first; next.Exists() && r.messageRole(next) != roleAssistant; next = next.Next() {
+		if r.messageRole(next) != roleUser {
 			continue
 		}
 		for v := next.Get("content").First(); v.Exists(); v = v.Next() {
 			if !v.Get("type").Is("tool_result") {
 				continue
 			}
-			if e := r.lowerResult(next, v); e != nil {
+			if e := r.lowerResult(v); e != nil {
 				return next, e
 			}
 		}
@@ -273,7 +274,7 @@ func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *api
 		return next, e
 	}
 	for m := first; m != next; m = m.Next() {
-		if r.roleOf(m) == roleUser {
+		if r.messageRole(m) == roleUser {
 			e = r.lowerUserMessage(m)
 		} else {
 			e = r.lowerSystemMessage(m)
@@ -285,8 +286,7 @@ func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *api
 	return next, nil
 }
 
-// lowerSystemMessage appends a system message in the middle of the conversation, in its place. It may change what holds from
-// there on: the effort, and the tools.
+// lowerSystemMessage appends a system message of the conversation in its place. It may change the effort and the tools.
 func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 	c, content := &r.chat, m.Get("content")
 	if effort := m.Get("output_config").Get("effort"); clientapi.Given(effort) {
@@ -300,9 +300,9 @@ func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 		case blockText:
 			texts = true
 		case blockToolAddition:
-			e = r.change(&b, false)
+			e = r.recordToolChange(&b, false)
 		case blockToolRemoval:
-			e = r.change(&b, true)
+			e = r.recordToolChange(&b, true)
 		default:
 			e = r.unknownBlock(&b)
 		}
@@ -314,25 +314,25 @@ func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 		return nil
 	}
 	c.beginMessage(m, "system")
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	r.lowerTexts(content)
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// lowerUserMessage appends what a message of the user holds besides tool results.
+// lowerUserMessage appends a user message without its tool results.
 func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 	c, content := &r.chat, m.Get("content")
 	mark, origins := len(c.dst), c.origins.mark()
 	c.beginMessage(m, "user")
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	var p partList
 	c.beginParts(&p, content)
 	var b block
 	for v := content.First(); v.Exists(); v = v.Next() {
 		r.scanBlock(v, &b)
 		if b.kind == blockToolResult {
-			p.aside = true
+			p.hasOthers = true
 			continue
 		}
 		if e := r.lowerBlock(&p, &b); e != nil {
@@ -344,12 +344,12 @@ func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 		c.origins.cut(origins)
 		return nil
 	}
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// lowerResult appends the result of a tool, which stands in message m.
-func (r *Request) lowerResult(m, v jsondoc.Value) *apierror.Error {
+// lowerResult appends a tool result.
+func (r *Request) lowerResult(v jsondoc.Value) *apierror.Error {
 	var b block
 	r.scanBlock(v, &b)
 	if e := r.answerCall(&b); e != nil {
@@ -357,12 +357,12 @@ func (r *Request) lowerResult(m, v jsondoc.Value) *apierror.Error {
 	}
 	c := &r.chat
 	c.beginMessage(v, "tool")
-	c.member("tool_call_id", b.toolUseID)
+	c.writeMember("tool_call_id", b.toolUseID)
 	if failed, _ := b.isError.Bool(); failed {
-		c.text(`,"is_error":true`)
+		c.write(`,"is_error":true`)
 	}
-	c.member("cache_control", b.cacheControl)
-	c.text(`,"content":`)
+	c.writeMember("cache_control", b.cacheControl)
+	c.write(`,"content":`)
 	p := partList{result: true}
 	c.beginParts(&p, b.content)
 	var inner block
@@ -373,16 +373,16 @@ func (r *Request) lowerResult(m, v jsondoc.Value) *apierror.Error {
 		}
 	}
 	if !c.endParts(&p) {
-		c.text(`""`)
+		c.write(`""`)
 	}
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// answerCall finds the tool use that a result answers.
+// answerCall marks the tool use of a result as answered.
 func (r *Request) answerCall(b *block) *apierror.Error {
 	c := &r.chat
-	// Results mostly come in the order of the calls.
+	// Results usually come in the order of the calls.
 	for i := range c.calls {
 		at := (c.nextCall + i) % len(c.calls)
 		call := &c.calls[at]
@@ -393,7 +393,7 @@ func (r *Request) answerCall(b *block) *apierror.Error {
 			return r.invalid(b.self, clientapi.CodeInvalidValue, "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", quotable(b.toolUseID.Text()))
 		}
 		call.answered = true
-		c.open--
+		c.unanswered--
 		c.nextCall = (at + 1) % len(c.calls)
 		return nil
 	}
@@ -401,10 +401,10 @@ func (r *Request) answerCall(b *block) *apierror.Error {
 		quotable(b.toolUseID.Text()))
 }
 
-// checkAnswered checks that all tool uses have their results, and closes them.
+// checkAnswered checks that all tool uses of the last assistant turn have results, and forgets them.
 func (r *Request) checkAnswered() *apierror.Error {
 	c := &r.chat
-	if c.open > 0 {
+	if c.unanswered > 0 {
 		for _, call := range c.calls {
 			if !call.answered {
 				return r.invalid(call.id, clientapi.CodeInvalidValue, "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",

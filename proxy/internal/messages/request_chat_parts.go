@@ -5,85 +5,85 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// partList is the content of a message that is being written: a string where the client wrote one, or one text, and else an
-// array of parts.
+// partList is the content of a message that is being written: a string if the client's content is a string or a single
+// text block, otherwise an array of parts.
 type partList struct {
-	single bool // the client's content is one text, besides what is written elsewhere
-	whole  bool // a string has been written
-	parts  int
-	empty  bool // an empty text was left out
-	aside  bool // other blocks of the content are written elsewhere
-	result bool // the content is that of a tool's result, in which chat completions have only text: see addMedia
+	singleText bool // the client's content is one text block, apart from blocks that are written elsewhere
+	isString   bool // the content has been written as a string
+	parts      int  // number of parts that have been written
+	empty      bool // an empty text was left out
+	hasOthers  bool // the client's content has blocks that are written elsewhere or dropped
+	result     bool // the content is a tool result, which can only have text in chat completions: see addMedia
 }
 
-// beginParts begins the content of a message that is made of the client's.
+// beginParts begins the content of a message. A string is copied at once.
 func (c *lowering) beginParts(p *partList, content jsondoc.Value) {
 	switch content.Kind() {
 	case jsondoc.String:
-		c.raw(content)
-		p.whole = true
+		c.writeRaw(content)
+		p.isString = true
 	case jsondoc.Array:
 		for v := content.First(); v.Exists(); v = v.Next() {
 			switch typ := v.Get("type"); {
 			case typ.Is("tool_use"), typ.Is("tool_result"), typ.Is("thinking"), typ.Is("redacted_thinking"), typ.Is("tool_addition"), typ.Is("tool_removal"):
-			case p.single, !typ.Is("text"):
-				p.single = false
+			case p.singleText, !typ.Is("text"):
+				p.singleText = false
 				return
 			default:
-				p.single = true
+				p.singleText = true
 			}
 		}
 	}
 }
 
-// endParts ends the content. It reports false if there is none: then nothing has been written.
+// endParts ends the content. It reports false if there is none; nothing has been written then.
 func (c *lowering) endParts(p *partList) bool {
 	switch {
-	case p.whole:
+	case p.isString:
 	case p.parts > 0:
-		c.text("]")
-	case p.empty && !p.aside:
-		c.text(`""`)
+		c.write("]")
+	case p.empty && !p.hasOthers:
+		c.write(`""`)
 	default:
 		return false
 	}
 	return true
 }
 
-// beginPart begins a part that comes from v. What it begins with needs no escapes.
-func (c *lowering) beginPart(p *partList, v jsondoc.Value, with string) {
+// beginPart begins a part whose origin is v. prefix is literal JSON.
+func (c *lowering) beginPart(p *partList, v jsondoc.Value, prefix string) {
 	if p.parts == 0 {
-		c.text("[")
+		c.write("[")
 	} else {
-		c.text(",")
+		c.write(",")
 	}
 	p.parts++
 	c.origins.parts = append(c.origins.parts, v)
-	c.text(with)
+	c.write(prefix)
 }
 
 // endPart ends a part.
 func (c *lowering) endPart(cacheControl jsondoc.Value) {
-	c.member("cache_control", cacheControl)
-	c.text("}")
+	c.writeMember("cache_control", cacheControl)
+	c.write("}")
 }
 
-// addText appends a text part that comes from v, unless it is empty: some providers refuse empty ones.
+// addText appends a text part whose origin is v. Empty texts are left out, because some providers reject them.
 func (c *lowering) addText(p *partList, v, text, cacheControl jsondoc.Value) {
 	switch {
 	case len(text.Inside()) == 0:
 		p.empty = true
-	case p.single && !cacheControl.Exists():
-		c.raw(text)
-		p.whole = true
+	case p.singleText && !cacheControl.Exists():
+		c.writeRaw(text)
+		p.isString = true
 	default:
 		c.beginPart(p, v, `{"type":"text","text":`)
-		c.raw(text)
+		c.writeRaw(text)
 		c.endPart(cacheControl)
 	}
 }
 
-// lowerText appends a text block. Citations of earlier responses are for the client.
+// lowerText appends a text block without its citations, which are only for the client.
 func (r *Request) lowerText(p *partList, b *block) {
 	r.chat.addText(p, b.self, b.text, b.cacheControl)
 	if b.other.Exists() {
@@ -91,7 +91,7 @@ func (r *Request) lowerText(p *partList, b *block) {
 	}
 }
 
-// lowerBlock appends a block of a message of the user, or of a tool's result.
+// lowerBlock appends a block of a user message or of a tool result.
 func (r *Request) lowerBlock(p *partList, b *block) *apierror.Error {
 	c := &r.chat
 	switch b.kind {
@@ -109,7 +109,7 @@ func (r *Request) lowerBlock(p *partList, b *block) *apierror.Error {
 		}
 		c.addText(p, b.self, b.toolName, b.cacheControl)
 	case blockServer:
-		p.aside = true
+		p.hasOthers = true
 		r.drop(b.self)
 	default:
 		return r.unknownBlock(b)
@@ -117,27 +117,27 @@ func (r *Request) lowerBlock(p *partList, b *block) *apierror.Error {
 	return nil
 }
 
-// addMedia leaves an image or a file of a tool's result for the message of the user that follows the results, with a text in its
-// place. It reports false for one that can stand where it is.
+// addMedia replaces an image or file in a tool result by a placeholder text, and records it for the user message that
+// follows the results. It reports false if the content is not a tool result, which can hold the image or file itself.
 func (c *lowering) addMedia(p *partList, b *block, placeholder string) bool {
 	if !p.result {
 		return false
 	}
 	c.beginPart(p, b.self, `{"type":"text","text":"`)
-	c.text(placeholder)
-	c.text(`"}`)
+	c.write(placeholder)
+	c.write(`"}`)
 	c.media = append(c.media, b.self)
 	return true
 }
 
-// lowerMedia appends a message of the user with the images and files of the results of a turn, in their order.
+// lowerMedia appends a user message with the images and files of a turn's tool results, in their order.
 func (r *Request) lowerMedia(turn jsondoc.Value) *apierror.Error {
 	c := &r.chat
 	if len(c.media) == 0 {
 		return nil
 	}
 	c.beginMessage(turn, "user")
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	var p partList
 	var b block
 	for _, v := range c.media {
@@ -151,7 +151,7 @@ func (r *Request) lowerMedia(turn jsondoc.Value) *apierror.Error {
 		}
 	}
 	c.endParts(&p)
-	c.text("}")
+	c.write("}")
 	c.media = c.media[:0]
 	return nil
 }
@@ -165,36 +165,37 @@ func (r *Request) lowerImage(p *partList, b *block) *apierror.Error {
 	switch typ {
 	case "base64":
 		c.beginPart(p, b.self, `{"type":"image_url","image_url":{"url":"`)
-		c.dataURL(s)
+		c.writeDataURL(s)
 	case "url":
 		c.beginPart(p, b.self, `{"type":"image_url","image_url":{"url":"`)
 		c.dst = append(c.dst, s.Get("url").Inside()...)
 	default:
 		return r.foreignFile(s)
 	}
-	c.text(`"}`)
+	c.write(`"}`)
 	c.endPart(b.cacheControl)
 	return nil
 }
 
-// dataURL appends a source as a data URL.
-func (c *lowering) dataURL(source jsondoc.Value) {
-	c.text("data:")
+// writeDataURL appends a source as a data URL.
+func (c *lowering) writeDataURL(source jsondoc.Value) {
+	c.write("data:")
 	c.dst = append(c.dst, source.Get("media_type").Inside()...)
-	c.text(";base64,")
+	c.write(";base64,")
 	c.dst = append(c.dst, source.Get("data").Inside()...)
 }
 
-// foreignFile is the error for a file that has been uploaded, or for a source that nobody knows.
+// foreignFile returns the error for a file that was uploaded to a provider, or for an unknown type of source.
 func (r *Request) foreignFile(source jsondoc.Value) *apierror.Error {
 	typ := source.Get("type")
 	if typ.Is("file") {
-		return r.unsupported(source, "The file belongs to the provider that it was uploaded to, which this model is not of.")
+		return r.unsupported(source, "The provider of this model has no access to the file, which was uploaded to another provider.")
 	}
 	return r.unsupported(typ, "The provider of this model does not support sources of the type '%s'.", quotable(typ.Text()))
 }
 
-// lowerDocument appends a document: a file, or its text. What the client says about it becomes a text before it.
+// lowerDocument appends a document as a file or as text. Its title, unless it names the file, and its context become
+// text parts before it.
 func (r *Request) lowerDocument(p *partList, b *block) *apierror.Error {
 	c, s := &r.chat, b.source
 	if on, _ := b.citations.Get("enabled").Bool(); on {
@@ -228,21 +229,22 @@ func (r *Request) lowerFile(p *partList, b *block) {
 	c := &r.chat
 	c.beginPart(p, b.self, `{"type":"file","file":{`)
 	if len(b.title.Inside()) > 0 {
-		c.text(`"filename":`)
-		c.raw(b.title)
-		c.text(",")
+		c.write(`"filename":`)
+		c.writeRaw(b.title)
+		c.write(",")
 	}
-	c.text(`"file_data":"`)
+	c.write(`"file_data":"`)
 	if address := b.source.Get("url"); b.source.Get("type").Is("url") {
 		c.dst = append(c.dst, address.Inside()...)
 	} else {
-		c.dataURL(b.source)
+		c.writeDataURL(b.source)
 	}
-	c.text(`"}`)
+	c.write(`"}`)
 	c.endPart(b.cacheControl)
 }
 
-// lowerInlined appends the content of a document: a string, or blocks. The last of them ends what is to be cached.
+// lowerInlined appends the content of a document, which is a string or a list of blocks. The last part gets the
+// document's cache_control.
 func (r *Request) lowerInlined(p *partList, document *block, content jsondoc.Value) *apierror.Error {
 	if content.Kind() == jsondoc.String {
 		r.chat.addText(p, document.self, content, document.cacheControl)
@@ -261,7 +263,8 @@ func (r *Request) lowerInlined(p *partList, document *block, content jsondoc.Val
 	return nil
 }
 
-// lowerSearchResult appends a search result as one text: its source, its title and its texts, on lines of their own.
+// lowerSearchResult appends a search result as one text, with its source, its title and each of its texts on separate
+// lines.
 func (r *Request) lowerSearchResult(p *partList, b *block) {
 	if on, _ := b.citations.Get("enabled").Bool(); on {
 		r.drop(b.citations)
@@ -269,12 +272,12 @@ func (r *Request) lowerSearchResult(p *partList, b *block) {
 	c := &r.chat
 	c.beginPart(p, b.self, `{"type":"text","text":"`)
 	c.dst = append(c.dst, b.source.Inside()...)
-	c.text(`\n`)
+	c.write(`\n`)
 	c.dst = append(c.dst, b.title.Inside()...)
 	for v := b.content.First(); v.Exists(); v = v.Next() {
-		c.text(`\n`)
+		c.write(`\n`)
 		c.dst = append(c.dst, v.Get("text").Inside()...)
 	}
-	c.text(`"`)
+	c.write(`"`)
 	c.endPart(b.cacheControl)
 }

@@ -6,65 +6,66 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// lowerTools appends the tools that the model may call. The messages may take tools away and give them back.
+// lowerTools appends the tools that the model may call: those that can be called directly and that no message has
+// removed.
 func (r *Request) lowerTools() *apierror.Error {
 	c := &r.chat
 	for v := r.m.tools.First(); v.Exists(); v = v.Next() {
 		t := r.scanTool(v)
 		if !t.custom() {
-			return r.unsupported(v, "The provider of this model has no tool %s.", quotable(t.typ.Text()))
+			return r.unsupported(v, "The provider of this model does not support tools of the type '%s'.", quotable(t.typ.Text()))
 		}
 		switch {
-		case t.allowedCallers.Exists() && !holds(t.allowedCallers, "direct"):
+		case t.allowedCallers.Exists() && !containsString(t.allowedCallers, "direct"):
 			r.drop(v)
 			continue
 		case c.removed(t.name):
 			continue
 		}
-		if len(c.names) == 0 {
-			c.text(`,"tools":[`)
+		if len(c.toolNames) == 0 {
+			c.write(`,"tools":[`)
 		} else {
-			c.text(",")
+			c.write(",")
 		}
-		c.names = append(c.names, t.name)
+		c.toolNames = append(c.toolNames, t.name)
 		c.origins.tools = append(c.origins.tools, v)
 		c.lowerTool(&t)
 	}
-	for _, change := range c.changes {
+	for _, change := range c.toolChanges {
 		if !change.removed && !c.offers(change.name) {
 			return r.unsupported(change.name, "The provider of this model cannot add a tool that is not one of `tools`.")
 		}
 	}
-	if len(c.names) > 0 {
-		c.text("]")
+	if len(c.toolNames) > 0 {
+		c.write("]")
 	}
 	return nil
 }
 
-// lowerTool appends a tool as a function. Examples and the streaming of its input are for providers of the Messages API, and a
-// tool that is deferred is sent like all others.
+// lowerTool appends a tool as a function. Members that only the Messages API has, such as input_examples, are left out,
+// and a tool with defer_loading is sent like all others.
 func (c *lowering) lowerTool(t *tool) {
-	c.text(`{"type":"function","function":{"name":`)
-	c.toolName(t.name)
-	c.member("description", t.description)
-	c.member("strict", t.strict)
-	c.text(`,"parameters":`)
+	c.write(`{"type":"function","function":{"name":`)
+	c.writeToolName(t.name)
+	c.writeMember("description", t.description)
+	c.writeMember("strict", t.strict)
+	c.write(`,"parameters":`)
 	switch {
 	case !t.schema.First().Exists():
-		c.text(`{"type":"object","properties":{}}`)
+		c.write(`{"type":"object","properties":{}}`)
 	case !t.schema.Get("type").Exists():
-		c.text(`{"type":"object",`)
+		c.write(`{"type":"object",`)
 		c.dst = append(c.dst, t.schema.Raw()[1:]...)
 	default:
-		c.raw(t.schema)
+		c.writeRaw(t.schema)
 	}
-	c.text("}")
-	c.member("cache_control", t.cacheControl)
-	c.text("}")
+	c.write("}")
+	c.writeMember("cache_control", t.cacheControl)
+	c.write("}")
 }
 
-// holds reports whether a list holds a string.
-func holds(list jsondoc.Value, s string) bool {
+// containsString reports whether an array contains a string.
+func containsString(list jsondoc.Value, s string) bool {
 	for v := list.First(); v.Exists(); v = v.Next() {
 		if v.Is(s) {
 			return true
@@ -73,28 +74,28 @@ func holds(list jsondoc.Value, s string) bool {
 	return false
 }
 
-// change records what a message does to the tools. The last change of a tool counts.
-func (r *Request) change(b *block, removed bool) *apierror.Error {
+// recordToolChange records that a message removes a tool or adds it back. The last change of a tool counts.
+func (r *Request) recordToolChange(b *block, removed bool) *apierror.Error {
 	c, name := &r.chat, b.tool.Get("name")
 	if !b.tool.Get("type").Is("tool_reference") || name.Kind() != jsondoc.String {
 		return r.unsupported(b.self, "The provider of this model cannot change its tools in the middle of a conversation.")
 	}
-	for i := range c.changes {
-		if c.changes[i].name.SameText(name) {
-			c.changes[i].removed = removed
+	for i := range c.toolChanges {
+		if c.toolChanges[i].name.SameText(name) {
+			c.toolChanges[i].removed = removed
 			return nil
 		}
 	}
-	if len(c.changes) == r.limits.Tools {
+	if len(c.toolChanges) == r.limits.Tools {
 		return r.invalid(b.self, clientapi.CodeArrayAbove, "A conversation should change at most %d tools", r.limits.Tools)
 	}
-	c.changes = append(c.changes, toolChange{name, removed})
+	c.toolChanges = append(c.toolChanges, toolChange{name, removed})
 	return nil
 }
 
-// removed reports whether the conversation has taken a tool away.
+// removed reports whether the conversation has removed a tool.
 func (c *lowering) removed(name jsondoc.Value) bool {
-	for _, change := range c.changes {
+	for _, change := range c.toolChanges {
 		if change.name.SameText(name) {
 			return change.removed
 		}
@@ -102,9 +103,9 @@ func (c *lowering) removed(name jsondoc.Value) bool {
 	return false
 }
 
-// offers reports whether a tool has been written.
+// offers reports whether a tool is among those written.
 func (c *lowering) offers(name jsondoc.Value) bool {
-	for _, n := range c.names {
+	for _, n := range c.toolNames {
 		if n.SameText(name) {
 			return true
 		}
@@ -112,29 +113,29 @@ func (c *lowering) offers(name jsondoc.Value) bool {
 	return false
 }
 
-// lowerToolChoice appends the choice of tools, if there are some.
+// lowerToolChoice appends tool_choice, if there are tools.
 func (r *Request) lowerToolChoice() *apierror.Error {
 	c, m := &r.chat, &r.m
-	if len(c.names) == 0 {
+	if len(c.toolNames) == 0 {
 		return nil
 	}
 	switch string(r.keyword(m.choiceType)) {
 	case "auto":
-		c.text(`,"tool_choice":"auto"`)
+		c.write(`,"tool_choice":"auto"`)
 	case "any":
-		c.text(`,"tool_choice":"required"`)
+		c.write(`,"tool_choice":"required"`)
 	case "none":
-		c.text(`,"tool_choice":"none"`)
+		c.write(`,"tool_choice":"none"`)
 	case "tool":
 		if !c.offers(m.choiceName) {
-			return r.unsupported(m.choiceName, "Tool '%s' not found in the tools that the provider of this model is given", quotable(m.choiceName.Text()))
+			return r.unsupported(m.choiceName, "Tool '%s' not found in the tools for the provider of this model", quotable(m.choiceName.Text()))
 		}
-		c.text(`,"tool_choice":{"type":"function","function":{"name":`)
-		c.toolName(m.choiceName)
-		c.text("}}")
+		c.write(`,"tool_choice":{"type":"function","function":{"name":`)
+		c.writeToolName(m.choiceName)
+		c.write("}}")
 	}
-	if single, _ := m.noMulti.Bool(); single {
-		c.text(`,"parallel_tool_calls":false`)
+	if single, _ := m.noParallel.Bool(); single {
+		c.write(`,"parallel_tool_calls":false`)
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func (r *Request) EstimateTokens() int64 {
 	return n
 }
 
-// mediaTokens is about how many tokens the images and files in a content have.
+// mediaTokens estimates the tokens of the images and files in a message's content.
 func (r *Request) mediaTokens(content jsondoc.Value) (n int64) {
 	if content.Kind() != jsondoc.Array {
 		return 0
 	}
 	for v := content.First(); v.Exists(); v = v.Next() {
-		switch kindOf(r.keyword(v.Get("type"))) {
+		switch parseKind(r.keyword(v.Get("type"))) {
 		case blockImage:
 			n += clientapi.ImageTokens
 		case blockDocument:
@@ -41,7 +41,7 @@ func (r *Request) mediaTokens(content jsondoc.Value) (n int64) {
 	return n
 }
 
-// AppendCount appends the response to a request for the number of its tokens.
+// AppendCount appends the response to a count_tokens request.
 func AppendCount(dst []byte, tokens int64) []byte {
 	return append(strconv.AppendInt(append(dst, `{"input_tokens":`...), tokens, 10), '}')
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// member is where a member of the request is kept; nil if the gateway does not know it.
+// member returns the field for a member of the request, nil if the gateway does not know the member.
 func (m *members) member(name string) *jsondoc.Value {
 	switch name {
 	case "model":
@@ -53,7 +53,7 @@ func (m *members) member(name string) *jsondoc.Value {
 	return nil
 }
 
-// readRequest finds a request's members, and then reads what they hold.
+// readRequest finds the request's members and checks them.
 func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		if at := r.m.member(string(r.keyword(v.Name()))); at != nil {
@@ -94,7 +94,7 @@ func (r *Request) readModel(root jsondoc.Value) *apierror.Error {
 	}
 	r.facts.Model = v.Text()
 	if strings.IndexByte(r.facts.Model, 0) >= 0 {
-		return r.invalid(v, clientapi.CodeInvalidValue, "String should not hold the character U+0000")
+		return r.invalid(v, clientapi.CodeInvalidValue, "String should not contain the character U+0000")
 	}
 	return nil
 }
@@ -111,8 +111,8 @@ func (r *Request) readMaxTokens(root jsondoc.Value) (e *apierror.Error) {
 	return e
 }
 
-// readSampling reads the members that each stand for themselves. Hosts that speak the API besides Anthropic take temperatures
-// up to 2.
+// readSampling checks the members that do not depend on others. Temperatures up to 2 are accepted, because other hosts
+// of the API accept them.
 func (r *Request) readSampling() *apierror.Error {
 	m := &r.m
 	if e := r.checkDecimal(m.temperature, 0, 2); e != nil {
@@ -147,10 +147,11 @@ func (r *Request) readSampling() *apierror.Error {
 // minBudget is the smallest thinking budget.
 const minBudget = 1024
 
-// readThinking reads the member thinking. Types that the package does not know are for the provider to judge.
+// readThinking checks thinking. Unknown types are left to the provider.
 //
-// A budget must be below max_tokens, but for thinking between tool calls, where it is for all of a turn: whether a request with
-// tools asks for that only its headers and its model say, so there it is the provider's to judge.
+// A budget must be below max_tokens, except for interleaved thinking, whose budget is for a whole turn. Whether a
+// request with tools asks for that depends on its headers and its model, so the budget of a request with tools is left
+// to the provider.
 func (r *Request) readThinking() (e *apierror.Error) {
 	v, f := r.m.thinking, &r.facts
 	if !v.Exists() {
@@ -188,7 +189,7 @@ func (r *Request) readThinking() (e *apierror.Error) {
 	return nil
 }
 
-// readOutput reads output_config, and output_format, which a part of that was before.
+// readOutput checks output_config, and output_format, the former place of output_config.format.
 func (r *Request) readOutput() *apierror.Error {
 	m, f := &r.m, &r.facts
 	if e := r.checkObject(m.outputConfig); e != nil {
@@ -218,7 +219,7 @@ func (r *Request) readOutput() *apierror.Error {
 	return r.checkObject(m.format.Get("schema"))
 }
 
-// readSystem reads the system prompt: a string, or text blocks.
+// readSystem checks the system prompt, which is a string or a list of text blocks.
 func (r *Request) readSystem() *apierror.Error {
 	v := r.m.system
 	if v.Kind() == jsondoc.String {
@@ -239,7 +240,7 @@ func (r *Request) readSystem() *apierror.Error {
 	return nil
 }
 
-// readCacheControl reads the mark of a block or a tool up to which a provider should cache.
+// readCacheControl checks the cache_control of a block, a tool or the request, and records that the request has one.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
 	if clientapi.Given(v) {
 		r.facts.Flags |= clientapi.FlagCacheControl

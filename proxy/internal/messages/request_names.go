@@ -7,11 +7,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// longestName is how long the name of a tool may be for every provider. Those of MCP servers' tools are often longer, and the
-// Messages API takes them.
+// longestName is the longest tool name that every provider accepts. The names of MCP tools are often longer, and the
+// Messages API accepts them.
 const longestName = 64
 
-// isLongName reports whether a tool needs another name for providers of other APIs. What is not a word is left to their plugins.
+// isLongName reports whether a tool name must be shortened for providers of other APIs. Names with characters other
+// than letters, digits, _ and - are left to the plugins.
 func isLongName(name jsondoc.Value) bool {
 	s := name.Inside()
 	if len(s) <= longestName {
@@ -25,29 +26,29 @@ func isLongName(name jsondoc.Value) bool {
 	return true
 }
 
-// appendShortName appends the name by which a provider of another API knows the tool with a long name: the beginning of it, and a
-// hash, so that a conversation has the same one in all of its requests.
+// appendShortName appends the short form of a long tool name: its beginning and a hash of it, so that all requests of a
+// conversation have the same.
 func appendShortName(dst, name []byte) []byte {
-	const hashed = 8 // bytes
+	const hashBytes = 8
 	sum := sha256.Sum256(name)
-	dst = append(append(dst, name[:longestName-2*hashed-1]...), '_')
-	return hex.AppendEncode(dst, sum[:hashed])
+	dst = append(append(dst, name[:longestName-2*hashBytes-1]...), '_')
+	return hex.AppendEncode(dst, sum[:hashBytes])
 }
 
-// toolName appends the name of a tool as a JSON string.
-func (c *lowering) toolName(name jsondoc.Value) {
+// writeToolName appends the name of a tool as a JSON string, shortened if necessary.
+func (c *lowering) writeToolName(name jsondoc.Value) {
 	if !isLongName(name) {
-		c.raw(name)
+		c.writeRaw(name)
 		return
 	}
 	c.dst = append(appendShortName(append(c.dst, '"'), name.Inside()), '"')
 }
 
-// renamed is a tool with a long name, by the name that a provider of another API calls it by.
-type renamed struct{ short, name []byte }
+// renamedTool is a tool with a long name, and the short one that a provider of another API uses.
+type renamedTool struct{ short, name []byte }
 
-// ownName returns the client's name of a tool for a provider's.
-func ownName(tools []renamed, name []byte) []byte {
+// clientToolName returns the client's name of a tool that a provider calls by name.
+func clientToolName(tools []renamedTool, name []byte) []byte {
 	for i := range tools {
 		if string(tools[i].short) == string(name) {
 			return tools[i].name

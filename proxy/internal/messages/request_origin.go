@@ -7,18 +7,18 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// origins says where in the client's document stood what AppendChat has written.
+// origins maps the parts of the request that AppendChat has written to the client's values that they come from.
 type origins struct {
 	messages []originMessage
-	parts    []jsondoc.Value // of all messages
+	parts    []jsondoc.Value // content parts of all messages
 	calls    []jsondoc.Value
 	tools    []jsondoc.Value
 }
 
-// originMessage is the origin of one message. Its parts and calls are those up to the next message's.
+// originMessage is the origin of one message.
 type originMessage struct {
-	self        jsondoc.Value
-	parts, call int
+	self         jsondoc.Value
+	parts, calls int // where the message's begin in origins.parts and origins.calls; they end where the next message's begin
 }
 
 func (o *origins) reset() {
@@ -31,13 +31,13 @@ func (o *origins) addMessage(v jsondoc.Value) {
 
 func (o *origins) addCall(v jsondoc.Value) { o.calls = append(o.calls, v) }
 
-// mark is where cut goes back to.
+// mark returns the current position, for cut.
 func (o *origins) mark() int { return len(o.messages) }
 
 // cut drops the messages from mark on.
 func (o *origins) cut(mark int) {
 	m := o.messages[mark]
-	o.messages, o.parts, o.calls = o.messages[:mark], o.parts[:m.parts], o.calls[:m.call]
+	o.messages, o.parts, o.calls = o.messages[:mark], o.parts[:m.parts], o.calls[:m.calls]
 }
 
 // Origin implements clientapi.Request.
@@ -79,14 +79,14 @@ func (r *Request) Origin(path string) string {
 	return ""
 }
 
-// messageOrigin is the origin of what stands at rest, "[2].content[0].text", of the messages.
+// messageOrigin returns the client's path for a path in the written messages, such as "[2].content[0].text".
 func (r *Request) messageOrigin(rest string) string {
 	o := &r.chat.origins
 	i, rest, ok := cutIndex(rest)
 	if !ok || i >= len(o.messages) {
 		return "messages"
 	}
-	from, end := o.messages[i], originMessage{parts: len(o.parts), call: len(o.calls)}
+	from, end := o.messages[i], originMessage{parts: len(o.parts), calls: len(o.calls)}
 	if i+1 < len(o.messages) {
 		end = o.messages[i+1]
 	}
@@ -97,8 +97,8 @@ func (r *Request) messageOrigin(rest string) string {
 		return r.path(o.parts[from.parts+n])
 	case member == "content" && from.self.Get("content").Exists():
 		return r.memberPath(from.self, "content")
-	case member == "tool_calls" && indexed && n < end.call-from.call:
-		call := o.calls[from.call+n]
+	case member == "tool_calls" && indexed && n < end.calls-from.calls:
+		call := o.calls[from.calls+n]
 		switch {
 		case strings.HasPrefix(rest, ".function.name"):
 			return r.memberPath(call, "name")
@@ -114,7 +114,7 @@ func (r *Request) messageOrigin(rest string) string {
 	return r.path(from.self)
 }
 
-// toolOrigin is the origin of what stands at rest, "[0].function.name", of the tools.
+// toolOrigin returns the client's path for a path in the written tools, such as "[0].function.name".
 func (r *Request) toolOrigin(rest string) string {
 	i, rest, ok := cutIndex(rest)
 	if !ok || i >= len(r.chat.origins.tools) {
@@ -131,7 +131,7 @@ func (r *Request) toolOrigin(rest string) string {
 	return r.memberPath(v, quotable(member)) + dotted(rest)
 }
 
-// cutMember splits the first member off a path, "a" and "[0].b" of ".a[0].b".
+// cutMember splits the first member off a path: ".a[0].b" into "a" and "[0].b".
 func cutMember(path string) (member, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if i := strings.IndexAny(path, ".["); i >= 0 {
@@ -140,7 +140,7 @@ func cutMember(path string) (member, rest string) {
 	return path, ""
 }
 
-// cutIndex splits an index off a path, 0 and ".b" of "[0].b".
+// cutIndex splits a leading index off a path: "[0].b" into 0 and ".b".
 func cutIndex(path string) (index int, rest string, ok bool) {
 	inside, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
 	if !ok || path[0] != '[' {
@@ -153,7 +153,7 @@ func cutIndex(path string) (index int, rest string, ok bool) {
 	return index, rest, true
 }
 
-// dotted writes the rest of a path with dots, ".0.b" for "[0].b".
+// dotted converts the rest of a path to Anthropic's notation: "[0].b" to ".0.b".
 func dotted(rest string) string {
 	if rest == "" {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// foreign reports whether a block is reasoning that no provider of this API has signed: it carries a seal of a gateway, or
-// no signature at all.
+// foreign reports whether a block is reasoning that no provider of this API has signed: a gateway has sealed it, or it
+// has no signature.
 func (r *Request) foreign(b *block) bool {
 	switch b.kind {
 	case blockThinking:
@@ -20,7 +20,7 @@ func (r *Request) foreign(b *block) bool {
 	return false
 }
 
-// text is the text of a string. It is valid until the next call.
+// text returns the unescaped text of a string. It is valid until the next call.
 func (r *Request) text(v jsondoc.Value) []byte {
 	if !v.Escaped() {
 		return v.Inside()
@@ -29,9 +29,10 @@ func (r *Request) text(v jsondoc.Value) []byte {
 	return r.scratch
 }
 
-// cutReasoning records the edits that take reasoning of other origins out of a message: Anthropic refuses a signature that is not
-// its own. A message without anything else goes with it, since one without content would be refused, too. There is no
-// warning: AppendChat gives the reasoning to the provider that it came from, and no other one has use for it.
+// cutReasoning records the edits that remove reasoning from other APIs from a message, because Anthropic rejects any
+// signature but its own. A message that contains nothing else is removed as a whole, because an empty one would be
+// rejected, too. There is no warning: AppendChat returns the reasoning to the provider that it came from, and no other
+// provider can use it.
 func (r *Request) cutReasoning(message, content jsondoc.Value) {
 	var b block
 	others := false
@@ -50,18 +51,18 @@ func (r *Request) cutReasoning(message, content jsondoc.Value) {
 	}
 }
 
-// formatClaude is the format of reasoning that Anthropic has signed, in reasoning_details.
+// formatClaude is the format, in reasoning_details, of reasoning that Anthropic has signed.
 var formatClaude = []byte("anthropic-claude-v1")
 
-// lowerReasoning appends the reasoning of a message of the assistant, made of those from first up to end: as reasoning_details with
-// the place of each block among all, so that its provider can be given them in order; or as plain text, where no provider is known
-// to have written it. It reports false if there is none.
+// lowerReasoning appends the reasoning of an assistant message, merged from the messages from first up to end
+// (exclusive). It becomes reasoning_details, which have the index of each block so that the provider gets them back in
+// order, or reasoning_content if the origin of all of it is unknown. It reports false if there is none.
 func (r *Request) lowerReasoning(first, end jsondoc.Value) bool {
 	c := &r.chat
 	mark := len(c.dst)
-	c.text(`,"reasoning_details":[`)
+	c.write(`,"reasoning_details":[`)
 	index, entries := 0, 0
-	c.plain = c.plain[:0]
+	c.plainReasoning = c.plainReasoning[:0]
 	var b block
 	for m := first; m != end; m = m.Next() {
 		for v := m.Get("content").First(); v.Exists(); v = v.Next() {
@@ -76,24 +77,24 @@ func (r *Request) lowerReasoning(first, end jsondoc.Value) bool {
 	case entries == 0:
 		c.dst = c.dst[:mark]
 		return false
-	case len(c.plain) < entries:
-		c.text("]")
+	case len(c.plainReasoning) < entries:
+		c.write("]")
 		return true
 	}
 	c.dst = c.dst[:mark]
-	c.text(`,"reasoning_content":"`)
-	for _, v := range c.plain {
+	c.write(`,"reasoning_content":"`)
+	for _, v := range c.plainReasoning {
 		c.dst = append(c.dst, v.Inside()...)
 	}
-	c.text(`"`)
+	c.write(`"`)
 	return true
 }
 
-// lowerReasoningBlock appends the entries of reasoning_details that a block stands for, after others of them, and returns how many
-// there are then.
-func (r *Request) lowerReasoningBlock(b *block, index, others int) (entries int) {
+// lowerReasoningBlock appends the entries of reasoning_details for a block, after the first previous ones, and returns
+// their new number.
+func (r *Request) lowerReasoningBlock(b *block, index, previous int) (entries int) {
 	c := &r.chat
-	d := details{c: c, index: int32(index), entries: others}
+	d := details{c: c, index: int32(index), entries: previous}
 	seal := b.signature
 	if b.kind == blockRedactedThinking {
 		seal = b.data
@@ -115,26 +116,26 @@ func (r *Request) lowerReasoningBlock(b *block, index, others int) (entries int)
 		}
 		if !ok || !jsondoc.CheckEscaped(s.Data) {
 			r.drop(b.self)
-			return others
+			return previous
 		}
 		d.format = jsondoc.AppendEscaped(nil, []byte(s.Format))
 		d.addSealed(&s, b.thinking.Inside())
 	}
-	if len(d.format) == 0 && d.entries == others+1 && b.kind == blockThinking {
-		c.plain = append(c.plain, b.thinking)
+	if len(d.format) == 0 && d.entries == previous+1 && b.kind == blockThinking {
+		c.plainReasoning = append(c.plainReasoning, b.thinking)
 	}
 	return d.entries
 }
 
-// details writes the entries of one block.
+// details writes the reasoning_details entries of one block.
 type details struct {
 	c       *lowering
 	format  []byte // escaped; empty if unknown
-	index   int32
-	entries int
+	index   int32  // index of the block in the message
+	entries int    // number of entries written for the message so far
 }
 
-// addSealed adds what a seal holds, and the text that stood beside it.
+// addSealed adds the entries for a sealed block: its readable text and the sealed data.
 func (d *details) addSealed(s *thinking.Sealed, text []byte) {
 	switch s.Part {
 	case abi.ReasoningSignature:
@@ -145,7 +146,7 @@ func (d *details) addSealed(s *thinking.Sealed, text []byte) {
 		return
 	}
 	if len(text) > 0 {
-		// Of the two providers of the Responses API that encrypt their reasoning, what can be read of it is a summary.
+		// The providers of the Responses API that encrypt reasoning only send a readable summary of it.
 		if bytes.HasSuffix(d.format, []byte("-responses-v1")) {
 			d.add("reasoning.summary", "summary", text, nil, "")
 		} else {
@@ -160,27 +161,27 @@ func (d *details) addSealed(s *thinking.Sealed, text []byte) {
 	}
 }
 
-// add adds an entry. text and signature are the insides of JSON strings.
+// add adds an entry. text and signature are still escaped: the insides of JSON strings.
 func (d *details) add(typ, member string, text, signature []byte, callID string) {
 	c := d.c
 	if d.entries++; d.entries > 1 {
-		c.text(",")
+		c.write(",")
 	}
-	c.text(`{"type":"`)
-	c.text(typ)
-	c.text(`","`)
-	c.text(member)
-	c.text(`":"`)
+	c.write(`{"type":"`)
+	c.write(typ)
+	c.write(`","`)
+	c.write(member)
+	c.write(`":"`)
 	c.dst = append(c.dst, text...)
 	if len(signature) > 0 {
-		c.text(`","signature":"`)
+		c.write(`","signature":"`)
 		c.dst = append(c.dst, signature...)
 	}
 	if callID != "" {
-		c.text(`","id":"`)
+		c.write(`","id":"`)
 		c.dst = jsondoc.AppendEscaped(c.dst, []byte(callID))
 	}
-	c.text(`"`)
+	c.write(`"`)
 	c.dst = thinking.AppendOrigin(c.dst, d.format, d.index)
-	c.text("}")
+	c.write("}")
 }

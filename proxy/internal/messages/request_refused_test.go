@@ -35,7 +35,7 @@ var refused = []struct{ name, body, want string }{
 	{"empty model", `{"model":""}`, "model: String should have at least 1 character"},
 	{"model of another kind", `{"model":1}`, "model: Input should be a valid string"},
 	{"long model", `{"model":"` + strings.Repeat("m", 257) + `"}`, "model: String should have at most 256 characters"},
-	{"model with a zero", `{"model":"a\u0000"}`, "model: String should not hold the character U+0000"},
+	{"model with a zero", `{"model":"a\u0000"}`, "model: String should not contain the character U+0000"},
 	// covers: M2.4
 	{"no max_tokens", `{"model":"m","messages":[` + hello + `]}`, "max_tokens: Field required"},
 	{"null max_tokens", `{"model":"m","max_tokens":null}`, "max_tokens: Field required"},
@@ -105,7 +105,7 @@ var refused = []struct{ name, body, want string }{
 	{"image without a source", talk(said("user", `{"type":"image"}`)), "messages.0.content.0.image.source: Field required"},
 	{"image without data", talk(said("user", `{"type":"image","source":{"type":"base64","media_type":"image/png"}}`)), "messages.0.content.0.image.source.base64.data: Field required"},
 	// covers: M3.10
-	{"document of a document", talk(said("user", `{"type":"document","source":{"type":"content","content":[{"type":"document","source":{"type":"content","content":[]}}]}}`)), "messages.0.content.0.document.source.content.content.0: Documents must not hold documents"},
+	{"document of a document", talk(said("user", `{"type":"document","source":{"type":"content","content":[{"type":"document","source":{"type":"content","content":[]}}]}}`)), "messages.0.content.0.document.source.content.content.0: Documents must not contain documents"},
 	// covers: M3.12
 	{"search result", talk(said("user", `{"type":"search_result","source":"s","title":"t","content":[{"type":"text"}]}`)), "messages.0.content.0.search_result.content.0.text.text: Field required"},
 	// covers: M3.13

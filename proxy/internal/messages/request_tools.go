@@ -6,13 +6,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// tool is one of the tools, as it is written.
+// tool holds the members of a tool.
 type tool struct {
 	self, typ, name, description, schema, strict jsondoc.Value
 	cacheControl, allowedCallers                 jsondoc.Value
 }
 
-// scanTool finds the members of a tool. Those that are null are absent.
+// scanTool finds the members of a tool. An optional member that is null counts as absent.
 func (r *Request) scanTool(v jsondoc.Value) tool {
 	t := tool{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -36,10 +36,10 @@ func (r *Request) scanTool(v jsondoc.Value) tool {
 	return t
 }
 
-// custom reports whether a tool is one of the client's own, and not one that its type describes.
+// custom reports whether the client defines the tool, in contrast to one that Anthropic defines by its type.
 func (t *tool) custom() bool { return !t.typ.Exists() || t.typ.Is("custom") }
 
-// readTools reads tools and tool_choice.
+// readTools checks tools and tool_choice.
 func (r *Request) readTools() *apierror.Error {
 	list, f := r.m.tools, &r.facts
 	if e := r.checkArray(list); e != nil {
@@ -92,7 +92,7 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 	return r.checkArray(t.allowedCallers)
 }
 
-// readToolChoice reads tool_choice. Without tools it means nothing.
+// readToolChoice checks tool_choice.
 func (r *Request) readToolChoice() *apierror.Error {
 	m, v := &r.m, r.m.toolChoice
 	if !v.Exists() {
@@ -101,14 +101,14 @@ func (r *Request) readToolChoice() *apierror.Error {
 	if e := r.checkObject(v); e != nil {
 		return e
 	}
-	m.choiceType, m.choiceName, m.noMulti = v.Get("type"), v.Get("name"), present(v.Get("disable_parallel_tool_use"))
+	m.choiceType, m.choiceName, m.noParallel = v.Get("type"), v.Get("name"), present(v.Get("disable_parallel_tool_use"))
 	if e := r.needString(m.choiceType, v, "type"); e != nil {
 		return e
 	}
-	if _, e := r.checkBool(m.noMulti); e != nil {
+	if _, e := r.checkBool(m.noParallel); e != nil {
 		return e
 	}
-	if m.noMulti.Exists() && r.facts.Tools > 0 {
+	if m.noParallel.Exists() && r.facts.Tools > 0 {
 		r.facts.Flags |= clientapi.FlagParallelTools
 	}
 	switch string(r.keyword(m.choiceType)) {

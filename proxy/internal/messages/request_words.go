@@ -10,15 +10,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// The codes of errors beyond those that all APIs have: in the log, and in metrics. Clients of this API do not see them.
+// Error codes besides those of clientapi. They appear in the log and in metrics; the bodies of this API's errors have
+// no codes.
 const (
-	codeNotOffered    = "unsupported" // another target may offer it
+	codeUnsupported   = "unsupported" // another target may support it
 	codeContextLength = "context_length_exceeded"
 	codeModelNotFound = "model_not_found"
 )
 
-// path is the place of a value in the request as Anthropic writes it, "messages.3.content.0.tool_result.content": names and
-// indices with dots between them, and after an element of a union the type that it has. It is computed only for errors and warnings.
+// path returns the path of a value in the request in Anthropic's notation, "messages.3.content.0.tool_result.content":
+// names and indices separated by dots, with the type of a union's element after it. It is only computed for errors and
+// warnings.
 func (r *Request) path(v jsondoc.Value) string {
 	var b strings.Builder
 	r.appendPath(&b, v)
@@ -27,7 +29,7 @@ func (r *Request) path(v jsondoc.Value) string {
 
 // appendPath appends the path of v.
 func (r *Request) appendPath(b *strings.Builder, v jsondoc.Value) {
-	foreign := false // within a schema or the input of a tool, whose members are not the API's
+	foreign := false // at is inside a schema or a tool's input, whose members are not the API's
 	for at := r.doc.Root(); at != v; {
 		index, c := 0, at.First()
 		for ; c.Exists() && c.Offset()+len(c.Raw()) <= v.Offset(); c = c.Next() {
@@ -51,7 +53,7 @@ func (r *Request) appendPath(b *strings.Builder, v jsondoc.Value) {
 	}
 }
 
-// appendTag appends the type of an object that is one of a union. A tool without a type is a custom one.
+// appendTag appends the type of an object that is an element of a union. A tool without a type is a custom tool.
 func appendTag(b *strings.Builder, object jsondoc.Value) {
 	switch typ := object.Get("type"); {
 	case typ.Kind() == jsondoc.String && len(typ.Inside()) > 0:
@@ -68,7 +70,7 @@ func appendSegment(b *strings.Builder, s string) {
 	b.WriteString(s)
 }
 
-// memberPath is the path of a member, which need not exist, of the object at parent.
+// memberPath returns the path of a member of parent. The member need not exist.
 func (r *Request) memberPath(parent jsondoc.Value, member string) string {
 	var b strings.Builder
 	r.appendPath(&b, parent)
@@ -79,55 +81,56 @@ func (r *Request) memberPath(parent jsondoc.Value, member string) string {
 	return b.String()
 }
 
-// quotable makes a client's value fit to stand in an error message or a log: cut to 64 bytes, with "…" where it was, and
-// with everything escaped that is not printable ASCII. An empty one is a pair of quotes.
+// quotable prepares a client's value for an error message or a log: it is truncated to 64 bytes, with "…" at the end,
+// and everything except printable ASCII is escaped. An empty value becomes a pair of quotes.
 func quotable(s string) string {
 	if s == "" {
 		return `""`
 	}
 	const longest = 64
-	cut := ""
+	ellipsis := ""
 	if len(s) > longest {
-		s, cut = s[:longest], "…"
+		s, ellipsis = s[:longest], "…"
 	}
 	q := strconv.QuoteToASCII(s)
-	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`) + cut
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`) + ellipsis
 }
 
-// invalid is the error for a value.
+// invalid returns the error for an invalid value.
 func (r *Request) invalid(v jsondoc.Value, code, format string, args ...any) *apierror.Error {
 	return apierror.Invalid(code, r.path(v), format, args...)
 }
 
-// unsupported is the error for a value that only a provider of this API can serve.
+// unsupported returns the error for a value that only providers of this API support. It lets the gateway try the next
+// target.
 func (r *Request) unsupported(v jsondoc.Value, format string, args ...any) *apierror.Error {
-	e := r.invalid(v, codeNotOffered, format, args...)
+	e := r.invalid(v, codeUnsupported, format, args...)
 	e.TryNext = true
 	return e
 }
 
-// missing is the error for a member that must be there.
+// missing returns the error for a missing member.
 func (r *Request) missing(parent jsondoc.Value, member string) *apierror.Error {
 	return apierror.Invalid(clientapi.CodeMissing, r.memberPath(parent, member), "Field required")
 }
 
-// wrongType is the error for a value that is not what it must be, "integer".
+// wrongType returns the error for a value that does not have the expected type, such as "integer".
 func (r *Request) wrongType(v jsondoc.Value, expected string) *apierror.Error {
 	return r.invalid(v, clientapi.CodeInvalidType, "Input should be a valid %s", expected)
 }
 
-// notOneOf is the error for a string that is not one of those that the API knows.
+// notOneOf returns the error for a string that is not one of the known values.
 func (r *Request) notOneOf(v jsondoc.Value, known ...string) *apierror.Error {
 	last := len(known) - 1
 	return r.invalid(v, clientapi.CodeInvalidValue, "Input should be '%s' or '%s'", strings.Join(known[:last], "', '"), known[last])
 }
 
-// tooMany is the error for an array with too many elements.
+// tooMany returns the error for an array with too many elements.
 func (r *Request) tooMany(v jsondoc.Value, limit int) *apierror.Error {
 	return r.invalid(v, clientapi.CodeArrayAbove, "List should have at most %d items, not %d", limit, v.Len())
 }
 
-// present returns an optional member, absent where it is null.
+// present returns an optional member, or an absent value if it is null.
 func present(v jsondoc.Value) jsondoc.Value {
 	if v.Kind() == jsondoc.Null {
 		return jsondoc.Value{}
@@ -135,10 +138,10 @@ func present(v jsondoc.Value) jsondoc.Value {
 	return v
 }
 
-// keyword is the text of a string that is compared with the API's own words: see clientapi.Keyword.
+// keyword returns the text of a string, for comparison with keywords of the API: see clientapi.Keyword.
 func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }
 
-// checkKind checks an optional member of one kind.
+// checkKind checks that an optional member has a kind.
 func (r *Request) checkKind(v jsondoc.Value, kind jsondoc.Kind, expected string) *apierror.Error {
 	if clientapi.Given(v) && v.Kind() != kind {
 		return r.wrongType(v, expected)
@@ -158,8 +161,8 @@ func (r *Request) checkArray(v jsondoc.Value) *apierror.Error {
 	return r.checkKind(v, jsondoc.Array, "list")
 }
 
-// need checks a member that must be there, and of one kind.
-func (r *Request) need(v, parent jsondoc.Value, member string, kind jsondoc.Kind, expected string) *apierror.Error {
+// needKind checks that a required member has a kind.
+func (r *Request) needKind(v, parent jsondoc.Value, member string, kind jsondoc.Kind, expected string) *apierror.Error {
 	if !v.Exists() {
 		return r.missing(parent, member)
 	}
@@ -170,14 +173,14 @@ func (r *Request) need(v, parent jsondoc.Value, member string, kind jsondoc.Kind
 }
 
 func (r *Request) needString(v, parent jsondoc.Value, member string) *apierror.Error {
-	return r.need(v, parent, member, jsondoc.String, "string")
+	return r.needKind(v, parent, member, jsondoc.String, "string")
 }
 
 func (r *Request) needObject(v, parent jsondoc.Value, member string) *apierror.Error {
-	return r.need(v, parent, member, jsondoc.Object, "dictionary")
+	return r.needKind(v, parent, member, jsondoc.Object, "dictionary")
 }
 
-// needID checks a member that must be there, a string, and not empty.
+// needID checks that a required member is a string and not empty.
 func (r *Request) needID(v, parent jsondoc.Value, member string) *apierror.Error {
 	if e := r.needString(v, parent, member); e != nil {
 		return e
@@ -188,7 +191,7 @@ func (r *Request) needID(v, parent jsondoc.Value, member string) *apierror.Error
 	return nil
 }
 
-// needName checks a member that must be there, a string, and not empty or longer than any provider takes.
+// needName checks that a required member is a string, and neither empty nor longer than any provider accepts.
 func (r *Request) needName(v, parent jsondoc.Value, member string) *apierror.Error {
 	if e := r.needID(v, parent, member); e != nil {
 		return e
@@ -200,7 +203,7 @@ func (r *Request) needName(v, parent jsondoc.Value, member string) *apierror.Err
 	return nil
 }
 
-// checkBool reads an optional boolean.
+// checkBool returns the value of an optional boolean.
 func (r *Request) checkBool(v jsondoc.Value) (bool, *apierror.Error) {
 	if !clientapi.Given(v) {
 		return false, nil
@@ -212,7 +215,7 @@ func (r *Request) checkBool(v jsondoc.Value) (bool, *apierror.Error) {
 	return b, nil
 }
 
-// checkInteger reads an optional integer between low and high; 0 if it is absent.
+// checkInteger returns the value of an optional integer between low and high, 0 if it is absent.
 func (r *Request) checkInteger(v jsondoc.Value, low, high int64) (int64, *apierror.Error) {
 	if !clientapi.Given(v) {
 		return 0, nil
