@@ -2,17 +2,17 @@ package sdk
 
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
-// Failure is an error for the client. The call itself succeeds, but the request cannot be completed; the kind determines the
+// Failure is an error for the client: the plugin worked, but the request cannot be completed. The kind determines the
 // HTTP status, the error type and whether another target is tried.
 //
-// Any other error is a failure of the plugin, which the client receives as an internal error of the gateway.
+// Any other error counts as a failure of the plugin, which the client receives as an internal error of the gateway.
 type Failure struct {
 	Kind    abi.FailKind
-	Code    string // empty for the default of the kind
-	Param   string // the member of the request that caused it, such as "messages[2].content"
-	Message string // empty for the default of the kind; never content or a credential
+	Code    string // empty means the kind's default
+	Param   string // member of the request that caused the failure, such as "messages[2].content"
+	Message string // empty means the kind's default; must not contain credentials, or text of a request or response
 
-	RetryAfter int32 // milliseconds; 0 if unknown: see RetryDelay. The gateway reads the header Retry-After by itself
+	RetryAfter int32 // in milliseconds, see RetryDelay; 0 if unknown. The gateway reads the Retry-After header itself
 }
 
 // Error returns the message, or the code if there is none.
@@ -26,16 +26,17 @@ func (f *Failure) Error() string {
 	return "failure"
 }
 
-// Fail returns a failure.
+// Fail returns a Failure with this kind and message.
 func Fail(kind abi.FailKind, message string) *Failure { return &Failure{Kind: kind, Message: message} }
 
-// Refuse returns the failure of a request that the provider does not support because of one of its members. Another target may
+// Refuse returns the Failure of a request with a member (param) that the provider does not support. Another target may
 // be tried; if there is none, the client receives a 400 that names the member.
 func Refuse(param, message string) *Failure {
 	return &Failure{Kind: abi.FailUnsupported, Param: param, Message: message}
 }
 
-// StatusKind returns what an HTTP status says of a failure, where the body does not say it better.
+// StatusKind maps the HTTP status of a provider's error response to a kind of failure, for errors whose body is no more
+// specific.
 func StatusKind(status int) abi.FailKind {
 	switch status {
 	case 400, 422:

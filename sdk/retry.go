@@ -2,10 +2,11 @@ package sdk
 
 import "bytes"
 
-// maxDelay is the longest delay that is believed, in milliseconds.
+// maxDelay is the longest delay that RetryDelay returns, in milliseconds.
 const maxDelay = 7 * 24 * 3600 * 1000
 
-// delayUnits are the units of a delay, in milliseconds. Longer spellings come before those that they begin with.
+// delayUnits are units of time with their length in milliseconds. A spelling comes before its own prefixes ("minutes"
+// before "m").
 var delayUnits = [...]struct {
 	name string
 	ms   float64
@@ -17,12 +18,13 @@ var delayUnits = [...]struct {
 	{"days", 86_400_000}, {"day", 86_400_000}, {"d", 86_400_000},
 }
 
-// delayWords are what comes before a delay in a sentence.
+// delayWords are the phrases that introduce a delay in a sentence.
 var delayWords = [...]string{"try again in ", "retry in ", "retry after ", "retrying in ", "reset in ", "wait "}
 
-// RetryDelay reads how long to wait, for Failure.RetryAfter, from a provider's error body: in milliseconds, 0 if text does not say so. It
-// reads numbers of seconds ("20", "48.9"), durations ("250ms", "1m30.5s", "2 minutes"), and both after words such as "Please try again in"
-// or "Retry after". Parts of a millisecond count as one: too early is worse than too late.
+// RetryDelay parses the delay from a provider's error message, for Failure.RetryAfter. It returns milliseconds, rounded
+// up because a retry that is too early fails again, or 0 if the text contains no delay. It reads numbers of seconds
+// ("20", "48.9") and durations ("250ms", "1m30.5s", "2 minutes"), on their own or after a phrase such as "Please try
+// again in" or "Retry after".
 func RetryDelay(text []byte) int32 {
 	text = bytes.ToLower(bytes.TrimSpace(text))
 	if ms, ok := readDelay(text); ok {
@@ -38,7 +40,7 @@ func RetryDelay(text []byte) int32 {
 	return 0
 }
 
-// readDelay reads a delay at the beginning of a text.
+// readDelay parses a delay at the beginning of text.
 func readDelay(text []byte) (ms int32, ok bool) {
 	sum := 0.0
 	for {

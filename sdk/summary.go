@@ -5,51 +5,51 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Flags are features of a request on which a plugin can decide without reading the body.
+// Flags are features of a request that a plugin can check without reading the body.
 type Flags uint32
 
 // The flags, with their names in the summary document.
 const (
 	FlagTools            Flags = 1 << iota // tools: the request has tools
 	FlagToolHistory                        // tool_history: a message is a tool result or contains tool calls
-	FlagThinking                           // thinking: the member thinking requests reasoning
+	FlagThinking                           // thinking: reasoning is requested with the member thinking
 	FlagReasoning                          // reasoning: reasoning_effort is set
 	FlagReasoningHistory                   // reasoning_history: a message contains reasoning of an earlier turn
 	FlagImages                             // images: a message contains an image
 	FlagFiles                              // files: a message contains a file or a video
-	FlagAudio                              // audio: a message contains audio, or audio output is requested
-	FlagResponseFormat                     // response_format: a format other than text is requested
-	FlagLogprobs                           // logprobs: logprobs are requested
+	FlagAudio                              // audio: a message contains audio, or the client requests audio output
+	FlagResponseFormat                     // response_format: the client requests a format other than text
+	FlagLogprobs                           // logprobs: the client requests logprobs
 	FlagParallelTools                      // parallel_tools: parallel_tool_calls is set
 	FlagCacheControl                       // cache_control: a message, content part or tool has one
 )
 
-// Summary describes a request without its body. Its slices are valid during the call.
+// Summary describes a request without its body. Its slices are valid until the call returns.
 type Summary struct {
 	RequestID    []byte
 	Time         int64  // Unix time in milliseconds
-	Attempt      int64  // 1 for the first target that is tried, 2 for the next
+	Attempt      int64  // 1 for the first target tried, 2 for the next
 	Random       uint64 // random bits, independent of the request
 	Stream       bool   // the client requests a stream
 	IncludeUsage bool   // the client requests usage in the stream
-	Model        []byte // in the client's request
+	Model        []byte // the model in the client's request
 	Target       []byte // the provider's name for the model; empty for a router
 
 	MaxTokens        int64 // the model's limit; 0 if unknown
-	DefaultMaxTokens int64 // for requests that set none; 0 if unknown
+	DefaultMaxTokens int64 // used if the request sets no limit; 0 if unknown
 
-	// Form is the API whose request the body is: abi.FormChat, or one that the provider has declared (provider.Former). ClientForm is
-	// the API that the client uses; the gateway has converted the request if it is another one. FormUnknown stands for an API
-	// that this SDK does not know.
+	// Form is the API whose format the body has: abi.FormChat, or another one that the provider accepts
+	// (provider.Former). ClientForm is the API that the client uses; if it differs from Form, the gateway has converted
+	// the request. An API that this SDK does not know is FormUnknown.
 	Form, ClientForm abi.Forms
-	Betas            json.Value // array: the words of the header anthropic-beta of a client that uses Messages
+	Betas            json.Value // array of strings: the values of the anthropic-beta header, for clients that use Messages
 
 	Flags    Flags
-	BodySize int64      // the size of the client's body in bytes
-	Options  json.Value // the provider's options, overridden by the target's; an object
+	BodySize int64      // size of the client's body in bytes
+	Options  json.Value // object: the provider's options, overridden by the target's
 }
 
-// FormUnknown is a form that this SDK does not know.
+// FormUnknown stands for an API that this version of the SDK does not know.
 const FormUnknown abi.Forms = -1
 
 // Has reports whether all of the flags are set.

@@ -2,6 +2,7 @@ package sdk
 
 import "github.com/sluice-gateway/sluice/sdk/internal/host"
 
-// HostMinor returns the minor version of the ABI that the gateway has, for a plugin that works with older ones in another way. The
-// SDK's own is abi.Minor. Gateways before 1.4 do not load a plugin that calls it.
+// HostMinor returns the minor version of the ABI that the gateway implements, for plugins that work around the limits
+// of older gateways. The SDK's own version is abi.Minor. Gateways that implement a version before 1.4 do not load a
+// plugin that calls HostMinor.
 func HostMinor() int { return int(host.HostMinor()) }

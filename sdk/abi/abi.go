@@ -1,18 +1,18 @@
-// Package abi contains plugin ABI v1 as Go constants and types: the names, numbers and signatures that the gateway (host) and a
-// plugin (guest) agree on. README.md in this directory is the contract itself, for authors in any language.
+// Package abi contains plugin ABI v1 as Go constants and types: the names, numbers and signatures that the gateway
+// (host) and a plugin (guest) agree on. README.md in this directory specifies the ABI for authors in any language.
 //
-// The package has no behaviour and no state. Host and guests import it, so it compiles natively and for wasip1 and has no
-// imports.
+// The package has no behaviour and no state. Host and guests import it, so it compiles natively and for wasip1 and has
+// no imports.
 package abi
 
-// Major is the ABI's major version, which is part of the name of ExportVersion. Minor is the minor version of this host. A
-// guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
+// Major is the ABI's major version, which is part of the name of ExportVersion. Minor is the minor version that this
+// host implements. A guest may be older. A newer one receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
 	Minor = 5
 )
 
-// Module is the name of the import module that holds the host's functions.
+// Module is the name of the import module that provides the host's functions.
 const Module = "sluice"
 
 // Exports of a guest.
@@ -37,25 +37,26 @@ const (
 	ExportFilterText    = "filter_text"    // (binding, what, choice, flags, held, length) -> status
 )
 
-// SectionOptions is the name of the custom section with the JSON Schema of a plugin's options. In a module of several plugins, a dot and
-// the plugin's name follow.
+// SectionOptions is the name of the custom section with the JSON Schema of a plugin's options. In a module of several
+// plugins, it is followed by a dot and the plugin's name.
 const SectionOptions = "sluice.options"
 
-// PluginKind is the result of sluice_plugin. A plugin of several kinds returns their sum.
+// PluginKind is the result of sluice_plugin. A plugin of several kinds returns the sum of their values.
 type PluginKind int32
 
 // The kinds of plugins.
 const (
-	PluginUnknown  PluginKind = 0 // the module has no plugin of that name
+	PluginUnknown  PluginKind = 0 // the module has no plugin with that name
 	PluginProvider PluginKind = 1
 	PluginRouter   PluginKind = 2
 	PluginFilter   PluginKind = 4
 )
 
-// Forms is a set of forms. A form is an API, as the format of requests; as the value of one form, Forms is a set of one.
+// Forms is a set of forms. A form is an API whose request format a provider plugin accepts. A single form is a set with
+// one element.
 type Forms int32
 
-// The forms. Every provider plugin accepts FormChat, which is therefore in no set.
+// The forms. Every provider plugin accepts FormChat, so it is not a bit of the set.
 const (
 	FormChat        Forms = 0  // chat completions
 	FormMessages    Forms = 1  // Anthropic Messages
@@ -69,7 +70,7 @@ const (
 	FormsKnown Forms = 127 // all of them
 )
 
-// Status is the result of an import. Imports that return a length use the negative values in place of it.
+// Status is the result of an import. An import that returns a length returns a negative status in its place.
 type Status int32
 
 // The statuses of imports.
@@ -131,7 +132,7 @@ const (
 	FailKinds = 19 // number of kinds
 )
 
-// RetryAfterUnknown is Fail's retryAfterMs if the provider gave no delay.
+// RetryAfterUnknown is the value of Fail's retryAfterMs if the provider gave no delay.
 const RetryAfterUnknown = -1
 
 // Encoding is the encoding of an event's text. EncodingDefault may be added to any of the others.
@@ -141,8 +142,8 @@ type Encoding int32
 const (
 	EncodingUTF8    Encoding = 0 // plain UTF-8
 	EncodingEscaped Encoding = 1 // the bytes between the quotes of a JSON string, still escaped
-	EncodingJSON    Encoding = 2 // a JSON value; its compact form is the text
-	EncodingDefault Encoding = 8 // bit: used only if nothing else was reported for the same key
+	EncodingJSON    Encoding = 2 // a JSON value, whose compact form is the text
+	EncodingDefault Encoding = 8 // bit: the text is used only if nothing else was reported for the same key
 
 	EncodingMask Encoding = 7
 )
@@ -156,12 +157,12 @@ const (
 	ReasoningSignature     ReasoningPart = 1
 	ReasoningEncrypted     ReasoningPart = 2
 	ReasoningSummary       ReasoningPart = 3
-	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, belongs to the tool call with the same key
+	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, for the tool call with the same key
 
 	ReasoningParts = 5
 )
 
-// Scope is the object of the response to which an extra member is added.
+// Scope is the object of the response that an extra member is added to.
 type Scope int32
 
 // The scopes of extra members.
@@ -175,8 +176,8 @@ const (
 	Scopes = 5
 )
 
-// UsageKind is what a token count counts. Kinds with Beside count tokens that the provider does not include in its prompt or
-// completion count: the host adds them.
+// UsageKind is the kind of a token count. A provider that does not include some tokens in its prompt or completion
+// count reports them as a Beside kind, which the host adds to that count.
 type UsageKind int32
 
 // The kinds of token counts.
@@ -192,9 +193,9 @@ const (
 	UsageCachedBeside     UsageKind = 8
 	UsageCacheWriteBeside UsageKind = 9
 	UsageReasoningBeside  UsageKind = 10
-	UsageCacheWrite1h     UsageKind = 11 // part of the cache writes of either kind: written for an hour
+	UsageCacheWrite1h     UsageKind = 11 // part of the cache writes of either kind: written for one hour
 
-	// What a provider bills for, where it counts that in another way than the tokens of prompt and completion. Clients do not see it.
+	// What the provider bills for, if it differs from the prompt and completion counts. Clients do not see it.
 	UsageBilledPrompt     UsageKind = 12
 	UsageBilledCompletion UsageKind = 13
 
@@ -215,7 +216,7 @@ const (
 	FinishReasons = 5
 )
 
-// The argument of Done: the response is complete now, or at a clean end of the upstream's body.
+// The argument of Done: the response is complete now, or when the upstream's body ends cleanly.
 const (
 	DoneNow   = 0
 	DoneAtEnd = 1
@@ -230,13 +231,13 @@ const (
 	FramingSSE            Framing = 1
 	FramingNDJSON         Framing = 2
 	FramingAWSEventStream Framing = 3
-	FramingAWSInvoke      Framing = 4 // AWS event stream whose chunk events hold the model's own in base64
-	FramingEventsAreJSON  Framing = 8 // bit: the host refuses events, and a document, that are not JSON
+	FramingAWSInvoke      Framing = 4 // AWS event stream whose chunk events contain the model's own events in base64
+	FramingEventsAreJSON  Framing = 8 // bit: the host rejects events, and a document, that are not JSON
 
 	FramingMask Framing = 7
 )
 
-// Dialect determines who reads the response.
+// Dialect determines who reads the upstream's response, and in which format.
 type Dialect int32
 
 // The dialects.
@@ -248,10 +249,10 @@ const (
 	DialectGemini     Dialect = 4 // the host: generateContent
 )
 
-// What is what a text is that a filter gets.
+// What is the kind of a text that is passed to a filter.
 type What int32
 
-// The texts of a response, and from WhatSystem on those of a request.
+// The kinds of texts: those of a response, and from WhatSystem on those of a request.
 const (
 	WhatText          What = 0
 	WhatRefusal       What = 1
@@ -262,21 +263,21 @@ const (
 	WhatUser          What = 9
 	WhatAssistant     What = 10
 	WhatToolResult    What = 11
-	WhatSentArguments What = 12 // of the tool calls that a request repeats
-	WhatOther         What = 13 // descriptions of tools, inputs of embeddings, documents of rerank
+	WhatSentArguments What = 12 // arguments of tool calls in the request's history
+	WhatOther         What = 13 // descriptions of tools, inputs of embeddings, documents of rerank requests
 )
 
-// TextFlags is what holds for a text that a filter gets.
+// TextFlags are properties of a text that is passed to a filter.
 type TextFlags int32
 
 // The flags of a text.
 const (
 	TextOfRequest TextFlags = 1
-	TextComplete  TextFlags = 2 // nothing of the text follows
+	TextComplete  TextFlags = 2 // this is the end of the text
 	TextStreamed  TextFlags = 4 // the response is streamed
 )
 
-// WarnKind is what happened to a member of the request, for the header x-gateway-warning.
+// WarnKind is what the plugin did to a member of the request, for the header x-gateway-warning.
 type WarnKind int32
 
 // The kinds of warning.
@@ -293,10 +294,10 @@ const (
 	MaxState   = 4 << 10 // state of an attempt
 	MaxName    = 256     // IDs, names, models, members
 	MaxLogLine = 256
-	MaxKeys    = 1024 // tool calls and reasoning parts of one choice
-	MaxChoices = 128  // choices of one response
-	MaxHold    = 1024 // what a filter holds of a text
-	MaxParts   = 8    // parts of a body of the plugin's own
+	MaxKeys    = 1024 // tool calls and reasoning parts of a choice
+	MaxChoices = 128  // choices of a response
+	MaxHold    = 1024 // bytes of a text that a filter may hold
+	MaxParts   = 8    // parts of an upstream body that the plugin writes
 
 	// A call may emit MaxOutputFactor times the size of its input plus MaxOutputBase.
 	MaxOutputFactor = 8

@@ -1,6 +1,7 @@
 package abi
 
-// Phase is a set of kinds of calls. An import that is used in another phase ends the call with a protocol error.
+// Phase is a set of exports during whose calls an import may be used. Use during any other call ends that call with a
+// protocol error.
 type Phase uint16
 
 // The phases.
@@ -15,11 +16,11 @@ const (
 	PhaseText                        // filter_text
 )
 
-// phasesInput are those of calls whose input may be a JSON document.
+// phasesInput are the phases whose input may be a JSON document.
 const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure | PhaseFilter
 
-// Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s
-// for a string, which is two i32: address and length.
+// Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for
+// i64, and s for a string, which is two i32, address and length.
 type Import struct {
 	Name    string
 	Params  string
@@ -83,8 +84,8 @@ var Imports = [...]Import{
 	{"hold", "i", "i", PhaseText},
 }
 
-// Host is the import module as a Go interface: natively running guests call it, and the gateway implements it. Byte slices belong
-// to the caller and are valid during the call only. README.md specifies each function.
+// Host is the import module as a Go interface: the gateway implements it, and guests that run natively call it. Byte
+// slices belong to the caller and are valid only during the call. README.md specifies each function.
 type Host interface {
 	Log(level LogLevel, message []byte)
 	Fail(kind FailKind, code, param, message []byte, retryAfterMs int32)

@@ -20,22 +20,22 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files of the kits")
 
-// contract is what the kits in other languages are generated from: this package's constants, and the methods of Host, which name the
-// parameters of imports.
+// contract is the input of the generators: this package's constants, and the methods of Host, which name the parameters
+// of imports.
 type contract struct {
 	enums   []enum
 	numbers []member // constants without a type
 	imports []function
 }
 
-// enum is a type of numbers with its constants.
+// enum is an integer type with its constants.
 type enum struct {
 	name, doc string
 	members   []member
 }
 
 type member struct {
-	name, doc string // of an enum's member, name lacks the prefix that all members share
+	name, doc string // the name of an enum's member, without the prefix that all members share
 	value     int64
 }
 
@@ -47,14 +47,15 @@ type function struct {
 	status       bool   // the result is a Status
 }
 
-// param is a parameter of an import: s is a string, d the destination of a copy (address and capacity), i and I are numbers.
+// param is a parameter of an import. Its kind is s for a string, d for the destination of a copy (address and
+// capacity), and i or I for a number.
 type param struct {
 	name string
 	kind byte
-	enum string // the type of a number that is one of an enum's
+	enum string // the enum that a number belongs to, if any
 }
 
-// TestGeneratedKits compares the generated part of each kit with this package.
+// TestGeneratedKits checks that the generated part of each kit matches this package.
 func TestGeneratedKits(t *testing.T) {
 	c := readContract(t)
 	for name, generate := range map[string]func(*contract) string{
@@ -72,7 +73,7 @@ func TestGeneratedKits(t *testing.T) {
 	}
 }
 
-// readContract reads the package's source, so that nothing is forgotten.
+// readContract reads the package's source, so that no declaration is missed.
 func readContract(t *testing.T) *contract {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -115,12 +116,12 @@ func readContract(t *testing.T) *contract {
 	return c
 }
 
-// omitted are constants of Go's own: masks.
+// omitted reports whether a constant is a mask, which only Go code uses.
 func omitted(name string) bool {
 	return strings.HasSuffix(name, "Mask") || strings.HasSuffix(name, "Known")
 }
 
-// addConstant adds an integer constant of the contract, to its enum if it has a type.
+// addConstant adds an integer constant to the contract, and to its enum if it has a type.
 func (c *contract) addConstant(s *ast.ValueSpec, info *types.Info, docs map[string]string) {
 	for _, ident := range s.Names {
 		object, ok := info.Defs[ident].(*types.Const)
@@ -145,7 +146,7 @@ func (c *contract) addConstant(s *ast.ValueSpec, info *types.Info, docs map[stri
 	}
 }
 
-// trimPrefix removes the words that the names of all members begin with.
+// trimPrefix removes the words that all members' names begin with.
 func trimPrefix(members []member) {
 	prefix := words(members[0].name)
 	for _, m := range members {
@@ -161,7 +162,7 @@ func trimPrefix(members []member) {
 	}
 }
 
-// words splits a name in camel case: AWSEventStream is AWS, Event and Stream; OpenAI is one word.
+// words splits a name in camel case into words: AWSEventStream is AWS, Event and Stream. OpenAI is one word.
 func words(name string) (list []string) {
 	runes := []rune(name)
 	start := 0
@@ -179,7 +180,7 @@ func snake(name string) string { return strings.ToLower(strings.Join(words(name)
 
 func screaming(name string) string { return strings.ToUpper(snake(name)) }
 
-// camel is a name in snake case as AssemblyScript writes it.
+// camel converts a name from snake case to camel case, as in AssemblyScript.
 func camel(name string) string {
 	parts := strings.Split(name, "_")
 	for i, p := range parts[1:] {
@@ -188,7 +189,8 @@ func camel(name string) string {
 	return strings.Join(parts, "")
 }
 
-// findFunction describes an import by the method of Host with its name, whose parameters must have the import's types.
+// findFunction describes an import, using the parameter names of the method of Host with its name. The types must
+// match.
 func (c *contract) findFunction(t *testing.T, imp abi.Import, host *types.Interface) function {
 	t.Helper()
 	f := function{name: imp.Name, phases: importPhases(imp), result: imp.Results}

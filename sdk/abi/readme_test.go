@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// constants returns the package's integer constants by name. It reads them from the source, so that none is forgotten.
+// constants returns the package's integer constants by name. It reads them from the source, so that none is missed.
 func constants(t *testing.T) map[string]int64 {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -122,7 +122,7 @@ func TestReadmeHasEveryImport(t *testing.T) {
 // covers: C33
 func TestReadmeHasEveryNumber(t *testing.T) {
 	text := readme(t)
-	// The text on the page for each constant; %d stands for its number.
+	// The page's text for each constant; %d stands for its number.
 	words := map[string]string{
 		"PluginUnknown": "| %d | there is no plugin of that name", "PluginProvider": "| %d | a provider |", "PluginRouter": "| %d | a router |",
 		"PluginFilter": "| %d | a filter |",
@@ -144,12 +144,12 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FailAuth": "| %d | auth |", "FailOverloaded": "| %d | overloaded |", "FailNotReady": "| %d | not_ready |",
 		"FailTimeout": "| %d | timeout |", "FailCancelled": "| %d | cancelled |", "FailServer": "| %d | server |",
 		"FailBadAnswer": "| %d | bad_answer |", "FailBadToolCall": "| %d | bad_tool_call |", "FailDenied": "| %d | denied |",
-		"RetryAfterUnknown": "`retry_after_ms` is %d where",
+		"RetryAfterUnknown": "`retry_after_ms` is %d if",
 		"EncodingUTF8":      "| %d | UTF-8 |", "EncodingEscaped": "| %d | the inside of a JSON string",
 		"EncodingJSON": "| %d | a JSON value", "EncodingDefault": "| +%d | default",
 		"ReasoningText": "| %d | text |", "ReasoningSignature": "| %d | signature |", "ReasoningEncrypted": "| %d | encrypted |",
 		"ReasoningSummary": "| %d | summary |", "ReasoningToolEncrypted": "| %d | encrypted, belonging",
-		"ScopeAnswer": "| %d | the answer |", "ScopeChoice": "| %d | a choice |", "ScopeMessage": "| %d | its message",
+		"ScopeAnswer": "| %d | the response |", "ScopeChoice": "| %d | a choice |", "ScopeMessage": "| %d | its message",
 		"ScopeTool": "| %d | a tool call |", "ScopeUsage": "| %d | the usage |",
 		"UsagePrompt": "| %d | prompt |", "UsageCompletion": "| %d | completion |", "UsageCached": "| %d | cached:",
 		"UsageCacheWrite": "| %d | cache_write:", "UsageReasoning": "| %d | reasoning:", "UsageAudioIn": "| %d | audio_in:",
@@ -170,8 +170,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	}
 	limits := map[string]string{
 		"MaxState": "| state | %s bytes", "MaxName": "| ids, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
-		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of an answer | %s |",
-		"MaxHold": "| what a filter holds of a text | %s bytes", "MaxParts": "written in up to %s parts",
+		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of a response | %s |",
+		"MaxHold": "| text held by a filter | %s bytes", "MaxParts": "written in up to %s parts",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions

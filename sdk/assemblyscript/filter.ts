@@ -1,4 +1,4 @@
-// The exports of a filter plugin: export * from "…/filter" in the plugin's file.
+// The exports of a filter plugin. The plugin's file re-exports them: export * from "…/filter".
 
 import { Filter, Text, input, plugins } from "./index";
 import { bytes, end } from "./module";

@@ -1,73 +1,73 @@
-// The kit for plugins of the Sluice gateway in AssemblyScript. A plugin is a class that extends Provider, Router or Filter, which it
-// registers, and whose exports it passes on: README.md shows a whole one.
+// The kit for plugins of the Sluice gateway in AssemblyScript. A plugin is a class that extends Provider, Router or Filter. Its file
+// registers the class and re-exports the exports of its kind: README.md shows a complete one.
 //
-// What a plugin does is calls of the functions in abi.ts, which the contract, sdk/abi/README.md, describes. The gateway chooses an
-// instance for each call, so a plugin keeps nothing between calls but what follows from its settings. What a plugin throws, and an
-// assertion that does not hold, fails the call; the gateway's log has the line.
+// A plugin works by calling the functions in abi.ts, which sdk/abi/README.md specifies. The gateway may run each call on another
+// instance, so a plugin must not keep state between calls, except what it derives from its settings. A call fails if the plugin throws
+// or an assertion fails; the gateway's log has the line.
 
 export * from "./abi";
 
 import { EventKind, FailKind, Forms, RETRY_AFTER_UNKNOWN, bodyGet, fail, inputCount, inputGet, inputText, responseHeader, stateGet, TextFlags, What } from "./abi";
 
-/** A plugin as it is configured for one use in the configuration. */
+/** A plugin, configured for one use in the configuration. */
 export class Plugin {
-  /** Reads the settings. A text that is not empty rejects them, and the operator sees it. */
+  /** Reads the settings. A non-empty result rejects them; the operator sees it. */
   configure(_settings: Document): string {
     return "";
   }
 }
 
-/** Translates between an API of clients, mostly chat completions, and that of an upstream. */
+/** Translates between a client API, usually chat completions, and an upstream's API. */
 export class Provider extends Plugin {
-  /** The APIs that the upstream speaks itself: their requests arrive as the client wrote them. */
+  /** The client APIs that the upstream accepts itself: their requests arrive as the client wrote them. */
   forms(): Forms {
     return Forms.Chat;
   }
-  /** Builds the upstream's request. The input is the summary: target, model, flags, options … */
+  /** Builds the upstream request. The input is the summary: target, model, flags, options … */
   request(_summary: Document): void {}
-  /** Reads an event of a response. */
+  /** Reads an event of a streamed response. */
   event(_event: Event): void {}
-  /** Reads a body: a response that is not a stream, or an error. */
+  /** Reads a complete body: a non-streaming response, or an error. */
   response(_response: Response): void {}
-  /** The upstream's body has ended cleanly. */
+  /** Called when the upstream's body has ended cleanly. */
   end(): void {}
-  /** Builds the request for a page of the upstream's model list; without a path there is no list. */
+  /** Builds the request for a page of the upstream's model list. There is no list if it sets no path. */
   list(_cursor: string): void {}
-  /** Reads that page. */
+  /** Reads a page of the model list. */
   models(_page: Response): void {}
 }
 
-/** Decides in which order the targets of a request are tried. */
+/** Decides in which order the gateway tries the targets of a request. */
 export class Router extends Plugin {
-  /** Names the candidates. The input has summary and targets. */
+  /** Adds the candidates. The input has the members summary and targets. */
   choose(_input: Document): void {}
 }
 
 /** Sees the texts of requests and responses, and may replace parts of them or refuse them. */
 export class Filter extends Plugin {
-  /** Called once a request, before its texts. The input has summary. */
+  /** Called once per request, before its texts. The input has the member summary. */
   request(_input: Document): void {}
-  /** Reads a text, or a piece of one. */
+  /** Filters a text, or a piece of one. */
   text(_text: Text): void {}
 }
 
-/** An event of a response. */
+/** An event of a streamed response. */
 export class Event {
   json: Document = input();
   constructor(public kind: EventKind, public name: string, public data: Uint8Array) {}
 }
 
-/** A complete body, of a response, an error or a list of models. */
+/** A complete body: a response, an error or a page of a model list. */
 export class Response {
   json: Document = input();
   constructor(public status: i32, public body: Uint8Array) {}
 }
 
-/** A text that a filter sees, or a piece of one, in UTF-8. Its first held bytes were held before. */
+/** A text that is passed to a filter, or a piece of one, in UTF-8. The filter held its first held bytes in the preceding call. */
 export class Text {
   constructor(public bytes: Uint8Array, public what: What, public choice: i32, public flags: TextFlags, public held: i32) {}
 
-  /** Whether nothing of the text follows. */
+  /** Whether this is the end of the text. */
   get complete(): bool {
     return (this.flags & TextFlags.Complete) != 0;
   }
@@ -75,15 +75,15 @@ export class Text {
 
 let make: (() => Plugin) | null = null;
 
-/** The plugins by binding. */
+/** The configured plugins, by binding. */
 export const plugins: (Plugin | null)[] = [];
 
-/** Makes the result of a function the module's plugin: register(() => new Echo()). It is called for each use of the plugin. */
+/** Makes a class the module's plugin: register(() => new Echo()). The function is called for each use of the plugin. */
 export function register(plugin: () => Plugin): void {
   make = plugin;
 }
 
-/** Configures the plugin of a binding with the call's input, and returns what is wrong with that. */
+/** Configures the plugin of a binding with the call's input. Returns why the settings are rejected, or an empty string. */
 export function configure(binding: i32): string {
   const plugin = make!();
   const wrong = plugin.configure(input());
@@ -92,19 +92,19 @@ export function configure(binding: i32): string {
   return wrong;
 }
 
-/** Reports that the request cannot be completed; an empty message stands for the kind's own. Return after it. */
+/** Reports that the request cannot be completed. An empty message means the kind's default. Return after calling it. */
 export function failWith(kind: FailKind, message: string = ""): void {
   fail(kind, "", "", message, RETRY_AFTER_UNKNOWN);
 }
 
-/** Reports that the provider does not support a member of the request. Return after it. */
+/** Reports that the provider does not support a member of the request. Return after calling it. */
 export function refuse(member: string, message: string): void {
   fail(FailKind.Unsupported, "", member, message, RETRY_AFTER_UNKNOWN);
 }
 
 type Getter = (path: string, dst: usize, capacity: i32) => i32;
 
-/** Copies a value of unknown size out of the gateway; null if there is none. */
+/** Copies a value of unknown size out of the gateway, or returns null if there is none. */
 function fetch(get: Getter, path: string): string | null {
   let value = new ArrayBuffer(256);
   let size = get(path, changetype<usize>(value), value.byteLength);
@@ -115,27 +115,27 @@ function fetch(get: Getter, path: string): string | null {
   return size < 0 ? null : String.UTF8.decodeUnsafe(changetype<usize>(value), size);
 }
 
-/** A JSON document, or a value within it, that the gateway reads. Paths are JSON pointers: "/messages/0/role". */
+/** A JSON document, or a value within it, that the gateway parses. Paths are JSON pointers such as "/messages/0/role". */
 export class Document {
   constructor(private get: Getter, private decode: Getter | null, private prefix: string) {}
 
-  /** A value as it is written. */
+  /** Returns a value as JSON, as it is written in the document. */
   raw(path: string): string | null {
     return fetch(this.get, this.prefix + path);
   }
-  /** A string without its quotes, still escaped: for Encoding.Escaped. */
+  /** Returns a string without its quotes, still escaped, for Encoding.Escaped. */
   inside(path: string): string | null {
     const raw = this.raw(path);
     return raw != null && raw.startsWith('"') ? raw.slice(1, -1) : null;
   }
-  /** A string, decoded. */
+  /** Returns a string, unescaped. */
   text(path: string): string | null {
     const decode = this.decode;
     if (decode != null) return fetch(decode, this.prefix + path);
     const inside = this.inside(path);
     return inside != null ? unescape(inside) : null;
   }
-  /** An integer, or what stands for anything else. */
+  /** Returns an integer, or otherwise if the value is anything else. */
   int(path: string, otherwise: i64 = -1): i64 {
     const raw = this.raw(path);
     if (raw == null || raw.length == 0 || raw.length > 18) return otherwise;
@@ -144,7 +144,7 @@ export class Document {
     }
     return I64.parseInt(raw);
   }
-  /** A number written as 16 hexadecimal digits, such as "/summary/affinity", or 0: whether there is one says exists. */
+  /** Returns a number written as 16 hexadecimal digits, such as "/summary/affinity"; 0 if there is none, which exists tells apart. */
   hash(path: string): u64 {
     const digits = this.inside(path);
     return digits != null && digits.length == 16 ? U64.parseInt(digits, 16) : 0;
@@ -155,7 +155,7 @@ export class Document {
   exists(path: string): bool {
     return this.get(this.prefix + path, 0, 0) >= 0;
   }
-  /** The elements of an array. */
+  /** Returns the elements of an array. */
   items(path: string): Document[] {
     const list: Document[] = [];
     let item = new Document(this.get, this.decode, `${this.prefix}${path}/0`);
@@ -165,7 +165,7 @@ export class Document {
     }
     return list;
   }
-  /** Whether an array has a string. */
+  /** Reports whether an array contains this string. */
   has(path: string, text: string): bool {
     const items = this.items(path);
     for (let i = 0; i < items.length; i++) {
@@ -175,28 +175,28 @@ export class Document {
   }
 }
 
-/** The document of the call's input. */
+/** Returns the document of the call's input. */
 export function input(): Document {
   return new Document(inputGet, inputText, "");
 }
 
-/** The client's body. */
+/** Returns the client's body. */
 export function body(): Document {
   return new Document(bodyGet, null, "");
 }
 
-/** The state that earlier calls of the attempt have set. */
+/** Returns the state that an earlier call of the attempt stored. */
 export function state(): string {
   const s = fetch((_path: string, dst: usize, capacity: i32) => stateGet(dst, capacity), "");
   return s != null ? s : "";
 }
 
-/** A header of the upstream's response, null if there is none. */
+/** Returns a header of the upstream's response, or null if there is none. */
 export function header(name: string): string | null {
   return fetch(responseHeader, name);
 }
 
-/** The text of a JSON string's inside. */
+/** Returns the text of a string's inside, that is, unescapes it. */
 export function unescape(inside: string): string {
   let out = "";
   let from = 0;
@@ -215,7 +215,7 @@ export function unescape(inside: string): string {
   return out + inside.slice(from);
 }
 
-/** A text as a JSON string. */
+/** Returns text as a JSON string with quotes. */
 export function quote(text: string): string {
   let out = '"';
   for (let i = 0; i < text.length; i++) {

@@ -1,4 +1,4 @@
-// What plugins of all kinds export: the version, the input buffer, and the settings.
+// The exports of all plugins: the version, the input buffer, and the settings.
 
 import { LogLevel, MINOR, log } from "./abi";
 import { configure } from "./index";
@@ -6,17 +6,17 @@ import { configure } from "./index";
 let buffer = new ArrayBuffer(0);
 let garbage = 0;
 
-/** How much garbage is worth a collection. Most of it is a call's input and what is made of it. */
+/** How much garbage, in bytes, is worth a collection. Most of it is a call's input and copies of it. */
 const COLLECT = 16 << 10;
 
-/** Ends a call. Nothing but globals refers to an object then, which is what a collection needs. */
+/** Ends a call. Only globals refer to objects between calls, as the collector requires. */
 export function end(length: i32): i32 {
   garbage += 256 + 4 * length;
   if (garbage > COLLECT) sluice_collect();
   return 0;
 }
 
-/** A part of the input. */
+/** Returns a part of the input. */
 export function bytes(from: i32, length: i32): Uint8Array {
   return Uint8Array.wrap(buffer, from, length);
 }
@@ -43,7 +43,7 @@ export function sluice_configure(binding: i32, length: i32): i32 {
   return end(length);
 }
 
-/** Also called by the gateway between calls. */
+/** Runs the garbage collector. The gateway also calls it between calls. */
 export function sluice_collect(): void {
   garbage = 0;
   __collect();

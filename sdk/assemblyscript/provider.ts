@@ -1,4 +1,4 @@
-// The exports of a provider plugin: export * from "…/provider" in the plugin's file.
+// The exports of a provider plugin. The plugin's file re-exports them: export * from "…/provider".
 
 import { Forms } from "./abi";
 import { Event, Provider, Response, input, plugins } from "./index";

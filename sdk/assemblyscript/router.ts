@@ -1,4 +1,4 @@
-// The exports of a router plugin: export * from "…/router" in the plugin's file.
+// The exports of a router plugin. The plugin's file re-exports them: export * from "…/router".
 
 import { Router, input, plugins } from "./index";
 import { end } from "./module";

@@ -1,8 +1,9 @@
 /* The kit for plugins of the Sluice gateway in C11. A plugin is a few functions and one line that exports them: SLUICE_PROVIDER,
-   SLUICE_ROUTER or SLUICE_FILTER, in one file of the plugin. README.md shows a whole one.
+   SLUICE_ROUTER or SLUICE_FILTER, in one file of the plugin. README.md shows a complete one.
 
-   What a plugin does is calls of the functions in sluice_abi.h, which the contract, sdk/abi/README.md, describes. The gateway chooses
-   an instance for each call, so a plugin keeps nothing between calls but what follows from its settings. No C library is needed. */
+   A plugin works by calling the functions in sluice_abi.h, which sdk/abi/README.md specifies. The gateway may run each call on
+   another instance, so a plugin must not keep state between calls, except what it derives from its settings. No C library is
+   needed. */
 #ifndef SLUICE_H
 #define SLUICE_H
 
@@ -17,13 +18,13 @@
 
 #define SLUICE_EXPORT(name) __attribute__((export_name(#name), used))
 
-/* Ends the call with a line of the source as its cause. */
+/* Ends the call and logs the line of the source. */
 #define sluice_panic(message) sluice_panic_at(__FILE__, __LINE__, message)
 #define sluice_assert(condition) ((condition) ? (void)0 : sluice_panic("assertion failed: " #condition))
 #undef abort
 #define abort() sluice_panic("abort")
 
-/* Returns from a function of the plugin unless an import did what it was asked for. */
+/* Returns 1 from a function of the plugin, and logs the line, if an import returns a negative status. */
 #define SLUICE_TRY(import) \
 	do { \
 		int32_t sluice_result = (import); \
@@ -33,17 +34,17 @@
 		} \
 	} while (0)
 
-/* Memory is handed out from one end to the other, and all of a call's is free again when the next one begins. It begins with the
-   64 KiB page that the instance has anyway. */
+/* A bump allocator. All memory of a call is free again when the next one begins. It starts with the rest of the 64 KiB page that
+   every instance has. */
 struct sluice_memory {
-	char *next, *end, *floor; /* below floor is what lasts: the input buffer, and what was made from settings */
+	char *next, *end, *floor; /* memory below floor is never freed: the input buffer, and allocations of configure */
 	char *input;
 	size_t input_size;
 	char first[36 << 10];
 };
 extern struct sluice_memory sluice_memory;
 
-/* Ends here, with the place in the source and why. */
+/* Logs why a call fails, with the place in the source. */
 static inline void sluice_log_at(const char *file, int line, const char *what, int32_t status)
 {
 	char text[SLUICE_MAX_LOG_LINE], digits[12], *d = digits + sizeof digits;
@@ -72,7 +73,7 @@ _Noreturn static inline void sluice_panic_at(const char *file, int line, const c
 	__builtin_trap();
 }
 
-/* Memory that lasts until the next call begins; what sluice_configure takes lasts for ever. */
+/* Allocates memory that lasts until the next call begins, or forever if sluice_configure is running. */
 static inline char *sluice_alloc(size_t size)
 {
 	struct sluice_memory *m = &sluice_memory;
@@ -98,7 +99,7 @@ static inline char *sluice_reserve(size_t size)
 {
 	struct sluice_memory *m = &sluice_memory;
 	if (size > m->input_size) {
-		m->next = m->floor; /* no call is running */
+		m->next = m->floor; /* no call is running, so nothing is in use */
 		m->input = sluice_alloc(m->input_size = size);
 		m->floor = m->next;
 	}
@@ -115,7 +116,7 @@ static inline bool sluice_equal(sluice_string a, sluice_string b)
 	return a.size == b.size && n == a.size;
 }
 
-/* A path with an index: sluice_at(S("/targets/"), 2, S("/healthy")). */
+/* Joins a path with an index: sluice_at(S("/targets/"), 2, S("/healthy")). */
 static inline sluice_string sluice_at(sluice_string before, size_t index, sluice_string after)
 {
 	size_t n = 0;
@@ -132,8 +133,8 @@ static inline sluice_string sluice_at(sluice_string before, size_t index, sluice
 	return (sluice_string){path, n};
 }
 
-/* Values are read by JSON pointer from the call's input, or with sluice_body_get from the client's body. One that does not exist is a
-   string without data. */
+/* Values are read by JSON pointer, from the call's input or, with sluice_body_get, from the client's body. A value that does not
+   exist is a string whose data is a null pointer. */
 typedef int32_t sluice_getter(sluice_string path, char *dst, size_t capacity);
 
 static inline sluice_string sluice_get(sluice_getter *get, sluice_string path)
@@ -149,7 +150,7 @@ static inline sluice_string sluice_get(sluice_getter *get, sluice_string path)
 	return (sluice_string){value, (size_t)size};
 }
 
-/* A value as it is written; a decoded string; a string's inside, for SLUICE_ENCODING_ESCAPED. */
+/* A value as JSON, as it is written; a string, unescaped; a string's inside, still escaped, for SLUICE_ENCODING_ESCAPED. */
 static inline sluice_string sluice_raw(sluice_string path) { return sluice_get(sluice_input_get, path); }
 
 static inline sluice_string sluice_decoded(sluice_string path) { return sluice_get(sluice_input_text, path); }
@@ -164,7 +165,7 @@ static inline sluice_string sluice_inside(sluice_string path)
 
 static inline bool sluice_true(sluice_string path) { return sluice_equal(sluice_raw(path), S("true")); }
 
-/* An integer, or -1 for anything but an integer from 0 on. */
+/* A non-negative integer, or -1 if the value is anything else. */
 static inline int64_t sluice_int(sluice_string path)
 {
 	sluice_string s = sluice_raw(path);
@@ -174,7 +175,7 @@ static inline int64_t sluice_int(sluice_string path)
 	return value;
 }
 
-/* A number written as 16 hexadecimal digits: sluice_hash(S("/summary/affinity"), &hash). false if there is none. */
+/* Reads a number written as 16 hexadecimal digits: sluice_hash(S("/summary/affinity"), &hash). Returns false if there is none. */
 static inline bool sluice_hash(sluice_string path, uint64_t *hash)
 {
 	sluice_string s = sluice_inside(path);
@@ -191,7 +192,7 @@ static inline bool sluice_hash(sluice_string path, uint64_t *hash)
 	return true;
 }
 
-/* Whether an array of the input has a string: sluice_has(S("/flags/"), S("tools")). */
+/* Reports whether an array of the input contains a string: sluice_has(S("/flags/"), S("tools")). */
 static inline bool sluice_has(sluice_string array, sluice_string text)
 {
 	int32_t count = sluice_input_count((sluice_string){array.data, array.size - 1}); /* without the slash */
@@ -201,16 +202,16 @@ static inline bool sluice_has(sluice_string array, sluice_string text)
 	return false;
 }
 
-/* Ends a function of the plugin: the request fails. An empty message stands for the kind's own. */
+/* Fails the request. Return its result from a function of the plugin. An empty message means the kind's default. */
 static inline int32_t sluice_refuse(enum sluice_fail_kind kind, sluice_string member, sluice_string message)
 {
 	return sluice_fail((int32_t)kind, S(""), member, message, SLUICE_RETRY_AFTER_UNKNOWN), 0;
 }
 
-/* Ends a function of the plugin: the plugin fails, with this line in the gateway's log. */
+/* Fails the plugin, with this line in the gateway's log. Return its result from a function of the plugin. */
 static inline int32_t sluice_reject(sluice_string why) { return sluice_log(SLUICE_LOG_ERROR, why), 1; }
 
-/* An instance serves one plugin, and each use of it in the configuration is a binding, numbered from 0. */
+/* An instance serves one plugin. Each use of the plugin in the configuration is a binding, numbered from 0. */
 enum { SLUICE_BINDINGS = 256 };
 
 #define SLUICE_MODULE(configure) \
@@ -231,7 +232,7 @@ enum { SLUICE_BINDINGS = 256 };
 /* For providers and filters without settings. */
 static inline int32_t sluice_no_settings(int32_t binding) { return (void)binding, 0; }
 
-/* Makes functions the module's plugin. They return 0, or 1 if the plugin has failed. Optional exports, such as provider_end, are
+/* Makes functions the module's plugin. They return 0, or 1 if the plugin failed. Optional exports, such as provider_end, are
    functions of the plugin with SLUICE_EXPORT(provider_end). */
 #define SLUICE_PROVIDER(configure, request, event, response) \
 	SLUICE_MODULE(configure) \
@@ -258,7 +259,8 @@ static inline int32_t sluice_no_settings(int32_t binding) { return (void)binding
 	} \
 	_Static_assert(1, "takes a semicolon")
 
-/* A text that a filter sees, or a piece of one. The first held bytes were held before. */
+/* A text that is passed to a filter, or a piece of one. held is the number of bytes at its beginning that the filter held in the
+   preceding call. */
 typedef struct {
 	sluice_string bytes;
 	int32_t what, choice, flags;

@@ -1,4 +1,5 @@
-// Package chat reads the messages of a chat completions request, for providers whose upstream has messages of another form.
+// Package chat reads the messages of a chat completions request, for providers whose upstream uses another message
+// format.
 //
 //	case "messages":
 //		var messages chat.Messages
@@ -14,9 +15,9 @@
 //			}
 //		}
 //
-// Members may come in any order, so each message, part and call is read as a whole before it is handed on. Strings are contents between
-// quotes, still escaped, as json.Reader.Inside returns them; roles, types and lists are as documented. All slices share the
-// memory of the request's body. Nothing is checked: the gateway has done that.
+// Members may be in any order, so each message, part and call is read completely before it is returned. Strings are the
+// bytes between the quotes, still escaped, as json.Reader.Inside returns them, unless documented otherwise. All slices
+// share the memory of the request's body. Nothing is validated, because the gateway has validated the request.
 package chat
 
 import (
@@ -28,34 +29,35 @@ import (
 // Message is one of the client's messages.
 type Message struct {
 	Index int
-	Role  []byte // the text
+	Role  []byte // unescaped
 
-	Text    []byte     // a content that is a string, escaped; nil if it is not
-	Parts   json.Value // a content that is an array: see Parts
+	Text    []byte     // content that is a string, escaped; otherwise nil
+	Parts   json.Value // content that is an array: see Parts
 	Refusal []byte     // escaped
 
 	ToolCalls  json.Value // see Calls
-	ToolCallID json.Value // of the call that the message answers, a string
-	Failed     bool       // is_error: the tool has failed
+	ToolCallID json.Value // a string: the ID of the call whose result the message is
+	Failed     bool       // is_error: the tool failed
 
 	Reasoning        []byte     // reasoning_content, escaped
 	ReasoningDetails json.Value // reasoning of earlier turns with its signatures
 
-	Named bool // it has a name
-	Audio bool // it refers to earlier audio
+	Named bool // the message has a name
+	Audio bool // the message refers to earlier audio
 
-	// Unknown are the names of the other members, such as cache_control. Annotations, which tell of earlier text, are not among them.
+	// Unknown are the names of all other members, such as cache_control, except annotations, which describe text of
+	// earlier responses.
 	Unknown [][]byte
 }
 
-// Param returns the path of a member of the message, for an error: "messages[2].content".
+// Param returns the path of a member of the message for an error, such as "messages[2].content".
 func (m *Message) Param(rest string) string { return param("messages", m.Index) + rest }
 
 func param(list string, index int) string {
 	return list + "[" + string(json.AppendInt(nil, int64(index))) + "]"
 }
 
-// Messages reads messages one after the other.
+// Messages iterates over the messages of a request.
 type Messages struct {
 	Message
 
@@ -64,10 +66,10 @@ type Messages struct {
 	next int
 }
 
-// Open begins with the list of messages at the position of in.
+// Open starts reading the array of messages at the position of in.
 func (l *Messages) Open(in *json.Reader) { l.in, l.loop, l.next = in, in.Array(), 0 }
 
-// Next reads the next message, and returns false after the last.
+// Next reads the next message into Message. It returns false if there is none.
 func (l *Messages) Next() bool {
 	if !l.loop.Next() {
 		return false
@@ -118,17 +120,17 @@ func (m *Message) read(in *json.Reader, index int) {
 // Part is a part of a message's content.
 type Part struct {
 	Index int
-	Type  []byte // the text: "text", "image_url", "file", "input_audio", …
+	Type  []byte // unescaped: "text", "image_url", "file", "input_audio", …
 
-	Text        []byte     // of a text or a refusal, escaped
-	URL, Detail []byte     // of an image or a video, escaped
+	Text        []byte     // of a text or refusal, escaped
+	URL, Detail []byte     // of an image or video, escaped
 	File        json.Value // the member file
 	Audio       json.Value // the member input_audio
 
-	CacheControl bool // the client has set a mark
+	CacheControl bool // the client marked a cache breakpoint here
 }
 
-// Parts reads the parts of a content one after the other.
+// Parts iterates over the parts of a message's content.
 type Parts struct {
 	Part
 
@@ -137,13 +139,13 @@ type Parts struct {
 	next int
 }
 
-// Open begins with the parts of m, none if its content is a text.
+// Open starts reading the parts of m. There are none if its content is a string.
 func (l *Parts) Open(m *Message) {
 	l.in.ResetChecked(m.Parts)
 	l.loop, l.next = l.in.Array(), 0
 }
 
-// Next reads the next part, and returns false after the last.
+// Next reads the next part into Part. It returns false if there is none.
 func (l *Parts) Next() bool {
 	if !l.loop.Next() {
 		return false
@@ -182,20 +184,20 @@ func (p *Part) Param(m *Message, rest string) string {
 	return m.Param("." + param("content", p.Index) + rest)
 }
 
-// Call is a call of a tool in a message of the assistant.
+// Call is a tool call in an assistant message.
 type Call struct {
 	Index int
-	Type  []byte     // the text: "function" or "custom"
+	Type  []byte     // unescaped: "function" or "custom"
 	ID    json.Value // a string
 
 	Name      []byte // escaped
-	Arguments []byte // of a function, or the input of a custom tool, escaped; what the model wrote, so it need not be JSON
+	Arguments []byte // arguments of a function or input of a custom tool, escaped; the model wrote them, so they need not be JSON
 
 	ExtraContent json.Value // extra_content, in which some providers keep a signature
-	CacheControl bool       // the client has set a mark
+	CacheControl bool       // the client marked a cache breakpoint here
 }
 
-// ArgumentsText returns the arguments without escapes.
+// ArgumentsText returns the arguments unescaped.
 func (c *Call) ArgumentsText() []byte {
 	if bytes.IndexByte(c.Arguments, '\\') < 0 {
 		return c.Arguments
@@ -203,7 +205,7 @@ func (c *Call) ArgumentsText() []byte {
 	return json.AppendText(nil, c.Arguments)
 }
 
-// Calls reads the tool calls of a message one after the other.
+// Calls iterates over the tool calls of a message.
 type Calls struct {
 	Call
 
@@ -212,13 +214,13 @@ type Calls struct {
 	next int
 }
 
-// Open begins with the calls of m.
+// Open starts reading the tool calls of m.
 func (l *Calls) Open(m *Message) {
 	l.in.ResetChecked(m.ToolCalls)
 	l.loop, l.next = l.in.Array(), 0
 }
 
-// Next reads the next call, and returns false after the last.
+// Next reads the next call into Call. It returns false if there is none.
 func (l *Calls) Next() bool {
 	if !l.loop.Next() {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/native"
 )
 
-// probe is a filter whose text says what it does.
+// probe is a filter that does what its text says.
 type probe struct{ name string }
 
 func init() {
@@ -57,12 +57,12 @@ func (p *probe) Text(t *filter.Text) error {
 	return nil
 }
 
-// quiet implements nothing else, and keeps no state.
+// quiet implements none of the optional interfaces, and has no state.
 type quiet struct{}
 
 func (*quiet) Text(*filter.Text) error { return nil }
 
-// fakeHost records calls.
+// fakeHost records the calls of imports.
 type fakeHost struct {
 	abi.Host
 	calls []string
@@ -129,16 +129,16 @@ func TestCalls(t *testing.T) {
 	expect("nothing", text(1, ""), 0)
 	expect("refuse", text(1, "refuse"), 0, "fail 3 No.")
 	expect("fail", text(1, "fail"), 1, "log failed")
-	expect("a range that falls back", text(1, "back"), 1, "log the gateway rejected replace")
-	expect("too much to hold", text(1, "large"), 1, "log the gateway rejected hold")
-	expect("what a text is", p.FilterText(1, abi.WhatUser, 2, abi.TextOfRequest|abi.TextComplete, 3, []byte("describe")), 0, "replace 0 0 9 2 3 true true")
+	expect("a range that ends before it begins", text(1, "back"), 1, "log the gateway rejected replace")
+	expect("more held than the limit", text(1, "large"), 1, "log the gateway rejected hold")
+	expect("description of a text", p.FilterText(1, abi.WhatUser, 2, abi.TextOfRequest|abi.TextComplete, 3, []byte("describe")), 0, "replace 0 0 9 2 3 true true")
 
 	expect("request", p.FilterRequest(1, []byte(`{"summary":{"model":"m","key":"team-a"},"new":1}`)), 0, "tag team-a")
 	expect("a tag that is not listed", p.FilterRequest(1, []byte(`{"summary":{"model":"m","key":"unknown"}}`)), 0, "tag unknown", "fail 18 no tag unknown for m")
 
 	q := native.New("quiet", h)
 	expect("quiet", q.Configure(0, nil), 0)
-	expect("a request that nobody asks for", q.FilterRequest(0, []byte(`{"summary":{}}`)), 0)
+	expect("a filter without Request", q.FilterRequest(0, []byte(`{"summary":{}}`)), 0)
 	expect("a text", q.FilterText(0, abi.WhatText, 0, 0, 0, []byte("x")), 0)
 }
 
@@ -147,6 +147,6 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	q.Configure(0, nil)
 	text := []byte("some text")
 	if n := testing.AllocsPerRun(100, func() { q.FilterText(0, abi.WhatText, 0, 0, 0, text) }); n > 0 {
-		t.Errorf("%v allocations a call", n)
+		t.Errorf("%v allocations per call", n)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Register makes *T the program's plugin. Call it in an init function. A T is created for each use of the plugin.
+// Register makes *T the program's plugin. Call it in an init function. The SDK creates a T for each [[filters]] table
+// that uses the plugin.
 func Register[T any, P interface {
 	*T
 	Filter
@@ -15,7 +16,8 @@ func Register[T any, P interface {
 	RegisterAs[T, P]("")
 }
 
-// RegisterAs is Register for a program with several plugins. The configuration selects a plugin of the module by its name.
+// RegisterAs is like Register, for a program with several plugins: the configuration selects a plugin of the module by
+// its name.
 func RegisterAs[T any, P interface {
 	*T
 	Filter
@@ -26,14 +28,14 @@ func RegisterAs[T any, P interface {
 // maxBindings is the maximum number of uses of one filter in a configuration.
 const maxBindings = 1 << 12
 
-// binding is one use of the plugin.
+// binding is one use of the plugin: a configured filter, and the optional interface that it implements.
 type binding struct {
 	filter    Filter
-	requester Requester // nil if the filter is none
+	requester Requester // nil if the filter does not implement it
 }
 
-// instance is an instance of the plugin with all its bindings. It contains the arguments of a call, so that calls do not
-// allocate.
+// instance is an instance of the plugin with all its bindings. It holds the arguments of the current call, so that
+// calls do not allocate.
 type instance struct {
 	newFilter func() Filter
 	bindings  []binding

@@ -2,11 +2,11 @@ package json
 
 import "math/bits"
 
-// Members is the result of Reader.Members: for each name of a Shape, the value of that member. A member that is null counts
-// as absent.
+// Members is the result of Reader.Members: the value of each member that a Shape names. A member that is null counts as
+// absent.
 //
-// The zero Members is empty. Reuse it: it is large and needs no clearing. Use it with one shape only, since it
-// remembers the order of the members in the previous object and expects the same order again.
+// The zero Members is empty. Reuse it, because it is large and needs no clearing. Use it with one shape only, because
+// it remembers the order of the members in the previous object and expects the same order again.
 type Members struct {
 	data    []byte
 	seen    uint32
@@ -14,18 +14,18 @@ type Members struct {
 	unknown []span
 
 	shape *Shape
-	next  [maxIDs]uint8 // by the id of a member: index in the same shape of the member that followed last time
+	next  [maxIDs]uint8 // by the ID of a member: index in the same shape of the member that followed it last time
 
-	// State while an object is read: where readFast stopped; the index up to which it scanned a string that begins there,
-	// else 0; and the ID of the last known member of the current object, or of its opening brace.
+	// State while an object is read: where readFast stopped; the index up to which it scanned a string that begins
+	// there, otherwise 0; and the ID of the last known member of the current object, or of its opening brace.
 	at, scanned, last int
 }
 
 // maxIDs is the maximum number of member IDs in a shape; see slot.
 const maxIDs = 2 * MaxMembers
 
-// unknownSlot is the slot of every member that is not in the shape. It has no ID, so the order after such a member is not
-// remembered.
+// unknownSlot is the slot of every member that is not in the shape. It has no ID, so the order after such a member is
+// not remembered.
 var unknownSlot = slot{field: -1}
 
 // setShape prepares m for another shape.
@@ -41,7 +41,7 @@ func (m *Members) setShape(s *Shape) {
 type field struct {
 	start, end uint32
 	kind       Kind
-	escaped    bool // a string with escapes
+	escaped    bool // the value is a string with escapes
 }
 
 type span struct{ start, end uint32 }
@@ -69,8 +69,8 @@ func (m *Members) Raw(k int) Value {
 	return Value(m.data[f.start:f.end:f.end])
 }
 
-// Read positions r at a member, to read it in more detail without copying it. Do not call r.End: the document continues
-// after the member. The member is known to be valid JSON; see Reader.ResetChecked.
+// Read positions r at a member, to read it in more detail without copying it. Do not call r.End, because the document
+// continues after the member. The member is known to be valid JSON; see Reader.ResetChecked.
 func (m *Members) Read(k int, r *Reader) {
 	r.data, r.name, r.escaped, r.depth, r.checked = m.data, nil, false, 0, true
 	r.pos, r.value, r.state = int(m.fields[k].start), 0, atValue
@@ -120,7 +120,7 @@ func (m *Members) Bool(k int) (value, ok bool) {
 // Unknown returns the number of members that are not in the shape and not null.
 func (m *Members) Unknown() int { return len(m.unknown) }
 
-// UnknownName returns the name of one of them. It allocates if the name has escapes.
+// UnknownName returns the name of the i-th of these members. It allocates if the name has escapes.
 func (m *Members) UnknownName(i int) []byte {
 	u := m.unknown[i]
 	name := m.data[u.start:u.end:u.end]
@@ -134,8 +134,8 @@ func (m *Members) UnknownName(i int) []byte {
 var kinds = [256]Kind{'"': String, '{': Object, '[': Array, 't': Bool, 'f': Bool, 'n': Null, '-': Number,
 	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number, '5': Number, '6': Number, '7': Number, '8': Number, '9': Number}
 
-// Members reads the current object in one call. It returns false and no members if the current value is not an object or is
-// invalid JSON. If several members have the same name, the last one that is not null wins.
+// Members reads the current object in one call. It returns false and no members if the current value is not an object
+// or is invalid JSON. If several members have the same name, the last one that is not null wins.
 //
 // It uses a fifth of the fuel of a loop over Next.
 func (r *Reader) Members(m *Members, s *Shape) bool {
@@ -220,24 +220,25 @@ func (m *Members) finishObject(r *Reader, start, i, depth int) bool {
 	return true
 }
 
-// Where readFast stops.
+// The places where readFast stops.
 const (
 	atMember      = iota // before a member
 	atMemberValue        // before the value of a member, whose slot it returns
 	atValueEnd           // after a value
 )
 
-// readFast reads members whose values are strings without escapes or simple scalars, as long as tokens are separated by at
-// most one space. It stops at m.at before anything else.
+// readFast reads members whose values are strings without escapes or simple scalars, as long as tokens are separated by
+// at most one space. It stops at m.at before anything else.
 //
 // Objects of one kind usually have their members in the same order. readFast therefore first compares the next member
 // with the one that followed last time, which takes two comparisons from the quote to the colon.
 //
-// Go compiles jumps to WebAssembly as a jump to a dispatcher at the start of the function, and reloads all variables
+// Go compiles a jump to WebAssembly as a jump to a dispatcher at the start of the function, and reloads all variables
 // after a call. Hence the loop contains no calls, and rare cases leave it, so that the compiler lays out the rest
 // without jumps.
 //
-// It may load bytes after the document's end, up to its capacity, but checks that every member it accepts ends before it.
+// It may load bytes after the document's end, up to its capacity, but checks that every member it accepts ends before
+// it.
 func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) {
 	data, n := document[:cap(document)], len(document)
 	last, seen := m.last, m.seen
@@ -364,7 +365,7 @@ func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) 
 	return atMember, nil
 }
 
-// spaceWidth is the number of spaces at a byte: 1 for a space, else 0.
+// spaceWidth maps a byte to the number of spaces that it is: 1 for a space, otherwise 0.
 var spaceWidth = [256]uint8{' ': 1}
 
 // openObject moves from the opening brace of an object with the shape s to its first member, or past the object if it is
@@ -382,7 +383,8 @@ func (r *Reader) openObject(s *Shape, i, last, depth int) (*Shape, int, int, int
 	return s, i, last, depth + 1
 }
 
-// nextMember moves from the end of a value to the next member, past the ends of objects. It returns the same as openObject.
+// nextMember moves from the end of a value to the next member, past the ends of objects. It returns the same values as
+// openObject.
 func (r *Reader) nextMember(s *Shape, i, last, depth int) (*Shape, int, int, int) {
 	data := r.data
 	for {
@@ -410,7 +412,7 @@ func (r *Reader) nextMember(s *Shape, i, last, depth int) (*Shape, int, int, int
 }
 
 // readName reads a member's name and colon, with white space. It returns the member's slot in s and the index of the
-// value; a nil slot if the document is invalid.
+// value. The slot is nil if the document is invalid.
 func (r *Reader) readName(m *Members, s *Shape, i int) (*slot, int) {
 	data := r.data
 	i = skipSpace(data, i)
@@ -462,9 +464,9 @@ func (r *Reader) readName(m *Members, s *Shape, i int) (*slot, int) {
 	return sl, i
 }
 
-// readMember reads the value of a member at the given depth. If scanned is not 0, the value is a string that has no quote
-// or escape before that index. It returns the value's bounds (end is -1 if it is invalid), its kind, and whether it is
-// a string with escapes. An object with a shape is not read: begin and end are equal.
+// readMember reads the value of a member at the given depth. If scanned is not 0, the value is a string that has no
+// quote or escape before that index. readMember returns the value's bounds (end is -1 if it is invalid), its kind, and
+// whether it is a string with escapes. It does not read an object with a shape: then begin and end are equal.
 func (r *Reader) readMember(i, scanned, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
 	data := r.data
 	if i = skipSpace(data, i); i >= len(data) {
@@ -500,8 +502,8 @@ const (
 	emptyObject = '}'<<8 | '{'
 )
 
-// nonStringEnd returns the end of the value at i, which is not a string; -1 if it is invalid. Short integers and literals
-// are handled here, all else by skipToDepth.
+// nonStringEnd returns the end of the value at i, which is not a string, or -1 if it is invalid. It handles short
+// integers and literals itself and leaves all others to skipToDepth.
 func (r *Reader) nonStringEnd(i, depth int) int {
 	data := r.data
 	if i+8 <= len(data) {

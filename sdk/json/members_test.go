@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Names of every length around the bounds of a word, and members of members.
+// Names with lengths around the size of a word, and members of members.
 var names = []string{
 	"a", "id", "abc", "role", "index", "type_x", "content", "contents", "reasoning", "tool_calls", "tool_call_id",
 	"cache_control_x", "cache_control_xy", "reasoning_content", "reasoning_details", "function.name", "function.arguments",
@@ -18,7 +18,7 @@ var names = []string{
 
 var shape = json.NewShape(names...)
 
-// slow is what Members finds, found with loops: the values by their index in names, and the unknown names.
+// slow finds with loops what Members should find: the values by their index in names, and the unknown names.
 func slow(r *json.Reader, prefix string, found map[int]string, unknown *[]string) {
 	for o := r.Object(); o.Next(); {
 		name := prefix + string(r.Name())
@@ -44,7 +44,7 @@ func slow(r *json.Reader, prefix string, found map[int]string, unknown *[]string
 	}
 }
 
-// check compares Members with loops over the same document, whatever the memory behind the document holds.
+// check compares Members with loops over the same document, for different bytes after the document in memory.
 func check(t *testing.T, doc string) {
 	t.Helper()
 	for _, behind := range []string{"", "\x00", `"`, `1`, `,"id":2}`, `":1}`} {
@@ -73,7 +73,7 @@ func checkMembers(t *testing.T, doc string, document []byte) {
 		t.Fatalf("%q: Members says %v, loops say %v", doc, got, want)
 	}
 	if want != nil {
-		// Taken for JSON all the same, it is read to some end.
+		// ResetChecked must not panic on an invalid document either.
 		r.ResetChecked(document)
 		r.Members(&m, shape)
 		return
@@ -115,7 +115,7 @@ func checkMembers(t *testing.T, doc string, document []byte) {
 	}
 }
 
-// checkChecked holds that a document which is JSON is read alike when that is known.
+// checkChecked checks that a valid document is read the same with ResetChecked.
 func checkChecked(t *testing.T, doc string, m *json.Members) {
 	t.Helper()
 	var (
@@ -155,13 +155,13 @@ var memberDocs = []string{
 func TestMembers(t *testing.T) {
 	for _, doc := range memberDocs {
 		check(t, doc)
-		// The same where eight, sixteen or thirty-two bytes follow, so that every step is taken.
+		// The same in the middle of a document, where more than 32 bytes follow and every fast path is taken.
 		check(t, `{"x":"`+strings.Repeat("y", 40)+`","index":`+doc+`,"z":"`+strings.Repeat("\u00e9", 40)+`"}`)
 	}
 }
 
-// TestUnknownMembersInSeveralObjects checks that what follows an unknown member in one object is not taken for a member
-// of the next object, which has an unknown one as well.
+// TestUnknownMembersInSeveralObjects checks that the member after an unknown member of one object is not mistaken for a
+// member of the next object, which has an unknown member as well.
 func TestUnknownMembersInSeveralObjects(t *testing.T) {
 	padding := `,"z":"` + strings.Repeat("y", 80) + `"}`
 	for _, outer := range names {
@@ -197,7 +197,7 @@ func TestMembersWithinALoop(t *testing.T) {
 		t.Errorf("read %q, want %q", got, want)
 	}
 	if r.Members(&m, shape) || m.Seen() != 0 {
-		t.Error("members behind the end")
+		t.Error("Members found members after the end")
 	}
 }
 
@@ -218,7 +218,7 @@ func TestRereadMember(t *testing.T) {
 	}
 	m.Read(1, &again)
 	if again.Kind() != json.Absent || again.Raw() != nil {
-		t.Error("a member that is not there was read")
+		t.Error("Read read an absent member")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestShapeFindsOnlyItsNames(t *testing.T) {
 	}
 }
 
-// What lies behind a document in memory means nothing, although it is looked at.
+// checkBehind checks that the bytes after a document in memory, which the reader loads, do not change the result.
 func checkBehind(t *testing.T, doc string) {
 	t.Helper()
 	var r json.Reader

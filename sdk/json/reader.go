@@ -37,8 +37,8 @@ const (
 	failed
 )
 
-// Reader reads a document once, from beginning to end, without allocating. It is positioned at one value at a time: first
-// the document itself, then, in the loops of Object and Array, each member or element.
+// Reader reads a document once, from beginning to end, without allocating. It is positioned at one value at a time:
+// first at the document itself and then, in the loops of Object and Array, at each member or element.
 //
 //	var r json.Reader
 //	r.Reset(data)
@@ -54,16 +54,16 @@ const (
 //	}
 //	if err := r.End(); err != nil {
 //
-// Object, Array, Inside, Text, Int, Uint, Float, Bool, Raw and Skip read the current value. If it has another kind, they
-// skip it and return nothing. A loop skips values that were not read, and the rest of a loop that was left early. When
-// the document turns out to be invalid, every loop ends, and End returns the error.
+// Object, Array, Inside, Text, Int, Uint, Float, Bool, Raw and Skip read the current value. If it has another kind,
+// they skip it and return nothing. A loop skips values that were not read, and the rest of a nested loop that was left
+// early. If the document turns out to be invalid, every loop ends, and End returns the error.
 //
 // Slices that a Reader returns share the memory of the document, unless the method says otherwise.
 //
-// Next, Inside and Int contain their common case inline, since each call costs fuel, and leave the rest to scan.go.
+// Next, Inside and Int contain their common case inline, because each call costs fuel, and leave the rest to scan.go.
 type Reader struct {
 	data    []byte
-	name    []byte // inside of the member's name
+	name    []byte // the member's name as written between the quotes
 	pos     int
 	value   int // index of the last value that was read
 	depth   int
@@ -73,14 +73,15 @@ type Reader struct {
 	checked bool // the document is known to be valid
 }
 
-// Reset begins a document. The reader keeps the slice.
+// Reset makes r read another document. The reader retains the slice.
 func (r *Reader) Reset(data []byte) {
 	r.data, r.name, r.escaped, r.checked = data, nil, false, false
 	r.pos, r.value, r.depth, r.state = skipSpace(data, 0), 0, 0, atValue
 }
 
-// ResetChecked is Reset for a document that is known to be valid JSON, such as the client's body, which the gateway has
-// validated. It is faster for long strings. If the document is not valid, results are unspecified, but stay within it.
+// ResetChecked is like Reset for a document that is known to be valid JSON, such as the client's body, which the
+// gateway has validated. It is faster for long strings. If the document is not valid, results are unspecified, but the
+// reader stays within the document.
 func (r *Reader) ResetChecked(data []byte) {
 	r.Reset(data)
 	r.checked = true
@@ -137,10 +138,10 @@ type Loop struct {
 	object bool
 }
 
-// Object begins a loop over the members of the current object.
+// Object starts a loop over the members of the current object.
 func (r *Reader) Object() Loop { return r.open('{') }
 
-// Array begins a loop over the elements of the current array.
+// Array starts a loop over the elements of the current array.
 func (r *Reader) Array() Loop { return r.open('[') }
 
 func (r *Reader) open(bracket byte) Loop {
@@ -265,7 +266,7 @@ func (r *Reader) Skip() {
 	}
 }
 
-// Raw reads the current value and returns its JSON; nil if there is no value.
+// Raw reads the current value and returns its JSON, nil if there is no value.
 func (r *Reader) Raw() []byte {
 	if r.state != atValue {
 		return nil
@@ -280,7 +281,8 @@ func (r *Reader) Raw() []byte {
 	return r.data[r.value:r.pos:r.pos]
 }
 
-// Offset returns the index at which the current value begins, or, if it has been read, the last value that was read.
+// Offset returns the index at which the current value begins or, if it has been read already, the index of the last
+// value that was read.
 func (r *Reader) Offset() int {
 	if r.state == atValue {
 		return r.pos
@@ -366,7 +368,7 @@ func (r *Reader) Int() (n int64, ok bool) {
 	return parseInt(r.Raw())
 }
 
-// Uint is Int for unsigned integers.
+// Uint is like Int, for unsigned integers.
 func (r *Reader) Uint() (n uint64, ok bool) { return parseUint(r.Raw()) }
 
 // Float reads the current number; ok is false if the value is not a number. See ParseFloat.

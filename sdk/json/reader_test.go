@@ -49,7 +49,7 @@ func TestReaderWalksDocument(t *testing.T) {
 			for o := r.Object(); o.Next(); {
 				for o := r.Object(); o.Next(); {
 					for a := r.Array(); a.Next(); {
-						break // a loop that is left early is read to its end by the loop around it
+						break // the outer loop reads the rest of a loop that is left early
 					}
 				}
 			}
@@ -73,27 +73,27 @@ func TestReaderSkipsValuesOfAnotherKind(t *testing.T) {
 		switch string(r.Name()) {
 		case "a":
 			for o := r.Object(); o.Next(); {
-				t.Error("a number has members")
+				t.Error("Object found members in a number")
 			}
 		case "b":
 			if _, ok := r.Int(); ok {
-				t.Error("a string is an integer")
+				t.Error("Int accepted a string")
 			}
 		case "c":
 			if r.Inside() != nil {
-				t.Error("an array has an inside")
+				t.Error("Inside accepted an array")
 			}
 		case "d":
 			for a := r.Array(); a.Next(); {
-				t.Error("an object has elements")
+				t.Error("Array found elements in an object")
 			}
 		case "e":
 			if _, ok := r.Bool(); ok {
-				t.Error("null is a boolean")
+				t.Error("Bool accepted null")
 			}
 		case "f":
 			if _, ok := r.Float(); ok {
-				t.Error("true is a number")
+				t.Error("Float accepted true")
 			}
 		case "last":
 			last, _ = r.Int()
@@ -120,7 +120,7 @@ func TestReaderKindsAndOffsets(t *testing.T) {
 		before := r.Offset()
 		raw := r.Raw()
 		if r.Kind() != json.Absent {
-			t.Errorf("element %d is at hand after it was read", i)
+			t.Errorf("element %d still has a kind after it was read", i)
 		}
 		if r.Offset() != before || !bytes.HasPrefix(doc[before:], raw) {
 			t.Errorf("element %d: %q at %d and %d", i, raw, before, r.Offset())
@@ -172,7 +172,7 @@ func TestReaderErrorOffset(t *testing.T) {
 				t.Fatalf("error %v, want one at byte %d", err, test.offset)
 			}
 			if !r.Failed() {
-				t.Error("the reader has not failed")
+				t.Error("Failed returned false")
 			}
 			if want := fmt.Sprint("invalid JSON at byte ", test.offset); e.Error() != want {
 				t.Errorf("text %q, want %q", e, want)
@@ -182,7 +182,7 @@ func TestReaderErrorOffset(t *testing.T) {
 	}
 }
 
-// walk reads a document through loops, as a plugin does, and returns what it read in compact form.
+// walk reads a document in loops, as a plugin does, and returns it in compact form.
 func walk(r *json.Reader) []byte {
 	var w json.Writer
 	walkValue(r, &w)
@@ -228,7 +228,7 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("error %v, but the document is valid: %v", err, valid)
 		}
 		if err == nil && !valid {
-			t.Fatal("a document that is not valid passed")
+			t.Fatal("an invalid document was accepted")
 		}
 		if json.Value(doc).Valid() != (err == nil) {
 			t.Fatal("Value disagrees with Reader")
@@ -243,7 +243,7 @@ func FuzzReader(f *testing.F) {
 		}
 		var want, got any
 		if stdjson.Unmarshal(doc, &want) != nil {
-			return // a number out of range
+			return // a number is out of range
 		}
 		if e := stdjson.Unmarshal(compact, &got); e != nil {
 			t.Fatalf("what was read cannot be written: %v: %s", e, compact)
@@ -256,7 +256,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// depth is how deep the brackets of a document nest at most.
+// depth returns the maximum nesting depth of a document's brackets.
 func depth(doc []byte) (deepest int) {
 	d, inString := 0, false
 	for i := 0; i < len(doc); i++ {
@@ -297,7 +297,7 @@ func TestNumbers(t *testing.T) {
 	}
 	r.Reset([]byte("18446744073709551616"))
 	if _, ok := r.Uint(); ok {
-		t.Error("Uint takes a number of 65 bits")
+		t.Error("Uint accepted a 65-bit number")
 	}
 	for n := range map[int64]bool{0: true, -1: true, 10: true, math.MaxInt64: true, math.MinInt64: true} {
 		if got := string(json.AppendInt(nil, n)); got != fmt.Sprint(n) {
@@ -316,7 +316,7 @@ func FuzzParseFloat(f *testing.F) {
 		var want float64
 		err := stdjson.Unmarshal([]byte(s), &want)
 		if strings.TrimSpace(s) != s || s == "null" {
-			return // encoding/json takes white space and null
+			return // encoding/json accepts white space and null
 		}
 		if !ok {
 			if err == nil {

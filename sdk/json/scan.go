@@ -18,14 +18,14 @@ func load8(b []byte, i int) uint64 {
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
-// special sets the high bit of each lane that contains a quote, a backslash or a control character. Lanes above the first
-// marked one may be wrong because of borrows. Bytes that are not ASCII are never marked.
+// special sets the high bit of each lane that contains a quote, a backslash or a control character. Lanes above the
+// first marked one may be wrong because of borrows. Non-ASCII bytes are never marked.
 func special(w uint64) uint64 {
 	return ((w - spaces) | (w ^ quotes - lanes) | (w ^ slashes - lanes)) & (w&highBits ^ highBits)
 }
 
 // stringEnd returns the index of the closing quote of the string whose first byte after the opening quote is at i, and
-// whether the string has escapes; -1 if the string is invalid or not closed.
+// whether the string has escapes. end is -1 if the string is invalid or not closed.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
 	for {
 		for i+8 <= len(b) {
@@ -63,13 +63,13 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 	}
 }
 
-// checkedEnd is stringEnd for a string that is known to be valid: it ends at the first quote that follows an even number of
-// backslashes.
+// checkedEnd is stringEnd for a string that is known to be valid: it ends at the first quote that follows an even
+// number of backslashes.
 func checkedEnd(b []byte, i int) int {
 	for start := i; ; i++ {
 		m := uint64(0)
 		if i+8 <= len(b) {
-			// After an escaped quote the next quote is usually near.
+			// After an escaped quote the next quote is usually close.
 			if m = quote(load8(b, i)); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 			} else {
@@ -129,7 +129,7 @@ func quote(w uint64) uint64 {
 	return (w - lanes) &^ w & highBits
 }
 
-// escapeLen returns the length of the escape sequence at the beginning of b, 0 if it is invalid.
+// escapeLen returns the length of the escape sequence at the beginning of b, or 0 if it is invalid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -166,7 +166,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// numberEnd returns the end of the number at i, -1 if there is none.
+// numberEnd returns the end of the number at i, or -1 if there is none.
 func numberEnd(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -209,7 +209,7 @@ func digitsEnd(b []byte, i int) int {
 	return i
 }
 
-// wordEnd returns the end of word if it is at i, else -1.
+// wordEnd returns the end of word if it is at i, otherwise -1.
 func wordEnd(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
@@ -217,7 +217,7 @@ func wordEnd(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// scalarEnd returns the end of the string, number or literal at i, -1 if there is none.
+// scalarEnd returns the end of the string, number or literal at i, or -1 if there is none.
 func scalarEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -239,8 +239,8 @@ func scalarEnd(b []byte, i int) int {
 	return numberEnd(b, i)
 }
 
-// nextByte skips white space and returns the index and the byte after it; a zero byte at the end of the document. It is not
-// inlined, since white space is rare and callers stay small.
+// nextByte skips white space and returns the index and the byte after it, which is zero at the end of the document. It
+// is not inlined, because white space is rare and callers should stay small.
 //
 //go:noinline
 func nextByte(b []byte, i int) (int, byte) {

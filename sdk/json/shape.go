@@ -5,17 +5,17 @@ import "math/bits"
 // MaxMembers is the maximum number of names in a shape for Members, including the objects that contain them.
 const MaxMembers = 32
 
-// Shape is a fixed set of names: the members that Reader.Members reads, or the strings that Find recognises. Create it once,
-// in a package variable; it never changes.
+// Shape is an immutable set of names: the members that Reader.Members reads, or the strings that Find recognises.
+// Create it once, in a package variable.
 //
-// It is a perfect hash table. A name of up to 16 bytes is two words, and their sum multiplied by a suitable factor is its
-// index. In a Go guest this replaces one call per string comparison by one multiplication.
+// It is a perfect hash table. A name of up to 16 bytes is two words; their sum multiplied by a suitable factor gives
+// its index. In a Go guest this replaces a call per string comparison by one multiplication.
 type Shape struct {
 	slots  []slot // the table, whose size is a power of two, followed by long
 	factor uint64
 	shift  uint8
-	long   []slot // names of more than 16 bytes, or all names if no factor was found
-	parent *Shape // of a nested object
+	long   []slot // names longer than 16 bytes, or all names if no factor was found
+	parent *Shape // the shape that contains this nested object
 	id     int    // of the nested object; see slot
 	names  int    // including nested objects
 }
@@ -38,14 +38,14 @@ type pattern struct {
 	head, headMask uint64
 	tail, tailMask uint64
 	tailAt         int
-	second, third  uint64 // of more than 16 bytes: the second and the second-last word
+	second, third  uint64 // of a pattern longer than 16 bytes: the second and the second-last word
 	size           int
 }
 
 // maxPattern is the length of the longest pattern in bytes.
 const maxPattern = 32
 
-// newPattern returns the pattern of a name. One that is longer than maxPattern never matches.
+// newPattern returns the pattern of a name. A pattern longer than maxPattern never matches.
 func newPattern(name string) (p pattern) {
 	text := `"` + name + `":`
 	n := len(text)
@@ -83,7 +83,7 @@ func NewShape(names ...string) *Shape {
 func (s *Shape) number(id int) int {
 	for i := range s.slots {
 		sl := &s.slots[i]
-		if sl.at = uint8(i); sl.member.size == 0 { // unused: matches nothing
+		if sl.at = uint8(i); sl.member.size == 0 { // an unused slot matches nothing
 			sl.member.head = 1
 			continue
 		}
@@ -133,13 +133,13 @@ func (s *Shape) all() (all []slot) {
 	return all
 }
 
-// place searches for a factor that gives each name its own slot. If it finds none, all names are compared one by one.
+// place searches for a factor that gives each name its own slot. If it finds none, names are compared one by one.
 func (s *Shape) place(all []slot) {
 	log := bits.Len(uint(2 * len(all)))
 	s.shift = uint8(64 - log)
 	s.factor = 0x9E3779B97F4A7C15
 	fits := false
-	// One table for all tries: garbage of the initialisation would be collected during a call.
+	// All tries share one table, because a collection of discarded tables would happen during a call.
 	s.slots = make([]slot, 1<<log)
 	for tries := 1 << 10; tries > 0 && !fits; tries-- {
 		s.long = s.long[:0]
@@ -171,7 +171,7 @@ func (s *Shape) fill(all []slot) bool {
 	return true
 }
 
-// ends returns the first and the last eight bytes of a name as words. A name of less than eight bytes has no tail.
+// ends returns the first and the last eight bytes of a name as words. A name shorter than eight bytes has no tail.
 func ends(name []byte) (head, tail uint64) {
 	n := len(name)
 	if n >= 8 {
@@ -187,13 +187,13 @@ func ends(name []byte) (head, tail uint64) {
 	return head, 0
 }
 
-// load4 is load8 for four bytes.
+// load4 is like load8 for four bytes.
 func load4(b []byte, i int) uint32 {
 	b = b[i : i+4 : i+4]
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-// Find returns the index of a name, -1 if the shape does not contain it.
+// Find returns the index of a name, or -1 if the shape does not contain it.
 func (s *Shape) Find(name []byte) int {
 	if sl := s.find(name); sl != nil {
 		return sl.field
@@ -201,8 +201,8 @@ func (s *Shape) Find(name []byte) int {
 	return -1
 }
 
-// lookUp reads a name that is long, escaped or unknown; i is the index after its opening quote. It returns the slot, nil if
-// the name is unknown, and the index of the closing quote, -1 if the string is invalid.
+// lookUp reads a name that is long, escaped or unknown; i is the index after its opening quote. It returns the name's
+// slot, nil if the name is unknown, and the index of the closing quote, -1 if the string is invalid.
 func (s *Shape) lookUp(data []byte, i int) (sl *slot, end int) {
 	end, escaped := stringEnd(data, i)
 	if end < 0 {

@@ -16,7 +16,7 @@ func (r *Reader) skipFast() bool {
 		if !k.scalar {
 			break
 		}
-		// A rarer kind of string or number. Skip it and the comma after it.
+		// A string or number of a rarer form. Skip it and the comma after it.
 		end := scalarEnd(data, k.at)
 		if end < 0 {
 			break
@@ -60,7 +60,7 @@ func (r *Reader) skipPlain() bool {
 	return true
 }
 
-// plainBytes contains the bytes of numbers and literals.
+// plainBytes is the set of bytes that numbers and literals consist of.
 var plainBytes = func() (set [256]bool) {
 	for _, c := range "0123456789+-.Etruefalsn" {
 		set[c] = true
@@ -68,11 +68,11 @@ var plainBytes = func() (set [256]bool) {
 	return set
 }()
 
-// fastSkip is the state of skipFast. It handles what most documents consist of: at most one space between tokens, names of
-// less than 16 bytes, integers, and no escapes except two-byte ones.
+// fastSkip is the state of skipFast. It handles what most documents consist of: at most one space between tokens, names
+// shorter than 16 bytes, integers, and no escapes except two-byte ones.
 type fastSkip struct {
 	at     int
-	stack  uint64 // a bit per open container as in Reader, the innermost lowest, below a leading 1
+	stack  uint64 // a bit per open container as in Reader, with the innermost in the lowest bit, below a leading 1
 	done   bool   // at is after the value
 	scalar bool   // at is at a scalar that run does not handle
 
@@ -82,8 +82,8 @@ type fastSkip struct {
 	state     uint8
 }
 
-// run skips from k.at, the beginning of a value or, in an object, of a name. It is written without calls for the reason
-// given at Members.readFast, and loads bytes after the document's end in the same way.
+// run skips from k.at, the beginning of a value or, in an object, of a name. It contains no calls, for the reason given
+// at Members.readFast, and loads bytes after the document's end in the same way.
 func (k *fastSkip) run(document []byte) {
 	data, n, i, stack := document[:cap(document)], len(document), k.at, k.stack
 	safe, safeStack, state := k.safe, k.safeStack, k.state
@@ -186,8 +186,8 @@ out:
 	k.at, k.stack, k.safe, k.safeStack, k.state = begin, stack, safe, safeStack, state
 }
 
-// skipToDepth reads until it is after a value at the given depth. It skips whatever a plugin does not read, which is most
-// of a large body, so it is one function with its state in local variables.
+// skipToDepth reads until it is after a value at the given depth. It skips everything that a plugin does not read,
+// which is most of a large body, so it is one function with its state in local variables.
 func (r *Reader) skipToDepth(depth int) {
 	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skipFast() {
 		return

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText unescapes inside, the bytes between the quotes of a string, and appends the text to dst. Unpaired surrogates and
-// invalid escapes become U+FFFD.
+// AppendText unescapes inside, the bytes between the quotes of a string, and appends the text to dst. Unpaired
+// surrogates and invalid escapes become U+FFFD.
 func AppendText(dst, inside []byte) []byte {
 	for {
-		// Whole words are copied, so there must be space for one more. Further space makes it faster to read a text that is
-		// a JSON document itself; see the package comment.
+		// Whole words are copied, so dst needs space for one more. If the text is a JSON document itself, spare
+		// capacity makes it faster to read; see the package comment.
 		if cap(dst)-len(dst) < len(inside)+8 {
 			dst = append(dst, make([]byte, len(inside)+64)...)[:len(dst)]
 		}
@@ -57,8 +57,8 @@ func AppendText(dst, inside []byte) []byte {
 	}
 }
 
-// CutString reads the string at the beginning of b. It returns the bytes between its quotes, still escaped, and the bytes
-// after it; inside is nil if b does not begin with a string.
+// CutString reads the string at the beginning of b. It returns the bytes between its quotes, still escaped, and the
+// bytes after it. inside is nil if b does not begin with a string.
 func CutString(b []byte) (inside, rest []byte) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil
@@ -70,17 +70,18 @@ func CutString(b []byte) (inside, rest []byte) {
 	return b[1:end:end], b[end+1:]
 }
 
-// unescaped maps the byte after a backslash to the byte that the two-byte escape stands for; 0 if it is not such an escape.
+// unescaped maps the byte after a backslash to the byte that the two-byte escape stands for, or 0 if it is not such an
+// escape.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// store8 stores what load8 loads.
+// store8 is the inverse of load8.
 func store8(b []byte, i int, w uint64) {
 	b = b[i : i+8 : i+8]
 	b[0], b[1], b[2], b[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
 	b[4], b[5], b[6], b[7] = byte(w>>32), byte(w>>40), byte(w>>48), byte(w>>56)
 }
 
-// indexSlash returns the index of the first backslash, len(b) if there is none.
+// indexSlash returns the index of the first backslash, or len(b) if there is none.
 func indexSlash(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {

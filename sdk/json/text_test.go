@@ -50,7 +50,7 @@ func FuzzText(f *testing.F) {
 		if got := json.AppendText(nil, doc[1:len(doc)-1]); string(got) != want {
 			t.Fatalf("read %q, want %q", got, want)
 		}
-		json.AppendText(nil, text) // whatever the bytes are, it ends
+		json.AppendText(nil, text) // must terminate for any bytes
 		quoted := append(append([]byte{'"'}, text...), '"')
 		if !stdjson.Valid(quoted) || !utf8.Valid(text) {
 			return
@@ -67,7 +67,7 @@ func FuzzText(f *testing.F) {
 func TestValueOfSmallDocuments(t *testing.T) {
 	v := json.Value(` {"a":"x","b":{"c":[1]},"n":12,"f":0.5,"t":true,"a":"last"}`)
 	if !v.Get("a").Is("last") || v.Get("a").Is("x") {
-		t.Error("the last of several members does not count")
+		t.Error("the last of several members does not win")
 	}
 	if n, ok := v.Get("n").Int(); n != 12 || !ok {
 		t.Error("n")
@@ -85,17 +85,17 @@ func TestValueOfSmallDocuments(t *testing.T) {
 		t.Error("inside")
 	}
 	if v.Get("missing").Exists() || v.Get("n").Get("x").Exists() || json.Value(nil).Exists() {
-		t.Error("something exists that does not")
+		t.Error("Exists returned true for an absent value")
 	}
 	if json.Value(`{"a":`).Get("a").Exists() {
-		t.Error("a member of a broken document exists")
+		t.Error("Exists returned true for a member of an invalid document")
 	}
 	if !v.Valid() || json.Value(`{"a":`).Valid() {
 		t.Error("Valid")
 	}
 }
 
-// pieces records what a Writer hands on.
+// pieces records what a Writer passes to its Output.
 type pieces []string
 
 func (p *pieces) Write(b []byte) { *p = append(*p, string(b)) }
@@ -144,7 +144,7 @@ func TestWriterCommas(t *testing.T) {
 		t.Errorf("handed on\n%s\nwant\n%s", got, want)
 	}
 	if len(p) < 4 || p[1] != large {
-		t.Errorf("the large value was not handed on by itself: %d pieces", len(p))
+		t.Errorf("the large value was not passed to Out on its own: %d pieces", len(p))
 	}
 	w.Reset()
 	w.Int(1)

@@ -1,7 +1,7 @@
 package json
 
-// Value is a small JSON document, such as settings, options or an error body. Each method scans it again. The methods are safe
-// for any bytes: invalid JSON counts as absent.
+// Value is a small JSON document, such as settings, options or an error body. Each method scans it again. The methods
+// are safe for any bytes: invalid JSON counts as absent.
 type Value []byte
 
 // Kind returns the kind of the value, judging by its first byte.
@@ -17,7 +17,7 @@ func (v Value) Valid() bool {
 	return r.End() == nil
 }
 
-// Get returns the member with this name, nil if there is none. If there are several, the last one wins.
+// Get returns the member with this name, or nil if there is none. If there are several, the last one wins.
 func (v Value) Get(name string) Value {
 	var (
 		r     Reader
@@ -35,7 +35,7 @@ func (v Value) Get(name string) Value {
 	return found
 }
 
-// Inside returns the bytes between the quotes of a string, still escaped; nil if the value is not a string.
+// Inside returns the bytes between the quotes of a string, still escaped, or nil if the value is not a string.
 func (v Value) Inside() []byte {
 	var r Reader
 	r.Reset(v)
@@ -46,7 +46,7 @@ func (v Value) Inside() []byte {
 	return s
 }
 
-// Text returns the text of a string, nil if the value is not a string.
+// Text returns the text of a string, or nil if the value is not a string.
 func (v Value) Text() []byte {
 	if len(v) == 0 {
 		return nil

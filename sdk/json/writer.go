@@ -1,12 +1,12 @@
 package json
 
-// Output receives the bytes that a Writer does not keep in Buf. They are valid during the call only.
+// Output receives the bytes that a Writer does not keep in Buf. They are valid only during the call.
 type Output interface {
 	Write(p []byte)
 }
 
-// minOutput is the size in bytes from which a value is passed to Output instead of being copied to Buf. For a plugin this
-// costs two calls to the host, which is more than copying a kilobyte.
+// minOutput is the size in bytes from which a value is passed to Output instead of being copied to Buf. For a plugin,
+// Output costs two calls to the host, which is more than copying a kilobyte.
 const minOutput = 4096
 
 // Writer appends JSON to Buf. It writes commas; the caller writes member names and closes objects and arrays.
@@ -19,15 +19,15 @@ const minOutput = 4096
 // The zero Writer is ready to use. If Out is set, large values given to Raw, Inside and Part are passed to Out without
 // being copied, and Flush passes on the rest.
 //
-// Literal, Verbatim and Part are inlined and meant for what is written often. The other methods are not, which makes a
-// translator's module a twentieth smaller.
+// Literal, Verbatim and Part are inlined and meant for output that is written often. The other methods are not inlined,
+// which makes a translator's module 5% smaller.
 type Writer struct {
 	Buf  []byte
 	Out  Output
 	last byte // the last byte passed to Out
 }
 
-// Reset begins a document and keeps Buf's memory.
+// Reset starts a new document, reusing Buf's memory.
 func (w *Writer) Reset() { w.Buf, w.last = w.Buf[:0], 0 }
 
 // Flush passes Buf to Out and empties it.
@@ -79,13 +79,13 @@ func (w *Writer) Name(name string) {
 	w.Buf = append(w.Buf, '"', ':')
 }
 
-// Field is Name, and returns w for the value: w.Field("model").Text(model).
+// Field is like Name, and returns w for the value: w.Field("model").Text(model).
 func (w *Writer) Field(name string) *Writer {
 	w.Name(name)
 	return w
 }
 
-// NameText is Name for any text.
+// NameText is like Name, for a name that may need escapes.
 func (w *Writer) NameText(name []byte) {
 	w.putComma()
 	w.Buf = append(AppendString(w.Buf, name), ':')
@@ -99,7 +99,7 @@ func (w *Writer) Raw(value []byte) {
 	w.Part(value)
 }
 
-// Part writes a part of a value, without a comma.
+// Part writes a part of a value as it is, without a comma.
 func (w *Writer) Part(p []byte) {
 	if len(p) < minOutput {
 		w.Buf = append(w.Buf, p...)
@@ -108,7 +108,7 @@ func (w *Writer) Part(p []byte) {
 	w.outputPart(p)
 }
 
-// outputPart is separate from Part so that Part is inlined.
+// outputPart is separate from Part so that Part can be inlined.
 func (w *Writer) outputPart(p []byte) {
 	if w.Out == nil {
 		w.Buf = append(w.Buf, p...)
@@ -119,7 +119,7 @@ func (w *Writer) outputPart(p []byte) {
 	w.Out.Write(p)
 }
 
-// Comma writes a comma if what has been written ends with a value: what is written elsewhere follows it.
+// Comma writes a comma if the output so far ends with a value. Use it if the next value is written elsewhere.
 func (w *Writer) Comma() { w.putComma() }
 
 // Literal writes a constant JSON value, or the beginning of one; Verbatim writes the rest.

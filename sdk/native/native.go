@@ -1,7 +1,8 @@
-// Package native runs plugins as Go code in this process, without WebAssembly: for unit tests and debuggers. Serve does so for another
-// process, which is the host: for `sluice plugin test`.
+// Package native runs plugins as Go code in this process instead of as WebAssembly, for unit tests and debuggers. Serve
+// runs them for a host in another process, which is how `sluice plugin test` runs plugins natively.
 //
-// A plugin has one host per process, so calls of all instances run one at a time; Instance is safe for concurrent use.
+// The SDK has one host per process, so the calls of all instances run one at a time. Instance is safe for concurrent
+// use.
 package native
 
 import (
@@ -12,19 +13,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
 )
 
-// running is held during each call: the SDK has one host per process.
+// running is held during each call, because the SDK has one host per process.
 var running sync.Mutex
 
 // Instance is an instance of a plugin that is linked into this program.
 type Instance struct {
 	host     abi.Host
 	guest    guest.Guest
-	provider guest.Provider // nil for a router
-	router   guest.Router   // nil for a provider
-	filter   guest.Filter   // nil for both
+	provider guest.Provider // nil if the plugin is not a provider
+	router   guest.Router   // nil if the plugin is not a router
+	filter   guest.Filter   // nil if the plugin is not a filter
 }
 
-// New creates an instance of the registered plugin with this name, with the imports of h. It returns nil if there is none.
+// New creates an instance of the plugin registered under this name, which calls h for its imports. It returns nil if
+// there is no such plugin.
 func New(name string, h abi.Host) *Instance {
 	g := guest.New(name)
 	if g == nil {
@@ -37,7 +39,7 @@ func New(name string, h abi.Host) *Instance {
 	return n
 }
 
-// enter sets the host for one call.
+// enter makes n's host the process's host for one call.
 func (n *Instance) enter() (leave func()) {
 	running.Lock()
 	host.Use(n.host)
@@ -47,7 +49,7 @@ func (n *Instance) enter() (leave func()) {
 	}
 }
 
-// Has reports whether the plugin's module would have an export.
+// Has reports whether the plugin's module would have this export.
 func (n *Instance) Has(export string) bool {
 	switch export {
 	case abi.ExportConfigure:

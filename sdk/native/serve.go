@@ -16,20 +16,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// message is what a process that serves plugins and its parent send each other, as encoding/gob. The parent has the same type. The
-// parent calls an export; until its result, the child calls imports. An import without a result is not answered.
+// message is what a process that serves plugins and its parent exchange, encoded with encoding/gob. The parent declares
+// the same type. The parent calls an export; the child calls imports until it sends the export's result. An import
+// without a result gets no reply.
 type message struct {
-	Instance int      // of the plugin, chosen by the parent
-	Name     string   // the method of Instance, or of abi.Host, that is called; "New" and "Has" take a name; empty is a result
-	Ints     []int64  // the call's numbers, in their order
-	Bytes    [][]byte // the call's slices, in their order; of a result, what was written to Room
-	Room     int      // the length of the slice that an import writes to, its last
+	Instance int      // chosen by the parent
+	Name     string   // name of the called method of Instance or abi.Host; "New" and "Has" take a name as argument; empty in a result
+	Ints     []int64  // the call's integer arguments in order
+	Bytes    [][]byte // the call's slice arguments in order; in a result, the bytes for the destination slice
+	Room     int      // length of the import's destination slice, which is its last parameter; 0 if it has none
 	Returns  bool     // the import has a result
 	Result   int64
-	Panic    string // a call of an export panicked: the value and the place, in lines
+	Panic    string // if the export panicked: the value and the stack, one frame per line
 }
 
-// ServeParent serves the plugins of this program to the process that has started it, over file descriptors 3 and 4, and exits.
+// ServeParent serves the plugins of this program to its parent process over file descriptors 3 and 4, then exits.
 // `sluice plugin test` adds a call of it to a plugin's program.
 func ServeParent() {
 	if err := Serve(os.NewFile(3, "calls"), os.NewFile(4, "results")); err != nil {
@@ -39,7 +40,7 @@ func ServeParent() {
 	os.Exit(0)
 }
 
-// Serve runs the calls of exports that are read from r, until it ends.
+// Serve reads calls of exports from r and writes their results to w until r ends.
 func Serve(r io.Reader, w io.Writer) error {
 	buffered := bufio.NewWriter(w)
 	s := &server{in: gob.NewDecoder(r), out: gob.NewEncoder(buffered), buffered: buffered, instances: map[int]*Instance{}}
@@ -58,7 +59,7 @@ func Serve(r io.Reader, w io.Writer) error {
 	}
 }
 
-// server is the child's side.
+// server is the child's end of the connection.
 type server struct {
 	in        *gob.Decoder
 	out       *gob.Encoder
@@ -87,7 +88,7 @@ func (s *server) run(m *message) (result *message) {
 		s.instances[m.Instance] = in
 	}
 	if in == nil {
-		return result // there is no such plugin
+		return result // no plugin of that name
 	}
 	result.Result = 1
 	switch m.Name {
@@ -103,7 +104,7 @@ func (s *server) run(m *message) (result *message) {
 	return result
 }
 
-// arguments are those of a call as the function's parameters.
+// arguments converts the arguments of a call to the function's parameter types.
 func arguments(function reflect.Type, m *message) (in []reflect.Value) {
 	ints, bytes := m.Ints, m.Bytes
 	for t := range function.Ins() {
@@ -120,7 +121,7 @@ func arguments(function reflect.Type, m *message) (in []reflect.Value) {
 	return in
 }
 
-// place is where the running panic began: the functions of the plugin and the SDK, the innermost first.
+// place formats the stack of the current panic: the functions of the plugin and the SDK, innermost first.
 func place() string {
 	var b strings.Builder
 	pc := make([]uintptr, 64)
@@ -136,12 +137,13 @@ func place() string {
 	}
 }
 
-// remote is the parent's host.
+// remote is the parent's host. It forwards imports to the parent.
 type remote struct{ s *server }
 
 var _ abi.Host = remote{}
 
-// call calls an import. Its arguments are numbers and slices. dst, if not nil, receives what the host writes.
+// call calls an import with arguments that are integers or byte slices. What the host writes is copied to dst, which
+// may be nil.
 func (r remote) call(name string, returns bool, dst []byte, arguments ...any) int64 {
 	m := message{Name: name, Returns: returns, Room: len(dst)}
 	for _, a := range arguments {
@@ -164,7 +166,7 @@ func (r remote) call(name string, returns bool, dst []byte, arguments ...any) in
 	return result.Result
 }
 
-// check ends the process without its parent.
+// check exits if the connection to the parent is broken.
 func (r remote) check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sluice: call the host:", err)

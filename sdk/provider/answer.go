@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
 )
 
-// Event is an event of the upstream's stream: name and data of a server-sent event, a line of newline-delimited JSON, or event
-// type and payload of an AWS event stream frame. The slices are valid during the call.
+// Event is an event of the upstream's stream: name and data of a server-sent event, a line of newline-delimited JSON,
+// or event type and payload of an AWS event stream frame. The slices are valid until the call returns.
 type Event struct {
 	Kind abi.EventKind
 	Name []byte
 	Data []byte
 }
 
-// Answer receives what a provider reports about the upstream's response. Reports take effect when the call returns nil; those of
-// a call that fails are discarded.
+// Answer receives the contents of the upstream's response from a provider. Reports take effect when the call returns
+// nil; the reports of a call that fails are discarded.
 //
 // Parameters that several methods share:
 //
 //   - choice is the index of the choice, from 0.
-//   - key is the upstream's own number of a block, with one numbering for the reasoning and the tool calls of a choice. The
-//     gateway derives the indexes of the chat completions format from it.
+//   - key identifies a block within a choice by the upstream's own number. The reasoning blocks and the tool calls of a
+//     choice share one numbering. The gateway derives the indexes of the chat completions format from it.
 //   - encoding is the encoding of the text: abi.EncodingUTF8; abi.EncodingEscaped for the bytes between the quotes of a JSON
 //     string, as returned by json.Reader.Inside; abi.EncodingJSON for a JSON value whose compact form is the text. Add
 //     abi.EncodingDefault to use the text only if nothing else is reported for the same key.
@@ -31,24 +31,26 @@ type Answer struct {
 	store []byte // values fetched from the host during the call
 }
 
-// State returns the attempt's state, which SetState sets; empty if there is none. It is valid during the call.
+// State returns the state that SetState stored for this attempt, empty if there is none. It is valid until the call
+// returns.
 func (a *Answer) State() []byte {
 	p, _ := guest.Fetch(&a.store, host.StateGet)
 	return p
 }
 
-// SetState sets the state for the following calls of this attempt, up to abi.MaxState bytes. Like all reports it takes
-// effect when the call succeeds. It returns false if the state is too large.
+// SetState stores state for later calls of this attempt, up to abi.MaxState bytes. Like all reports it takes effect
+// when the call succeeds. It returns false if the state is too large.
 func (a *Answer) SetState(state []byte) bool { return host.StateSet(state) == abi.StatusOK }
 
-// Header returns a header of the upstream's response, nil if it is absent or may not be read. It is valid during the call.
+// Header returns a header of the upstream's response, or nil if it is absent or plugins may not read it. It is valid
+// until the call returns.
 func (a *Answer) Header(name string) []byte {
 	p, _ := guest.Fetch(&a.store, func(dst []byte) int32 { return host.ResponseHeader(host.Bytes(name), dst) })
 	return p
 }
 
-// Start reports the response's ID, its model, and the name of the format of its reasoning. Each may be empty: the gateway
-// uses defaults.
+// Start reports the ID and the model of the response, and the name of its reasoning format. The gateway uses a default
+// for each that is empty.
 func (a *Answer) Start(id, model []byte, reasoningFormat string) {
 	host.Start(id, model, host.Bytes(reasoningFormat))
 }
@@ -80,8 +82,8 @@ func (a *Answer) ToolArguments(choice, key int32, encoding abi.Encoding, s []byt
 // ToolEnd completes the arguments of a tool call. They become {} if there were none.
 func (a *Answer) ToolEnd(choice, key int32) { host.ToolEnd(choice, key) }
 
-// Extra adds a member that has no method of its own to the response, a choice, its message, the tool call with this key, or
-// the usage. It returns false if the name is reserved or the value is not JSON.
+// Extra adds a member without a method of its own to the response, a choice, its message, the tool call with this key,
+// or the usage. It returns false if the name is reserved or the value is not JSON.
 func (a *Answer) Extra(scope abi.Scope, choice, key int32, member string, value []byte) bool {
 	return host.Extra(scope, choice, key, host.Bytes(member), value) == abi.StatusOK
 }
@@ -89,8 +91,8 @@ func (a *Answer) Extra(scope abi.Scope, choice, key int32, member string, value 
 // Usage reports a token count. The last value of a kind wins.
 func (a *Answer) Usage(kind abi.UsageKind, tokens int64) { host.Usage(kind, tokens) }
 
-// Finish reports why a choice ended. native is the upstream's own reason if it is more specific, else empty. With
-// abi.FinishStop, a choice that contains tool calls finishes with tool_calls.
+// Finish reports why a choice ended. native is the upstream's own reason if it is more specific than reason, otherwise
+// empty. A choice that contains tool calls and finishes with abi.FinishStop is reported to the client as tool_calls.
 func (a *Answer) Finish(choice int32, reason abi.FinishReason, native []byte) {
 	host.Finish(choice, reason, native)
 }
@@ -98,27 +100,28 @@ func (a *Answer) Finish(choice int32, reason abi.FinishReason, native []byte) {
 // Done completes the response. The rest of the upstream's body is not read.
 func (a *Answer) Done() { host.Done(abi.DoneNow) }
 
-// DoneAtEnd completes the response when the upstream's body ends cleanly. Until then usage, extra members and a failure may
-// follow.
+// DoneAtEnd completes the response when the upstream's body ends cleanly. Until then the plugin may still report usage,
+// extra members and a failure.
 func (a *Answer) DoneAtEnd() { host.Done(abi.DoneAtEnd) }
 
 // OpenAIEvent passes a chunk or a non-streaming response in the chat completions format to the gateway. It returns false if
 // the gateway cannot parse it.
 func (a *Answer) OpenAIEvent(p []byte) bool { return host.OpenAIEvent(p) == abi.StatusOK }
 
-// Embedding reports the vector of the input with this index of an embeddings request, in the order of the inputs: a JSON array of
-// numbers. It is best a slice of the upstream's response, found with json.Reader.Raw: the plugin need not parse the numbers.
+// Embedding reports the embedding of an input of an embeddings request, by the input's index and in the order of the
+// inputs. numbers is a JSON array of numbers, preferably a slice of the upstream's response (json.Reader.Raw), so that
+// the plugin does not parse the numbers.
 func (a *Answer) Embedding(index int32, numbers []byte) { host.Embedding(index, numbers) }
 
-// Rank reports the next best document of a rerank request, by its index in the request, with its score, a JSON number.
+// Rank reports the next-best document of a rerank request: its index in the request, and its score as a JSON number.
 func (a *Answer) Rank(index int32, score []byte) { host.Rank(index, score) }
 
-// Unknown reports that the plugin skipped something that it does not know, such as a new type of event. It is counted and
-// logged once. what is a name, never content.
+// Unknown reports that the plugin skipped something that it does not know, such as a new type of event. It is counted,
+// and logged once. what is a name such as the event's type, never text of the response.
 func (a *Answer) Unknown(what []byte) { host.Unknown(what) }
 
-// FitName returns name if Answer's methods accept it as an ID or a model, else nil: it must be valid UTF-8 without control
-// characters, and at most abi.MaxName bytes long.
+// FitName returns name if Answer's methods accept it as an ID or a model, otherwise nil. A name must be valid UTF-8
+// without control characters and at most abi.MaxName bytes long.
 func FitName(name []byte) []byte {
 	if len(name) > abi.MaxName || !utf8.Valid(name) {
 		return nil

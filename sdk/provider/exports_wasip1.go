@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 )
 
-// self returns the module's provider, or one without bindings if the host selected a router.
+// self returns the module's provider, or one without bindings if the host selected another kind of plugin.
 func self() *instance {
 	if i, ok := guest.Self().(*instance); ok {
 		return i

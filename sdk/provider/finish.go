@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// finishReasons are what APIs call the end of a choice, in lower case.
+// finishReasons maps the finish reasons of upstream APIs, in lower case, to those of the ABI.
 var finishReasons = [...]struct {
 	native string
 	reason abi.FinishReason
@@ -20,8 +20,8 @@ var finishReasons = [...]struct {
 	{"guardrail_intervened", abi.FinishContentFilter}, {"recitation", abi.FinishContentFilter}, {"prohibited_content", abi.FinishContentFilter},
 }
 
-// FinishReason returns the reason that an upstream's own word for it stands for, in any case: "end_turn", "MAX_TOKENS", "tool_use" and
-// others. known is false for any other word; the reason is then abi.FinishStop.
+// FinishReason maps an upstream's finish reason to the ABI's, ignoring case: "end_turn", "MAX_TOKENS", "tool_use" and
+// others. For a reason that it does not know it returns abi.FinishStop, false.
 func FinishReason(native []byte) (reason abi.FinishReason, known bool) {
 	for i := range finishReasons {
 		if f := &finishReasons[i]; len(f.native) == len(native) && bytes.EqualFold(native, []byte(f.native)) {

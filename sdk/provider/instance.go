@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Register makes *T the program's plugin. Call it in an init function. A T is created for each use of the plugin.
+// Register makes *T the program's plugin. Call it in an init function. The SDK creates a T for each provider of the
+// configuration that uses the plugin.
 func Register[T any, P interface {
 	*T
 	Provider
@@ -15,7 +16,8 @@ func Register[T any, P interface {
 	RegisterAs[T, P]("")
 }
 
-// RegisterAs is Register for a program with several plugins. The configuration selects a plugin of the module by its name.
+// RegisterAs is like Register, for a program with several plugins: the configuration selects a plugin of the module by
+// its name.
 func RegisterAs[T any, P interface {
 	*T
 	Provider
@@ -23,10 +25,10 @@ func RegisterAs[T any, P interface {
 	guest.Register(name, func() guest.Guest { return newInstance(func() Provider { return P(new(T)) }) })
 }
 
-// maxBindings is the maximum number of providers that use one plugin.
+// maxBindings is the maximum number of providers that may use one plugin.
 const maxBindings = 1 << 12
 
-// binding is one use of the plugin: its provider and the optional interfaces that the provider implements.
+// binding is one use of the plugin: a configured provider, and the optional interfaces that it implements.
 type binding struct {
 	provider Provider
 	reader   Reader
@@ -34,8 +36,8 @@ type binding struct {
 	lister   Lister
 }
 
-// instance is an instance of the plugin with all its bindings. It contains the arguments of a call, so that calls do not
-// allocate.
+// instance is an instance of the plugin with all its bindings. It holds the arguments of the current call, so that
+// calls do not allocate.
 type instance struct {
 	newProvider func() Provider
 	bindings    []binding

@@ -33,8 +33,8 @@ func (l *List) finish(err error) error {
 	return err
 }
 
-// Model is a model that the upstream offers. Only ID is required; zero fields are omitted. Values in the configuration take
-// precedence.
+// Model is a model that the upstream offers. Only ID is required; fields with the zero value are omitted. Values in the
+// gateway's configuration take precedence.
 type Model struct {
 	ID          []byte // the upstream's name for the model
 	DisplayName []byte
@@ -43,15 +43,15 @@ type Model struct {
 	MaxTokens   int64 // maximum completion tokens
 	Thinking    bool  // supports reasoning
 
-	// Kinds are the kinds of requests that the model serves: "chat", "embeddings", "rerank", "completions", "moderations". None means
-	// that the upstream does not say.
+	// Kinds are the kinds of requests that the model serves: "chat", "embeddings", "rerank", "completions",
+	// "moderations". Empty if the upstream does not say.
 	Kinds []string
 
-	// Prices in US dollars per million tokens, as JSON numbers.
+	// Prices in US dollars per million tokens, as JSON numbers. They are reported only if both are set.
 	InputPrice, OutputPrice json.Value
 }
 
-// Models receives the models of a page of the list.
+// Models receives the models on a page of the list.
 type Models struct {
 	writer json.Writer
 	store  []byte

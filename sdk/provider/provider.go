@@ -1,5 +1,5 @@
-// Package provider is the SDK for provider plugins: a Go type that translates chat completions requests to requests to an
-// upstream API, and the upstream's response to events.
+// Package provider is the SDK for provider plugins: a Go type that translates chat completions requests to requests to
+// an upstream API, and the upstream's response to events.
 //
 //	func init() { provider.Register[echo]() }
 //
@@ -14,20 +14,21 @@
 //		return nil
 //	}
 //
-// The gateway handles everything else: connections, credentials, framing, retries, and all bytes that the client receives. A
-// plugin reports what a response contains (text, reasoning, tool calls, token counts, the finish reason), not how it is
-// written. The same events produce a stream or a non-streaming response.
+// The gateway handles everything else: connections, credentials, framing, retries, and every byte that the client
+// receives. A plugin reports what a response contains (text, reasoning, tool calls, token counts, the finish reason),
+// not how it is serialised: the same events produce a stream or a non-streaming response.
 //
-// If a method returns a *sdk.Failure, the client receives it. If Response, Event, End or Models returns a *json.Error, the
-// client receives the error that the provider's response is invalid. Any other error, and a panic, is a failure of the
-// plugin.
+// If a method returns a *sdk.Failure, the client receives it. If Response, Event, End or Models returns a *json.Error,
+// the client receives an error that says that the provider's response is invalid. Any other error, and a panic, counts
+// as a failure of the plugin.
 //
-// A provider handles one call at a time. It must not keep data of a request or a response in its fields: the next call may
-// belong to another client's request. Use Answer.SetState for what later calls of the same attempt need.
+// A provider handles one call at a time. It must not keep data of a request or a response in its fields, because the
+// next call may belong to another client's request. Use Answer.SetState to pass data to later calls of the same
+// attempt.
 //
 // A module built with this package exports all provider calls. Those that the type does not implement have no effect:
-// sluice_forms returns no form, provider_end does nothing, and provider_list sets no path, which means that there is no model
-// list.
+// sluice_forms returns no form, provider_end does nothing, and provider_list sets no path, which means that there is no
+// model list.
 package provider
 
 import (
@@ -38,20 +39,21 @@ import (
 // Provider is one use of the plugin, with the options of one provider in the configuration. Every plugin implements it; the
 // interfaces below are optional.
 type Provider interface {
-	// Request builds the upstream request: it calls Request.SetPath, sets headers, and edits the client's body or writes
-	// another one. It may respond immediately instead, by emitting events and calling Done.
+	// Request builds the upstream request: it calls Request.SetPath, sets headers, and edits the client's body or
+	// writes another one. It may instead respond immediately, by reporting a response and calling Done.
 	Request(r *Request) error
 }
 
-// Configurer is a provider with options. Configure is called once, before any other method, with the provider's options in
-// the configuration as a JSON object, which stays valid for the life of the provider. An error rejects the configuration.
+// Configurer is implemented by providers with options. Configure is called once, before any other method, with the
+// provider's options in the configuration as a JSON object, which stays valid for the life of the provider. An error
+// rejects the configuration.
 type Configurer interface {
 	Configure(options json.Value) error
 }
 
-// Former is a provider whose upstream understands the requests of other APIs than chat completions as their clients write them.
-// Forms, called once after Configure, returns these APIs. Request then also receives requests whose Form is one of them; it edits
-// what the upstream needs otherwise, such as the model, and has the gateway read the response:
+// Former is implemented by providers whose upstream accepts requests in the formats of other APIs than chat
+// completions. Forms, called once after Configure, returns these APIs. Request then also receives requests whose Form
+// is one of them. It edits what the upstream needs changed, such as the model, and lets the gateway read the response:
 //
 //	func (*messages) Forms() abi.Forms { return abi.FormMessages }
 //
@@ -68,8 +70,8 @@ type Former interface {
 	Forms() abi.Forms
 }
 
-// Reader is a provider that reads its upstream's responses. It is not needed if the gateway reads them, in every dialect but
-// abi.DialectTranslated.
+// Reader is implemented by providers that read their upstream's responses, that is, that use abi.DialectTranslated. In
+// every other dialect the gateway reads them.
 type Reader interface {
 	// Response reads a complete body: a response, or an error if the status is 300 or above.
 	Response(a *Answer, status int, body []byte) error
@@ -78,12 +80,12 @@ type Reader interface {
 	Event(a *Answer, e *Event) error
 }
 
-// Ender is a reader that is called when the upstream's body has ended cleanly.
+// Ender is implemented by readers that must be called when the upstream's body has ended cleanly.
 type Ender interface {
 	End(a *Answer) error
 }
 
-// Lister is a provider that can list its upstream's models.
+// Lister is implemented by providers that can list their upstream's models.
 type Lister interface {
 	// List builds the request for a page of the list; cursor is empty for the first page.
 	List(l *List, cursor []byte) error

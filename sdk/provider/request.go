@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Request is one attempt to serve a client's request. Its fields describe the client's request; its methods build the upstream
-// request. Slices are valid during the call.
+// Request is one attempt to serve a client's request. Its fields describe the client's request; its methods build the
+// upstream request. Slices are valid until the call returns.
 //
-// By default the client's body is sent unchanged. A provider either edits it (Set, Delete, Rename, Replace), which the
-// gateway does without copying the body into the plugin, or writes another one (JSON, Write).
+// By default the client's body is sent unchanged. A provider either edits it (Set, Delete, Rename, Replace), without
+// the body being copied into the plugin, or writes another one (JSON, Part, Write).
 //
-// Paths into the client's body are JSON pointers (RFC 6901); in edits the token * matches every element of an array. Edits
-// refer to the body as the client sent it, do not see each other, and are applied together when the call returns. They
-// return true if the path exists.
+// Paths into the client's body are JSON pointers (RFC 6901). In edits, the token * matches every element of an array.
+// Edits apply to the body as the client sent it: they do not see each other, and take effect together when the call
+// returns. They return true if the path exists.
 //
 // A provider that responds immediately uses the methods of Answer.
 type Request struct {
@@ -25,13 +25,13 @@ type Request struct {
 
 	body    []byte // the client's body; empty until Body is called
 	parts   [abi.MaxParts]part
-	used    int32  // the highest part whose writer the plugin has
-	written int32  // the part that the gateway appends to
-	last    int32  // the highest part that has been written
-	refused string // the first import that the gateway refused
+	used    int32  // highest part whose writer the plugin has requested
+	written int32  // part that the gateway currently appends to
+	last    int32  // highest part that has been written to
+	refused string // the first import that the gateway refused, empty if none
 }
 
-// keepBody is the size up to which a buffer is kept for the next request.
+// keepBody is the largest capacity of a buffer, in bytes, that is kept for the next request.
 const keepBody = 1 << 20
 
 func (r *Request) reset() {
@@ -52,8 +52,9 @@ func (r *Request) reset() {
 	r.used, r.written, r.last = 0, 0, 0
 }
 
-// Body returns the client's body, which the gateway has validated: it is a request in the API that Form names, a chat completions
-// request unless the provider is a Former, in valid UTF-8 without duplicate members. The first call copies it into the plugin.
+// Body returns the client's body, which the gateway has validated: valid UTF-8 without duplicate members, in the format
+// of the API that Form names (chat completions, unless the provider is a Former). The first call copies it into the
+// plugin.
 func (r *Request) Body() []byte {
 	if len(r.body) == 0 {
 		if cap(r.body) < int(r.BodySize) {
@@ -64,10 +65,11 @@ func (r *Request) Body() []byte {
 	return r.body
 }
 
-// Get returns a value of the client's body, nil if there is none. It copies only that value into the plugin.
+// Get returns a value of the client's body, or nil if the path does not exist. It copies only that value into the
+// plugin.
 func (r *Request) Get(path string) json.Value {
 	for {
-		// Like guest.Fetch, without a function value: most calls ask for a member that does not exist.
+		// This is guest.Fetch without a function value, because most calls ask for a member that does not exist.
 		n := host.BodyGet(host.Bytes(path), guest.Unused(r.store))
 		if n < 0 {
 			return nil
@@ -78,22 +80,22 @@ func (r *Request) Get(path string) json.Value {
 	}
 }
 
-// Exists reports whether the client's body contains a value, without copying it.
+// Exists reports whether the path exists in the client's body, without copying the value.
 func (r *Request) Exists(path string) bool { return host.BodyGet(host.Bytes(path), nil) >= 0 }
 
-// Set sets a member of the client's body, and adds it if there is none.
+// Set sets a member of the client's body, adding it if it does not exist.
 func (r *Request) Set(path string, value []byte) bool {
 	return host.BodySet(host.Bytes(path), value) == abi.StatusOK
 }
 
-// SetText is Set for a string.
+// SetText is like Set with a string as the value.
 func (r *Request) SetText(path string, text []byte) bool {
 	at := len(r.store)
 	r.store = json.AppendString(r.store, text)
 	return r.Set(path, r.store[at:])
 }
 
-// SetInt is Set for a number.
+// SetInt is like Set with a number as the value.
 func (r *Request) SetInt(path string, n int64) bool {
 	at := len(r.store)
 	r.store = json.AppendInt(r.store, n)
@@ -105,35 +107,35 @@ func (r *Request) Delete(path string) bool {
 	return host.BodyDelete(host.Bytes(path)) == abi.StatusOK
 }
 
-// Rename renames a member of the client's body. It returns false as well if the new name exists.
+// Rename renames a member of the client's body. It also returns false if the new name exists already.
 func (r *Request) Rename(path, name string) bool {
 	return host.BodyRename(host.Bytes(path), host.Bytes(name)) == abi.StatusOK
 }
 
-// Replace sets a member to new if its value equals old, a string, number or literal. Both values are JSON.
+// Replace sets a member to new if its value equals old, which is a string, number or literal. Both are JSON.
 func (r *Request) Replace(path, old, new string) bool {
 	return host.BodyReplace(host.Bytes(path), host.Bytes(old), host.Bytes(new)) == abi.StatusOK
 }
 
-// SetPath sets the path of the request below the provider's base URL, percent-encoded, with an optional query. If it is not one
-// of the provider's paths, the call fails.
+// SetPath sets the path of the upstream request below the provider's base URL: percent-encoded, with an optional query.
+// If it matches none of the provider's paths, the call fails.
 func (r *Request) SetPath(path string) {
 	r.check(host.RequestPath(host.Bytes(path)), "request_path")
 }
 
-// SetHeader sets a header. If it is not one of the provider's headers, the call fails.
+// SetHeader sets a header of the upstream request. If it is not one of the provider's headers, the call fails.
 func (r *Request) SetHeader(name, value string) {
 	r.check(host.RequestHeader(host.Bytes(name), host.Bytes(value)), "request_header")
 }
 
-// JSON returns the writer of the upstream body. Large values that are slices of Body are not copied: the gateway inserts them.
-// The writer is flushed at the end of the call.
+// JSON returns a writer for the upstream body. Large values that are slices of Body are not copied; the gateway inserts
+// them. The writer is flushed at the end of the call.
 func (r *Request) JSON() *json.Writer { return r.Part(0) }
 
-// Part returns the writer of a part of the upstream body, 0 <= n < abi.MaxParts; JSON is that of part 0. The body is the parts
-// in the order of their numbers, whatever the order in which they are written: so what is known last can stand first, such
-// as tools and system prompt in front of the messages, for the sake of prompt caches. A writer knows nothing of the parts before its
-// own: see json.Writer.Comma.
+// Part returns the writer for part n of the upstream body, 0 <= n < abi.MaxParts; JSON returns the writer for part 0.
+// The body consists of the parts in ascending order, in whatever order they were written. This lets a plugin place what
+// it knows last in front, such as tools and system prompt before the messages, which keeps the prefix stable for prompt
+// caches. A writer does not know what the preceding parts contain: see json.Writer.Comma.
 func (r *Request) Part(n int) *json.Writer {
 	p := &r.parts[n]
 	if p.request == nil {
@@ -146,14 +148,15 @@ func (r *Request) Part(n int) *json.Writer {
 // Write appends to the upstream body. Use either Write or JSON.
 func (r *Request) Write(p []byte) { r.Part(0).Out.Write(p) }
 
-// ToolAlias declares that the upstream receives the client's tool name as alias: the gateway restores the name in the response.
-// It returns false if the alias is refused.
+// ToolAlias declares that the upstream receives the client's tool name as alias; the gateway restores the name in the
+// response. It returns false if the gateway refuses the alias.
 func (r *Request) ToolAlias(alias, name []byte) bool {
 	return host.ToolAlias(alias, name) == abi.StatusOK
 }
 
-// Expect sets how the upstream's response is framed and who reads it; options are those of the dialect, or nil. The default
-// is JSON that the plugin reads. With abi.FramingEventsAreJSON added to the framing, the gateway refuses what is not JSON.
+// Expect sets the framing of the upstream's response and its dialect, that is, who reads it. options are the dialect's
+// options, or nil. The default is one JSON document that the plugin reads. With abi.FramingEventsAreJSON added to the
+// framing, the gateway rejects events that are not JSON.
 func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byte) {
 	r.check(host.Answer(framing, dialect, options), "answer")
 }
@@ -161,14 +164,14 @@ func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byt
 // Warn reports to the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or changed.
 func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, host.Bytes(member)) }
 
-// check records the first import that the gateway refused; the call then fails.
+// check records the first import that the gateway refused, which makes the call fail.
 func (r *Request) check(s abi.Status, what string) {
 	if s != abi.StatusOK && r.refused == "" {
 		r.refused = what
 	}
 }
 
-// finish flushes the writer and returns the error of the call.
+// finish flushes the writers and returns the error of the call.
 func (r *Request) finish(err error) error {
 	if err != nil {
 		return err
@@ -176,7 +179,7 @@ func (r *Request) finish(err error) error {
 	for n := range r.used + 1 {
 		if w := &r.parts[n].writer; len(w.Buf) > 0 {
 			if r.written == r.last && n > r.last {
-				r.written = n // stands at the end as it is
+				r.written = n // appending to the last part written so far gives the same body, without request_part
 			}
 			w.Flush()
 		}
@@ -187,12 +190,12 @@ func (r *Request) finish(err error) error {
 	return nil
 }
 
-// refusal is the name of an import that the gateway refused because the plugin broke a rule.
+// refusal is an import that the gateway refused because the plugin broke a rule.
 type refusal string
 
 func (r refusal) Error() string { return "the gateway rejected " + string(r) }
 
-// part is a part of the upstream body, and the json.Output of its writer.
+// part is a part of the upstream body, and the json.Output of the part's writer.
 type part struct {
 	request *Request
 	number  int32
@@ -202,7 +205,8 @@ type part struct {
 // minCopy is the size in bytes from which request_copy is cheaper than request_write.
 const minCopy = 64
 
-// Write appends p to the body. If p is a range of the client's body, it passes only the range's offset and length.
+// Write appends p to the part. If p is a slice of the client's body, only its offset and length are passed to the
+// gateway.
 func (w *part) Write(p []byte) {
 	r := w.request
 	if r.written != w.number {

@@ -12,11 +12,12 @@
 //		return nil
 //	}
 //
-// The gateway tries the candidates in order, until one succeeds or the client has received something. Targets that are not
-// candidates are not tried. A router never sees the content of requests and responses.
+// The gateway tries the candidates in order until one succeeds or the client has received part of a response. Targets
+// that are not candidates are not tried. A router never sees the contents of requests and responses.
 //
-// The function handles one request at a time and must not keep anything between calls: its result depends only on its input.
-// If it returns a *sdk.Failure, the request is rejected; with any other error the gateway uses the configured order.
+// The function handles one request at a time and must not keep state between calls: its result depends only on its
+// input. If it returns a *sdk.Failure, the request is rejected; after any other error the gateway uses the configured
+// order.
 package router
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Target is a provider's model that can serve the request, with recent measurements.
+// Target is a provider's model that can serve the request, with recent measurements of its performance.
 type Target struct {
 	Provider []byte
 	Model    []byte // the provider's name for the model
@@ -43,53 +44,56 @@ type Target struct {
 	OutputPrice float64
 	Options     json.Value // the target's options in the configuration
 
-	LimitedFor      int64   // how long the provider limits requests, in milliseconds; 0 if it does not
+	LimitedFor      int64   // milliseconds until the provider's rate limit ends; 0 if it is not limiting requests
 	TokensPerSecond float64 // average speed of the output; 0 if unknown
-	CachedShare     float64 // of the prompt tokens, 0 to 1, that came from the provider's cache lately; 0 if unknown
-	CachesPrompts   bool    // the provider is known to cache what prompts begin with
+	CachedShare     float64 // recent share of prompt tokens read from the provider's cache, 0 to 1; 0 if unknown
+	CachesPrompts   bool    // the provider is known to cache prefixes of prompts
 }
 
-// Choice is a request that needs a target. Its slices are valid during the call.
+// Choice is a request that needs a target. Its slices are valid until the call returns.
 type Choice struct {
 	sdk.Summary
 	Settings json.Value // the router's settings in the configuration
 	Targets  []Target
 
-	Key     []byte     // name of the client's key; empty for a client without one
-	Team    []byte     // that the key belongs to; empty for none
-	KeyTags json.Value // object: the tags of the key with their values
+	Key     []byte     // name of the client's key; empty if the client has none
+	Team    []byte     // team that the key belongs to; empty if none
+	KeyTags json.Value // object: the key's tags with their values
 
-	// Affinity is the hash of what requests have in common that should go to one target, if the model's affinity is not none and the
-	// request has it: choose by it alone, and every gateway chooses the same. HasAffinity reports whether there is one.
+	// Affinity is a hash of what requests for the same target have in common, if the model has an affinity other than
+	// none and the request has a value for it (HasAffinity). All gateways agree on a target if the choice depends only
+	// on Affinity.
 	Affinity    uint64
 	HasAffinity bool
 
-	// Conversation and User are hashes of the request's conversation and of the end user that it names; 0 if unknown.
+	// Conversation and User are hashes that identify the conversation and the end user named in the request; 0 if
+	// unknown.
 	Conversation, User uint64
 
-	PromptTokens   int64 // estimate; 0 if unknown
-	MaxTokensAsked int64 // completion tokens that the client asks for at most; 0 if it does not say
-	Messages       int64 // in the request, as are the images and the tools
+	PromptTokens   int64 // estimated; 0 if unknown
+	MaxTokensAsked int64 // the request's limit on completion tokens; 0 if it sets none
+	Messages       int64 // number of messages, and below of images and tools, in the request
 	Images, Tools  int64
 
-	// Metadata is the member metadata of the request, and Headers has headers of the client by their names in lower case: objects with
-	// what the configuration lets routers read.
+	// Metadata is the request's member metadata, and Headers contains headers of the client under their lower-case
+	// names. Both are objects, reduced to what the configuration allows routers to read.
 	Metadata, Headers json.Value
 }
 
 // Candidate adds the next target to try, by its index in Targets.
 func (c *Choice) Candidate(index int) { host.Candidate(int32(index)) }
 
-// Explain gives the operator a short reason for the order.
+// Explain gives operators a short reason for the order.
 func (c *Choice) Explain(why string) { host.Explain(host.Bytes(why)) }
 
-// Register makes choose the program's plugin. Call it in an init function. check may be nil; it is called once with the
-// router's settings before any choice, and its error rejects the configuration.
+// Register makes choose the program's plugin. Call it in an init function. check may be nil; otherwise it is called
+// with the router's settings before any choice, and an error from it rejects the configuration.
 func Register(choose func(c *Choice) error, check func(settings json.Value) error) {
 	RegisterAs("", choose, check)
 }
 
-// RegisterAs is Register for a program with several plugins. The configuration selects a plugin of the module by its name.
+// RegisterAs is like Register, for a program with several plugins: the configuration selects a plugin of the module by
+// its name.
 func RegisterAs(name string, choose func(c *Choice) error, check func(settings json.Value) error) {
 	guest.Register(name, func() guest.Guest { return &instance{choose: choose, check: check} })
 }
@@ -97,15 +101,15 @@ func RegisterAs(name string, choose func(c *Choice) error, check func(settings j
 // maxBindings is the maximum number of uses of one router in a configuration.
 const maxBindings = 1 << 12
 
-// instance is one instance of the plugin.
+// instance is an instance of the plugin with the settings of all its bindings.
 type instance struct {
 	choose   func(c *Choice) error
 	check    func(settings json.Value) error
-	settings []json.Value // by binding; nil if not configured
+	settings []json.Value // by binding; nil if the binding is not configured
 	choice   Choice
 	summary  summary.Reader
-	inner    json.Reader  // of the summary
-	more     json.Members // of the summary
+	inner    json.Reader  // reads the summary
+	more     json.Members // the summary's members that sdk.Summary lacks
 }
 
 var _ guest.Router = (*instance)(nil)
@@ -159,7 +163,7 @@ func (i *instance) read(r *json.Reader) {
 	}
 }
 
-// The members of a router's summary besides those of sdk.Summary.
+// The members of a router's summary that sdk.Summary lacks.
 const (
 	key = iota
 	team

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/router"
 )
 
-// host is a host that only takes messages.
+// host is a host that only accepts log messages.
 type host struct{ abi.Host }
 
 func (host) Log(abi.LogLevel, []byte) {}
@@ -26,7 +26,7 @@ func init() {
 	}, nil)
 }
 
-// TestInput checks that a router sees every member of its input, and nothing of the request before.
+// TestInput checks that a router sees every member of its input, and nothing of the preceding request.
 func TestInput(t *testing.T) {
 	p := native.New("", host{})
 	if status := p.Configure(0, []byte(`{"a":1}`)); status != 0 {
@@ -51,7 +51,7 @@ func TestInput(t *testing.T) {
 					InputPrice: 3, OutputPrice: 15, Options: json.Value(`{"a":1}`), LimitedFor: 1500, TokensPerSecond: 71.5, CachedShare: 0.75, CachesPrompts: true,
 				}},
 			}},
-		{"a host of version 1.4", `{"summary":{"model":"m"},"targets":[]}`, router.Choice{
+		{"a host that implements version 1.4", `{"summary":{"model":"m"},"targets":[]}`, router.Choice{
 			Summary: sdk.Summary{Model: []byte("m"), Form: abi.FormChat, ClientForm: abi.FormChat}, Settings: json.Value(`{"a":1}`), Targets: []router.Target{},
 		}},
 	} {

@@ -8,7 +8,7 @@ import (
 // self is the module's guest.
 var self Guest
 
-// Self returns the module's guest. If the host has not selected a plugin, it creates the single plugin at the first call.
+// Self returns the module's guest. If the host has not selected a plugin, the first call creates the only one.
 func Self() Guest {
 	if self == nil {
 		self = New("")
@@ -19,8 +19,8 @@ func Self() Guest {
 // input is the buffer for the input of a call. It is replaced only when the host requests a buffer.
 var input []byte
 
-// minInput bytes are enough for typical events. A buffer above keepInput, needed for a large body, is replaced as soon as
-// a smaller one suffices.
+// minInput is enough for typical events. A buffer larger than keepInput, which a large body needed, is replaced as soon
+// as a smaller one suffices.
 const (
 	minInput  = 16 << 10
 	keepInput = 1 << 20
@@ -40,7 +40,8 @@ func buffer(size int32) *byte {
 	return &input[0]
 }
 
-// Input returns the first bytes of the input buffer. The bytes up to its capacity are zero; package json may load them.
+// Input returns the first bytes of the input buffer. The bytes between its length and its capacity are zero; package
+// json may load them.
 func Input(length int32) []byte { return input[:length] }
 
 //go:wasmexport sluice_plugin

@@ -1,8 +1,8 @@
-// Package guest contains what provider and router plugins share: the registry of plugins, the input buffer, and the
-// conversion of an error to the status of a call. The packages provider and router implement Guest.
+// Package guest contains what plugins of all kinds share: the registry of plugins, the input buffer, and the conversion
+// of an error to the status of a call. The packages provider, router and filter implement Guest.
 //
 // Nothing here is safe for concurrent use. A module has one guest and one input buffer, and handles one call at a time.
-// In a native build package native creates the guests and serialises their calls.
+// In a native build, package native creates the guests and serialises their calls.
 package guest
 
 import (
@@ -26,8 +26,8 @@ type Guest interface {
 	Configure(binding int32, settings []byte) int32
 }
 
-// Provider is an instance of a provider plugin. Its methods are the module's exports and receive
-// the input itself instead of its length.
+// Provider is an instance of a provider plugin. Its methods are the module's exports, but receive the input itself
+// instead of its length.
 type Provider interface {
 	Guest
 	Forms(binding int32) int32
@@ -52,21 +52,22 @@ type Filter interface {
 	FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }
 
-// registry contains the plugins of a program: a single one without a name, or several with different names.
+// registry contains the plugins of a program: either one without a name, or several with different names.
 type registry []entry
 
 type entry struct {
-	name     string // empty for a single plugin
+	name     string // empty if it is the only plugin
 	newGuest func() Guest
 }
 
 var plugins registry
 
 // Register adds a plugin to the program; newGuest creates an instance of it. name is empty for a program's only plugin.
-// It panics if the name is taken, or if one of several plugins has no name.
+// Register panics if the name is taken, or if one of several plugins has no name.
 func Register(name string, newGuest func() Guest) { plugins.add(name, newGuest) }
 
-// New creates an instance of the plugin with this name, nil if there is none. A single plugin matches every name.
+// New creates an instance of the plugin with this name, or returns nil if there is none. A plugin registered without a
+// name matches every name.
 func New(name string) Guest { return plugins.make(name) }
 
 func (r *registry) add(name string, newGuest func() Guest) {
@@ -90,7 +91,7 @@ func (r registry) make(name string) Guest {
 	return nil
 }
 
-// describe says which plugins there are, for an error about one that is not.
+// describe lists the registered plugins, for an error about a missing one.
 func (r registry) describe() string {
 	if len(r) == 0 {
 		return "no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run"
@@ -107,7 +108,7 @@ func (r registry) names() string {
 	return strings.Join(names, ", ")
 }
 
-// pluginKind returns what a guest implements; PluginUnknown for nil.
+// pluginKind returns the kinds that a guest implements, PluginUnknown if g is nil.
 func pluginKind(g Guest) abi.PluginKind {
 	kind := abi.PluginUnknown
 	if _, ok := g.(Provider); ok {
@@ -123,7 +124,7 @@ func pluginKind(g Guest) abi.PluginKind {
 }
 
 // FinishCall reports the error that ended a call, if any, and returns the status of the call. In a call that reads a
-// response, invalid JSON is the provider's failure.
+// response, invalid JSON counts as the provider's failure.
 func FinishCall(err error, readsResponse bool) int32 {
 	if err == nil {
 		return OK
@@ -131,7 +132,7 @@ func FinishCall(err error, readsResponse bool) int32 {
 	return reportError(err, readsResponse)
 }
 
-// reportError is separate from FinishCall so that FinishCall is inlined.
+// reportError is separate from FinishCall so that FinishCall can be inlined.
 func reportError(err error, readsResponse bool) int32 {
 	switch e := err.(type) {
 	case *sdk.Failure:
@@ -151,8 +152,8 @@ func reportError(err error, readsResponse bool) int32 {
 	return Failed
 }
 
-// Fetch appends to a store what read copies from the host, and returns that part of the store; ok is false if the host
-// has no such value. read copies as much as fits and returns the value's size. Where it does not fit the store is
+// Fetch appends a value to a store and returns that part of the store; ok is false if the host has no such value. read
+// copies as much of the value as fits into dst and returns its full size. If the value does not fit, the store is
 // replaced by a larger one; slices of the old one stay valid.
 func Fetch(store *[]byte, read func(dst []byte) int32) (p []byte, ok bool) {
 	for {
@@ -170,7 +171,7 @@ func Fetch(store *[]byte, read func(dst []byte) int32) (p []byte, ok bool) {
 func Unused(store []byte) []byte { return store[len(store):cap(store)] }
 
 // Keep extends a store by the n bytes that were copied into its unused part, and returns them. If they did not fit, it
-// makes room for them and returns false: the caller must copy them again.
+// replaces the store by a larger one and returns false: the caller must copy them again.
 func Keep(store *[]byte, n int) (p []byte, ok bool) {
 	used := len(*store)
 	if used+n > cap(*store) {

@@ -24,7 +24,7 @@ func TestSinglePluginHasAnyName(t *testing.T) {
 		r.add(name, func() Guest { return provides{} })
 		for _, asked := range []string{"", "mine", "theirs"} {
 			if r.make(asked) == nil {
-				t.Errorf("one that is registered as %q is not there as %q", name, asked)
+				t.Errorf("the plugin registered as %q is not found as %q", name, asked)
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 	} {
 		g := r.make(name)
 		if kind := pluginKind(g); kind != want || (g == nil) != (want == abi.PluginUnknown) {
-			t.Errorf("%q is of the kind %d, want %d", name, kind, want)
+			t.Errorf("%q has kind %d, want %d", name, kind, want)
 		}
 	}
 	if got := r.describe(); got != "the module contains a, b, c" {
@@ -51,7 +51,7 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 		t.Errorf("no plugin is described as %q", got)
 	}
 	if (registry{}).make("a") != nil {
-		t.Error("there is a plugin where none is registered")
+		t.Error("New found a plugin in an empty registry")
 	}
 }
 

@@ -7,7 +7,7 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 // current is the host that the functions of this package call.
 var current abi.Host
 
-// Use sets the host for the next call of a guest. The caller must call it before each call, and run one guest at a time.
+// Use sets the host for the next call of a guest. The caller must set it before each call and run one guest at a time.
 func Use(h abi.Host) { current = h }
 
 // Log is the import log.

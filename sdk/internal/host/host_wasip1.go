@@ -6,10 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// view converts b to a string without copying, since a string parameter of an import is an address and a length.
+// view converts b to a string without copying it. Parameters of type string are passed to an import as address and
+// length.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Use panics: the host of a module is the gateway.
+// Use panics: a module's host is always the gateway.
 func Use(abi.Host) { panic("sdk: a module cannot choose its host") }
 
 //go:wasmimport sluice log

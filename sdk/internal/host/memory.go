@@ -5,10 +5,10 @@ import "unsafe"
 // Bytes returns the bytes of s without copying them. They must not be changed.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// Address returns the address of b's memory, which the import functions and sluice_buffer pass to the gateway.
+// Address returns the address of b's memory, for import functions and sluice_buffer to pass to the gateway.
 func Address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// Offset returns where part begins within whole; ok is false if it is not a range of the same memory.
+// Offset returns the index in whole at which part begins; ok is false if part is not a slice of whole's memory.
 func Offset(whole, part []byte) (offset int, ok bool) {
 	first, at := uintptr(Address(whole)), uintptr(Address(part))
 	return int(at - first), at >= first && at+uintptr(len(part)) <= first+uintptr(len(whole))

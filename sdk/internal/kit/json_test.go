@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Package json is measured here, where the engine is linked anyway: its own tests do without.
+// The fuel of package json is measured here, in a test that links the engine anyway, to keep the engine out of its own
+// tests.
 
 var jsonGuest = plugintest.Suite{Package: "sdk/json/testdata/guest"}
 
-// Documents of the benchmarks of package json.
+// Documents for the benchmarks of package json.
 const jsonEvent = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello, how are you"}     }`
 
 func jsonConversation(n int) string {
@@ -20,7 +21,8 @@ func jsonConversation(n int) string {
 	return `{"model":"m","messages":[` + strings.TrimSuffix(strings.Repeat(turn, n/len(turn)+1), ",") + `]}`
 }
 
-// measure runs the guest and returns the fuel of one reading of a document.
+// measure returns a function that runs the guest, which reads the document a number of times, and returns the fuel
+// used.
 func measure(tb testing.TB, document, how string) func(times int) (fuel int64) {
 	tb.Helper()
 	b := jsonGuest.Bind(tb, plugintest.Module)
@@ -37,32 +39,33 @@ func measure(tb testing.TB, document, how string) func(times int) (fuel int64) {
 	}
 }
 
-// fuelOf is the fuel of one reading, without that of the call around it.
+// fuelOf returns the fuel of reading the document once, without the fuel of the call around it.
 func fuelOf(run func(times int) int64, times int) float64 {
 	return float64(run(times)-run(0)) / float64(times)
 }
 
-// Documents that are read in one go. What lies behind their members lets them be read as in the middle of a body.
+// Documents that Members reads. A long last member follows the others, because in the middle of a body there are bytes
+// after them, too.
 var (
 	messageDocument = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?","name":"` + strings.Repeat("x", 64) + `"}`
 	callDocument    = `{"role":"call_1","content":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"},"name":"` + strings.Repeat("x", 64) + `"}`
 )
 
-// TestFuelOfReadingJSON bounds the fuel a tenth above the measured values, to allow for another version of the compiler.
+// TestFuelOfReadingJSON sets its bounds 10% above the measured values, to allow for other versions of the compiler.
 func TestFuelOfReadingJSON(t *testing.T) {
 	if fuel := fuelOf(measure(t, jsonEvent, "event"), 1000); fuel > 290 {
-		t.Errorf("an event takes %.0f units of fuel", fuel)
+		t.Errorf("reading an event takes %.0f units of fuel", fuel)
 	}
 	if fuel := fuelOf(measure(t, messageDocument, "members"), 1000); fuel > 139 {
-		t.Errorf("a message takes %.0f units of fuel", fuel)
+		t.Errorf("reading a message takes %.0f units of fuel", fuel)
 	}
 	body := jsonConversation(100 << 10)
 	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.5 {
-		t.Errorf("a byte of a body takes %.2f units of fuel", fuel)
+		t.Errorf("reading a body takes %.2f units of fuel per byte", fuel)
 	}
 }
 
-// BenchmarkGuestReadsJSON does the reading of json.BenchmarkReadEvent and BenchmarkReadBody within a module, with fuel.
+// BenchmarkGuestReadsJSON runs json.BenchmarkReadEvent and BenchmarkReadBody in a module, with fuel.
 func BenchmarkGuestReadsJSON(b *testing.B) {
 	for _, test := range []struct {
 		name, document string

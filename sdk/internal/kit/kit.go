@@ -1,5 +1,5 @@
-// Command kit is a plugin for the tests of the SDK. Its options and its upstream's events select which features of the SDK it
-// uses, so that each is tested natively and as a module.
+// Command kit is a plugin for the tests of the SDK. Its options and its upstream's events select the SDK features to
+// use, so that each feature is tested both natively and as a module.
 package main
 
 import (
@@ -33,7 +33,7 @@ var (
 	errAsked    = errors.New("requested error")
 )
 
-// Configure rejects settings with "refuse".
+// Configure rejects settings that contain "refuse".
 func (k *kit) Configure(settings json.Value) error {
 	k.settings = settings
 	if refuse, _ := settings.Get("refuse").Bool(); refuse {
@@ -42,13 +42,13 @@ func (k *kit) Configure(settings json.Value) error {
 	return nil
 }
 
-// Forms returns the forms of the settings.
+// Forms returns the forms in the settings.
 func (k *kit) Forms() abi.Forms {
 	forms, _ := k.settings.Get("forms").Int()
 	return abi.Forms(forms)
 }
 
-// Request does what the option "do" selects.
+// Request runs the action that the option "do" selects.
 func (k *kit) Request(r *provider.Request) error {
 	switch string(r.Options.Get("do").Text()) {
 	case "summary":
@@ -93,7 +93,7 @@ func (k *kit) Request(r *provider.Request) error {
 	return nil
 }
 
-// summary sends the summary that it received.
+// summary sends the summary that it received to the upstream.
 func (k *kit) summary(r *provider.Request) error {
 	r.SetPath("/kit")
 	w := r.JSON()
@@ -168,7 +168,7 @@ func (k *kit) write(r *provider.Request) error {
 	return in.End()
 }
 
-// parts writes a body whose parts are not written in their order.
+// parts writes a body whose parts are written out of order.
 func (k *kit) parts(r *provider.Request) error {
 	r.SetPath("/kit")
 	r.JSON().Object()
@@ -227,7 +227,7 @@ func (k *kit) edit(r *provider.Request) error {
 	return nil
 }
 
-// Response reads a non-streaming response: {"events":[…]}, each as in Event.
+// Response reads a non-streaming response, {"events":[…]}. Event describes the events.
 func (k *kit) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return &sdk.Failure{Kind: abi.FailServer, Message: string(json.Value(body).Get("message").Text())}
@@ -244,7 +244,7 @@ func (k *kit) Response(a *provider.Answer, status int, body []byte) error {
 	return in.End()
 }
 
-// Event does what the event's data selects.
+// Event makes the call of Answer that the event's data describes.
 func (k *kit) Event(a *provider.Answer, e *provider.Event) error {
 	if string(e.Name) == "unknown" {
 		a.Unknown(e.Name)
@@ -263,7 +263,7 @@ func (k *kit) End(a *provider.Answer) error {
 	return nil
 }
 
-// emit makes one call of Answer: ["name", argument, …].
+// emit makes one call of Answer, given as ["name", argument, …].
 func (k *kit) emit(a *provider.Answer, data []byte) error {
 	var in json.Reader
 	in.Reset(data)
@@ -350,7 +350,7 @@ func (k *kit) emit(a *provider.Answer, data []byte) error {
 	return in.End()
 }
 
-// encoded reads an argument in the form that an encoding requires.
+// encoded reads an argument in the given encoding.
 func encoded(in *json.Reader, enc abi.Encoding) []byte {
 	switch enc & abi.EncodingMask {
 	case abi.EncodingEscaped:
@@ -361,7 +361,7 @@ func encoded(in *json.Reader, enc abi.Encoding) []byte {
 	return in.Text()
 }
 
-// List requests the page after the cursor.
+// List requests the page that the cursor stands for.
 func (k *kit) List(l *provider.List, cursor []byte) error {
 	if none, _ := k.settings.Get("no list").Bool(); none {
 		return nil

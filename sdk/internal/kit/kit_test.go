@@ -19,21 +19,22 @@ var suite = plugintest.Suite{
 
 func TestVectors(t *testing.T) { suite.Test(t) }
 
-// TestVectorsOfVersion3 has what version 1.3 of the ABI adds: modules of older versions are not tested with it.
+// TestVectorsOfVersion3 tests what version 1.3 of the ABI added. The modules of older versions do not run these
+// vectors.
 func TestVectorsOfVersion3(t *testing.T) {
 	s := suite
 	s.Dir = "testdata/vectors3"
 	s.Test(t)
 }
 
-// TestVectorsOfVersion4 is the same for version 1.4.
+// TestVectorsOfVersion4 does the same for version 1.4.
 func TestVectorsOfVersion4(t *testing.T) {
 	s := suite
 	s.Dir = "testdata/vectors4"
 	s.Test(t)
 }
 
-// TestVectorsOfVersion5 is the same for version 1.5.
+// TestVectorsOfVersion5 does the same for version 1.5.
 func TestVectorsOfVersion5(t *testing.T) {
 	s := suite
 	s.Dir = "testdata/vectors5"
@@ -54,8 +55,8 @@ func TestSettings(t *testing.T) {
 	suite.TestSettings(t, map[string]string{`{}`: "", `{"refuse":true}`: errSettings.Error()})
 }
 
-// TestBindingsAreSeparate checks that every binding has its own provider with its own settings, whatever was bound and
-// called in between.
+// TestBindingsAreSeparate checks that each binding has a provider with its own settings, in whatever order bindings are
+// configured and called.
 func TestBindingsAreSeparate(t *testing.T) {
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, form)
@@ -83,7 +84,7 @@ func TestModels(t *testing.T) {
 			Models: `{"id":"m\"1","display_name":"Name","owned_by":"o","created":1700000000,"max_tokens":4096,"thinking":true,"pricing":{"input":0.5,"output":2}} {"id":"m2"}`,
 			Next:   "p2",
 		},
-		"half a price": {Body: `{"models":[["m","","",0,0,false,1]]}`, Models: `{"id":"m"}`},
+		"one of two prices": {Body: `{"models":[["m","","",0,0,false,1]]}`, Models: `{"id":"m"}`},
 	})
 	suite.TestFailedLists(t, map[string]plugintest.FailedList{
 		"status 401": {Status: 401, Code: "upstream_auth_failed"},
@@ -127,7 +128,7 @@ func TestFinishReasons(t *testing.T) {
 	}
 }
 
-// TestFlagsOfTheGateway checks that every flag that the gateway can set has the same name and place in the SDK.
+// TestFlagsOfTheGateway checks that every flag of the gateway has the same name and bit in the SDK.
 func TestFlagsOfTheGateway(t *testing.T) {
 	names := plugintest.FlagNames()
 	for bit, name := range names {

@@ -1,5 +1,5 @@
 // Package summary parses the summary of a request, which is the input of provider_request and part of the input of
-// router_choose. It owns the names in that document; the type is sdk.Summary.
+// router_choose and filter_request. It owns the names in that document; the parsed form is sdk.Summary.
 package summary
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Reader parses summaries. The zero value is ready to use. It remembers the order of the members, which makes further
+// Reader parses summaries. The zero value is ready to use. It remembers the order of the members, which makes later
 // summaries cheaper. It is not safe for concurrent use.
 type Reader struct {
 	document json.Reader
@@ -43,15 +43,15 @@ var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
 	"response_format", "logprobs", "parallel_tools", "cache_control")
 
-// Parse reads a document that consists of a summary.
+// Parse parses a document that consists of a summary.
 func (r *Reader) Parse(s *sdk.Summary, document []byte) error {
 	r.document.ResetChecked(document)
 	r.Read(s, &r.document)
 	return r.document.End()
 }
 
-// Read reads the summary at the position of in. It ignores unknown members. The caller checks in for invalid JSON. The summary's
-// slices share the memory of the document.
+// Read reads the summary at the position of in and ignores unknown members. The caller checks in for invalid JSON. The
+// summary's slices share the memory of the document.
 func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	m := &r.members
 	in.Members(m, shape)
@@ -78,7 +78,8 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	}
 }
 
-// parseForm returns the form with a name. A gateway before version 1.3 of the ABI gives none: it has only chat completions.
+// parseForm returns the form with this name. Gateways before ABI version 1.3 send none, because they only have chat
+// completions.
 func parseForm(name []byte) abi.Forms {
 	switch string(name) {
 	case "chat", "":

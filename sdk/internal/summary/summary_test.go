@@ -71,7 +71,7 @@ func TestParseOtherForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(document, test.old, test.new, 1)
 			if changed == document {
-				t.Fatal("nothing is changed")
+				t.Fatal("the replacement changed nothing")
 			}
 			want := want
 			test.change(&want)
@@ -84,7 +84,8 @@ func TestParseOtherForms(t *testing.T) {
 	}
 }
 
-// A document that is cut must be an error whatever the memory behind it holds, which is loaded as well.
+// TestParseCutDocument checks that a truncated document is an error, whatever bytes follow it in memory, since the
+// reader loads them as well.
 func TestParseCutDocument(t *testing.T) {
 	var r Reader
 	memory := []byte(document + strings.Repeat(`":1}`, 32))

@@ -1,5 +1,5 @@
-//! A stand-in for the gateway, for tests of a plugin's functions with `cargo test`, where there is no gateway: it serves documents,
-//! and notes what the plugin calls. Vectors (`sluice plugin test`) show what comes of the calls.
+//! A stand-in for the gateway, for testing a plugin's functions with `cargo test`: it serves documents and records the
+//! imports that the plugin calls. To test the effect of these calls, use vectors (`sluice plugin test`).
 //!
 //! ```
 //! use sluice::{fake::Host, host, Framing, Dialect};
@@ -15,14 +15,14 @@ use std::cell::RefCell;
 
 thread_local! { static CURRENT: RefCell<Option<Host>> = RefCell::new(None); }
 
-/// The argument of an import.
+/// An argument of an import.
 pub enum Arg<'a> {
     Int(i64),
     Bytes(&'a [u8]),
     Dst(&'a mut [u8]),
 }
 
-/// The gateway's side of one call.
+/// The host's side of one call.
 #[derive(Default)]
 pub struct Host {
     input: String,
@@ -33,7 +33,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with the JSON document of a call's input.
+    /// Creates a host with the JSON document of a call's input.
     pub fn new(input: &str) -> Host {
         Host { input: input.to_string(), ..Host::default() }
     }
@@ -52,14 +52,14 @@ impl Host {
         self.headers.push((name.to_string(), value.to_string()));
         self
     }
-    /// Runs a call, and returns the imports that it called, with their arguments; what only reads is not among them. The end of a
-    /// call that failed is a `fail` or a `log`.
+    /// Runs a call and returns the imports that it called, with their arguments, except those that only read. The last
+    /// entry for a call that failed is a `fail` or a `log`.
     pub fn run(self, call: impl FnOnce(&Input) -> Result) -> Vec<String> {
         CURRENT.with(|h| *h.borrow_mut() = Some(self));
         glue::finish(call(&Input::new()));
         CURRENT.with(|h| h.borrow_mut().take()).map_or(Vec::new(), |h| h.calls)
     }
-    /// Runs what needs an input and returns a value, as `Provider::configure`.
+    /// Runs a function that needs an input and returns a value, such as `Provider::configure`.
     pub fn read<T>(self, read: impl FnOnce(&Input) -> T) -> T {
         CURRENT.with(|h| *h.borrow_mut() = Some(self));
         read(&Input::new())
@@ -106,7 +106,7 @@ impl Host {
     }
 }
 
-/// What the functions of `host` call.
+/// The target of the functions of `host` in a native build.
 pub fn call(name: &str, args: &mut [Arg]) -> i64 {
     CURRENT.with(|h| h.borrow_mut().as_mut().expect("a plugin's function is called outside of fake::Host").call(name, args))
 }
@@ -117,7 +117,7 @@ fn copy(value: &str, dst: &mut [u8]) -> i64 {
     value.len() as i64
 }
 
-/// Finds a value of a well-formed document.
+/// Finds a value in a well-formed document by JSON pointer.
 fn pointer<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
     let mut value = doc.trim();
     for name in path.split('/').skip(1) {
@@ -129,7 +129,7 @@ fn pointer<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
     (!value.is_empty()).then(|| value)
 }
 
-/// The names and values of an object's members, or an array's elements with empty names.
+/// Returns the names and values of an object's members, or an array's elements with empty names.
 fn children(value: &str) -> Vec<(String, &str)> {
     if !value.starts_with(['{', '[']) {
         return Vec::new();

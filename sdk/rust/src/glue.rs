@@ -1,4 +1,4 @@
-//! What `export!` needs: the exports are functions of the plugin's own crate, which call these.
+//! Support for `export!`: the exports are functions of the plugin's own crate, which call these.
 
 use crate::{host, Error, Event, EventKind, Input, LogLevel, Response, Result, Text, TextFlags, What};
 use std::cell::UnsafeCell;
@@ -6,14 +6,14 @@ use std::cell::UnsafeCell;
 #[cfg(target_arch = "wasm32")]
 pub use crate::heap::Heap;
 
-/// A module's own state. A module handles one call at a time and has no threads.
+/// A static variable without locking. A module handles one call at a time and has no threads.
 struct Global<T>(UnsafeCell<T>);
 
 unsafe impl<T> Sync for Global<T> {}
 
 static INPUT: Global<Vec<u8>> = Global(UnsafeCell::new(Vec::new()));
 
-/// The plugin as it was configured for each of its bindings.
+/// The plugin's configured instances, by binding.
 pub struct Bindings<T>(Global<Vec<Option<T>>>);
 
 impl<T> Bindings<T> {
@@ -23,7 +23,7 @@ impl<T> Bindings<T> {
 
     /// The export sluice_configure.
     pub fn configure(&self, binding: i32, new: fn(&Input) -> Result<T>) -> i32 {
-        // Safety: the host makes one call at a time, and `new` cannot reach the bindings.
+        // SAFETY: the host makes one call at a time, and `new` has no access to the bindings.
         let all = unsafe { &mut *self.0 .0.get() };
         let at = binding as usize;
         if all.len() <= at {
@@ -32,9 +32,9 @@ impl<T> Bindings<T> {
         finish(new(&Input::new()).map(|plugin| all[at] = Some(plugin)))
     }
 
-    /// Any other export: calls the plugin of a binding.
+    /// All other exports: calls the plugin of a binding.
     pub fn call(&self, binding: i32, f: impl FnOnce(&T) -> Result) -> i32 {
-        // Safety: only configure changes the bindings, and no call reaches it.
+        // SAFETY: only configure changes the bindings, and it never runs during another call.
         let all = unsafe { &*self.0 .0.get() };
         match all.get(binding as usize) {
             Some(Some(plugin)) => finish(f(plugin)),
@@ -43,7 +43,7 @@ impl<T> Bindings<T> {
     }
 }
 
-/// Reports how a call has ended, and returns its status.
+/// Reports the result of a call, and returns the call's status.
 pub fn finish(result: Result) -> i32 {
     let status = match result {
         Ok(()) => 0,
@@ -56,17 +56,17 @@ pub fn finish(result: Result) -> i32 {
             1
         }
     };
-    settle();
+    keep_live_blocks();
     status
 }
 
-/// What a call has not freed by its end is kept for good.
-fn settle() {
+/// Ends a call: makes the memory that it has not freed permanent.
+fn keep_live_blocks() {
     #[cfg(target_arch = "wasm32")]
-    crate::heap::settle();
+    crate::heap::keep_live_blocks();
 }
 
-/// The export sluice_abi_v1. It is called first, so that every panic shows its place.
+/// The export sluice_abi_v1. The host calls it first, so it installs the panic hook that logs where a panic happened.
 pub fn version() -> i32 {
     std::panic::set_hook(Box::new(|info| {
         let text = match info.payload().downcast_ref::<&str>() {
@@ -81,18 +81,18 @@ pub fn version() -> i32 {
 
 /// The export sluice_buffer.
 pub fn buffer(size: i32) -> *mut u8 {
-    // Safety: as in configure. No call is running, so that nothing refers to the buffer.
+    // SAFETY: as in configure. No call is running, so there is no reference into the buffer.
     let input = unsafe { &mut *INPUT.0.get() };
     if input.len() < size as usize {
         *input = vec![0; (size as usize).max(2 * input.len()).max(4096)];
-        settle();
+        keep_live_blocks();
     }
     input.as_mut_ptr()
 }
 
-/// A part of the input.
+/// Returns a part of the call's input.
 pub fn input(from: i32, length: i32) -> &'static [u8] {
-    // Safety: it lasts until the host asks for another buffer, which is after the call.
+    // SAFETY: the buffer stays valid until the host requests another one, which it does after the call.
     let input = unsafe { &*INPUT.0.get() };
     &input[from as usize..(from + length) as usize]
 }

@@ -1,6 +1,6 @@
-//! The allocator of a module. A call of a plugin is short and keeps nothing, so that memory is handed out from one end to the
-//! other and is all free again when the call has freed its last block. An instance without large inputs stays within the one
-//! page of memory that it starts with, of which a general allocator could not use the rest.
+//! The allocator of a module: a bump allocator that is reset when a call has freed its last block. Calls are short and
+//! keep nothing, so this suffices, and an instance without large inputs stays within the one page of memory that it
+//! starts with, which a general allocator could not use completely.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::wasm32::{memory_grow, memory_size};
@@ -8,28 +8,28 @@ use core::cell::UnsafeCell;
 
 const PAGE: usize = 64 << 10;
 
-/// The module's memory behind its static data.
+/// The module's memory after its static data.
 pub struct Heap;
 
 struct State {
-    floor: usize, // blocks below are kept for good
-    next: usize,  // the next block's address; 0 before the first
-    live: usize,  // blocks above floor
+    floor: usize, // blocks below this address are never freed
+    next: usize,  // address of the next block; 0 before the first
+    live: usize,  // number of blocks above floor
 }
 
 struct Shared(UnsafeCell<State>);
 
-// Safety: a module has no threads.
+// SAFETY: a module has no threads.
 unsafe impl Sync for Shared {}
 
 static STATE: Shared = Shared(UnsafeCell::new(State { floor: 0, next: 0, live: 0 }));
 
 extern "C" {
-    static __heap_base: u8; // the end of static data, by the linker
+    static __heap_base: u8; // end of static data, defined by the linker
 }
 
-/// Ends a call: blocks that are still in use stay for good.
-pub fn settle() {
+/// Ends a call: makes the blocks that are still in use permanent.
+pub fn keep_live_blocks() {
     let s = unsafe { &mut *STATE.0.get() };
     s.floor = s.next;
     s.live = 0;
@@ -74,7 +74,7 @@ unsafe impl GlobalAlloc for Heap {
         let s = &mut *STATE.0.get();
         let at = block as usize;
         if at >= s.floor && at + layout.size() == s.next {
-            // The last block grows or shrinks in its place.
+            // The last block grows or shrinks in place.
             s.next = at;
             s.live -= 1;
             return self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

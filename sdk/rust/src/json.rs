@@ -1,8 +1,8 @@
-//! Reading JSON: the gateway looks values up by JSON pointer, so that a plugin contains no parser.
+//! JSON documents. The gateway parses them and finds values by JSON pointer, so a plugin contains no parser.
 
 use crate::{host, Error, FailKind, Result};
 
-/// Copies a value of unknown size out of the gateway; None if there is none.
+/// Copies a value of unknown size out of the gateway, or returns None if there is none.
 pub(crate) fn fetch(read: impl Fn(&mut [u8]) -> i32) -> Option<String> {
     let mut value = vec![0; 128];
     loop {
@@ -18,20 +18,20 @@ pub(crate) fn fetch(read: impl Fn(&mut [u8]) -> i32) -> Option<String> {
     }
 }
 
-/// A JSON document. Paths are JSON pointers: `/messages/0/role`; the empty path is the whole document.
+/// A JSON document. Paths are JSON pointers such as `/messages/0/role`; the empty path is the whole document.
 pub trait Document {
     /// Copies as much of a JSON value as fits, and returns its full size, or a negative number if there is none.
     fn read(&self, path: &str, dst: &mut [u8]) -> i32;
 
-    /// A value as it is written.
+    /// Returns a value as JSON, as it is written in the document.
     fn raw(&self, path: &str) -> Option<String> {
         fetch(|dst| self.read(path, dst))
     }
-    /// A string.
+    /// Returns a string, unescaped.
     fn text(&self, path: &str) -> Option<String> {
         self.inside(path).map(|s| unescape(&s))
     }
-    /// A string without its quotes, still escaped: for `Encoding::Escaped`.
+    /// Returns a string without its quotes, still escaped, for `Encoding::Escaped`.
     fn inside(&self, path: &str) -> Option<String> {
         let mut raw = self.raw(path)?;
         if !raw.starts_with('"') {
@@ -50,7 +50,7 @@ pub trait Document {
     fn bool(&self, path: &str) -> Option<bool> {
         self.raw(path)?.parse().ok()
     }
-    /// A number written as 16 hexadecimal digits: `/summary/affinity`, `/summary/random`.
+    /// Returns a number written as 16 hexadecimal digits, such as `/summary/affinity` or `/summary/random`.
     fn hash(&self, path: &str) -> Option<u64> {
         let digits = self.inside(path)?;
         if digits.len() != 16 || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
@@ -72,20 +72,20 @@ impl Input {
     pub(crate) fn new() -> Input {
         Input { prefix: String::new() }
     }
-    /// The number of an array's elements or an object's members; 0 for anything else.
+    /// Returns the number of an array's elements or an object's members, 0 for any other value.
     pub fn count(&self, path: &str) -> usize {
         host::input_count(self.full(path)).max(0) as usize
     }
-    /// The elements of an array.
+    /// Returns the elements of an array.
     pub fn items(&self, path: &str) -> Vec<Input> {
         let item = |i| Input { prefix: self.full(&format!("{}/{}", path, i)) };
         (0..self.count(path)).map(item).collect()
     }
-    /// Whether an array has this string.
+    /// Reports whether an array contains this string.
     pub fn has(&self, path: &str, text: &str) -> bool {
         self.items(path).iter().any(|item| item.text("").as_deref() == Some(text))
     }
-    /// Fails as the provider's fault if the input is not JSON.
+    /// Returns an error that blames the provider if the input is not JSON.
     pub fn check(&self) -> Result {
         if self.exists("") {
             return Ok(());
@@ -115,7 +115,7 @@ impl Document for Body {
     }
 }
 
-/// A text as a JSON string.
+/// Returns text as a JSON string with quotes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -130,7 +130,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// The text of a JSON string's inside.
+/// Returns the text of a string's inside, that is, unescapes it.
 pub fn unescape(inside: &str) -> String {
     let mut out = String::with_capacity(inside.len());
     let mut rest = inside;
@@ -138,7 +138,7 @@ pub fn unescape(inside: &str) -> String {
         out.push_str(&rest[..at]);
         let mut units = Vec::new();
         rest = &rest[at..];
-        // A character above U+FFFF is two escapes.
+        // A character above U+FFFF is escaped as two surrogates.
         while let Some(unit) =
             rest.strip_prefix("\\u").and_then(|hex| hex.get(..4)).and_then(|hex| u16::from_str_radix(hex, 16).ok())
         {

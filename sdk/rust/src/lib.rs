@@ -1,9 +1,9 @@
-//! The kit for plugins of the Sluice gateway. A plugin is a type that implements [`Provider`], [`Router`] or [`Filter`], and
-//! one line: `sluice::export!(provider: Echo);`. README.md shows a whole one.
+//! The kit for plugins of the Sluice gateway in Rust. A plugin is a type that implements [`Provider`], [`Router`] or
+//! [`Filter`], and one line that exports it: `sluice::export!(provider: Echo);`. README.md shows a complete one.
 //!
-//! What a plugin does is calls of the functions in [`host`], which the contract, sdk/abi/README.md, describes. A plugin has no
-//! access to network, files, environment or clock, and handles one call at a time. The gateway chooses an instance for each
-//! call, so a plugin keeps nothing between calls but what follows from its settings.
+//! A plugin works by calling the functions in [`host`], which sdk/abi/README.md specifies. It has no access to network,
+//! files, environment or clock, and handles one call at a time. The gateway may run each call on another instance, so a
+//! plugin must not keep state between calls, except what it derives from its options.
 
 #[rustfmt::skip]
 pub mod abi;
@@ -19,55 +19,55 @@ pub mod json;
 pub use abi::*;
 pub use json::{Body, Document, Input};
 
-/// Translates between an API of clients, mostly chat completions, and that of an upstream.
+/// Translates between a client API, usually chat completions, and an upstream's API.
 pub trait Provider: Sized {
-    /// The APIs that the upstream speaks itself: their requests arrive as the client wrote them.
+    /// The client APIs that the upstream accepts itself: their requests arrive as the client wrote them.
     const FORMS: Forms = Forms::Chat;
-    /// Reads the provider's options. The operator sees the text of an error.
+    /// Reads the provider's options. The operator sees the message of an error.
     fn configure(options: &Input) -> Result<Self>;
-    /// Builds the upstream's request. The input is the summary: `target`, `model`, `flags`, `options` …
+    /// Builds the upstream request. The input is the summary: `target`, `model`, `flags`, `options` …
     fn request(&self, summary: &Input) -> Result;
-    /// Reads an event of a response.
+    /// Reads an event of a streamed response.
     fn event(&self, _event: &Event) -> Result {
         Err(Error::plugin("the provider reads no events"))
     }
-    /// Reads a body: a response that is not a stream, or an error.
+    /// Reads a complete body: a non-streaming response, or an error.
     fn response(&self, response: &Response) -> Result;
-    /// The upstream's body has ended cleanly.
+    /// Called when the upstream's body has ended cleanly.
     fn end(&self) -> Result {
         Ok(())
     }
-    /// Builds the request for a page of the upstream's model list; without a path there is no list.
+    /// Builds the request for a page of the upstream's model list. There is no list if it sets no path.
     fn list(&self, _cursor: &str) -> Result {
         Ok(())
     }
-    /// Reads that page.
+    /// Reads a page of the model list.
     fn models(&self, _page: &Response) -> Result {
         Ok(())
     }
 }
 
-/// Decides in which order the targets of a request are tried.
+/// Decides in which order the gateway tries the targets of a request.
 pub trait Router: Sized {
-    /// Reads the router's settings. The operator sees the text of an error.
+    /// Reads the router's settings. The operator sees the message of an error.
     fn configure(settings: &Input) -> Result<Self>;
-    /// Names the candidates. The input has `summary` and `targets`.
+    /// Adds the candidates. The input has the members `summary` and `targets`.
     fn choose(&self, input: &Input) -> Result;
 }
 
 /// Sees the texts of requests and responses, and may replace parts of them or refuse them.
 pub trait Filter: Sized {
-    /// Reads the filter's options. The operator sees the text of an error.
+    /// Reads the filter's options. The operator sees the message of an error.
     fn configure(options: &Input) -> Result<Self>;
-    /// Called once a request, before its texts. The input has `summary`.
+    /// Called once per request, before its texts. The input has the member `summary`.
     fn request(&self, _input: &Input) -> Result {
         Ok(())
     }
-    /// Reads a text, or a piece of one.
+    /// Filters a text, or a piece of one.
     fn text(&self, text: &Text) -> Result;
 }
 
-/// An event of a response.
+/// An event of a streamed response.
 pub struct Event<'a> {
     pub kind: EventKind,
     pub name: &'a str,
@@ -76,7 +76,7 @@ pub struct Event<'a> {
     pub json: Input,
 }
 
-/// A complete body, of a response, an error or a list of models.
+/// A complete body: a response, an error or a page of a model list.
 pub struct Response<'a> {
     /// The HTTP status.
     pub status: i32,
@@ -85,51 +85,51 @@ pub struct Response<'a> {
     pub json: Input,
 }
 
-/// A text that a filter sees, or a piece of one.
+/// A text that is passed to a filter, or a piece of one.
 pub struct Text<'a> {
     pub text: &'a str,
     pub what: What,
-    /// Of a response the choice, of a request the message.
+    /// Index of the response's choice, or of the request's message.
     pub choice: i32,
     pub flags: TextFlags,
-    /// So many bytes at the beginning were held before.
+    /// Number of bytes at the beginning that the filter held in the preceding call.
     pub held: usize,
 }
 
 impl Text<'_> {
-    /// Whether nothing of the text follows.
+    /// Reports whether this is the end of the text.
     pub fn complete(&self) -> bool {
         self.flags.0 & TextFlags::Complete.0 != 0
     }
 }
 
-/// What ends a call early.
+/// The reason why a call ended early.
 #[derive(Debug)]
 pub enum Error {
-    /// The request cannot be completed: an error for the client.
+    /// The request cannot be completed: the client receives this error.
     Failure { kind: FailKind, code: String, param: String, message: String, retry_after_ms: i32 },
-    /// The plugin has failed. The text is in the gateway's log, and not in the client's response.
+    /// The plugin failed. The text appears in the gateway's log, but not in the client's response.
     Plugin(String),
 }
 
 pub type Result<T = ()> = core::result::Result<T, Error>;
 
 impl Error {
-    /// A failure of the request. The kind decides the status and whether another target is tried; an empty message stands for
-    /// the kind's own.
+    /// Returns a failure of the request. The kind determines the status and whether another target is tried. An empty
+    /// message means the kind's default.
     pub fn fail(kind: FailKind, message: &str) -> Error {
         let (code, param, message) = (String::new(), String::new(), message.to_string());
         Error::Failure { kind, code, param, message, retry_after_ms: RETRY_AFTER_UNKNOWN }
     }
 
-    /// The failure of a request that the provider does not support because of one of its members.
+    /// Returns the failure of a request with a member that the provider does not support.
     pub fn refuse(member: &str, message: &str) -> Error {
         let (code, param, message) = (String::new(), member.to_string(), message.to_string());
         let kind = FailKind::Unsupported;
         Error::Failure { kind, code, param, message, retry_after_ms: RETRY_AFTER_UNKNOWN }
     }
 
-    /// A failure of the plugin, with the line of the caller.
+    /// Returns a failure of the plugin, with the caller's line.
     #[track_caller]
     pub fn plugin(text: impl core::fmt::Display) -> Error {
         let at = core::panic::Location::caller();
@@ -137,7 +137,7 @@ impl Error {
     }
 }
 
-/// A failure of the plugin in one's own words, as for settings that are wrong: the operator sees them.
+/// A failure of the plugin with a message for the operator, for example about invalid settings.
 impl From<&str> for Error {
     fn from(text: &str) -> Error {
         Error::Plugin(text.to_string())
@@ -145,7 +145,7 @@ impl From<&str> for Error {
 }
 
 impl Status {
-    /// Fails, with the line of the caller, unless the import did what it was asked for.
+    /// Returns an error with the caller's line unless the status is OK.
     #[track_caller]
     pub fn ok(self) -> Result {
         match self {
@@ -158,17 +158,17 @@ impl Status {
     }
 }
 
-/// Writes a line to the plugin's log. Never log the content of requests or responses.
+/// Writes a line to the plugin's log. Never log text of requests or responses.
 pub fn log(message: impl AsRef<[u8]>) {
     host::log(LogLevel::Info, message)
 }
 
-/// The state that earlier calls of the attempt have set.
+/// Returns the state that an earlier call of the attempt stored.
 pub fn state() -> String {
     json::fetch(|dst| host::state_get(dst)).unwrap_or_default()
 }
 
-/// A header of the upstream's response.
+/// Returns a header of the upstream's response.
 pub fn response_header(name: &str) -> Option<String> {
     json::fetch(|dst| host::response_header(name, dst))
 }

@@ -1,5 +1,6 @@
-// Command guest measures package json inside a module: it reads what the option "document" holds, as often as the
-// option "times" says, and answers how many bytes of text it has seen. The options "whole" and "members" say how.
+// Command guest measures package json inside a module: it reads the JSON in the option "document" as often as the
+// option "times" says, and responds with the number of bytes of text that it read. With the option "whole" it skips the
+// document, with "members" it uses Members, otherwise it reads an event of a stream.
 package main
 
 import (
@@ -17,7 +18,7 @@ type guest struct {
 	members json.Members
 }
 
-// message is the members that a document is read for in one go.
+// message are the members of a document that Members reads.
 var message = json.NewShape("role", "content", "name", "tool_calls", "tool_call_id", "cache_control", "function.name", "function.arguments")
 
 func (g *guest) Request(r *provider.Request) error {
@@ -55,7 +56,7 @@ func (g *guest) Request(r *provider.Request) error {
 	return nil
 }
 
-// event reads one event of a stream as a translator does.
+// event reads an event of a stream as a translator does.
 func (g *guest) event(data []byte) (int, error) {
 	r := &g.reader
 	r.Reset(data)
