@@ -13,44 +13,44 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Book holds what scopes have used, by their names. It survives reloads of the configuration.
+// Book holds what all scopes have used. It outlives configurations.
 type Book struct {
 	zone    *time.Location
-	journal Journal       // nil: nothing is persisted
-	events  func(Event)   // nil: nobody listens
-	process uint64        // of the IDs of holds
-	number  atomic.Uint64 // of the last hold
-	sync    *syncer       // nil: there is no store
+	journal Journal       // nil if nothing is persisted
+	events  func(Event)   // may be nil
+	process uint64        // random number of this process, in the IDs of holds
+	number  atomic.Uint64 // number of the last hold
+	sync    *syncer       // nil without a store
 
-	mu      sync.Mutex // never held together with that of a usage
+	mu      sync.Mutex // never held together with the mutex of a usage
 	usages  map[Scope]*usage
-	sharing map[Scope]*usage // those of usages that have something shared
+	sharing map[Scope]*usage // the usages with something shared
 }
 
-// Options are what a Book is made with. The zero value counts in memory, in UTC.
+// Options configures a Book. The zero value counts in memory, in UTC.
 type Options struct {
-	Zone    *time.Location // of calendar windows; nil: UTC
-	Journal Journal        // nil: what is counted is lost at a restart
-	Events  func(Event)    // called for what operators should know, by requests and others, without locks; nil: it is not
+	Zone    *time.Location // time zone of calendar windows; nil means UTC
+	Journal Journal        // nil: counts do not survive a restart
+	Events  func(Event)    // receives events that operators should know about; called from any goroutine, with no locks held; may be nil
 
-	// Store counts what limits and budgets share with other gateways: those that say what happens while it is down. nil: nothing is shared,
-	// and the options below have no meaning.
+	// Store counts the limits and budgets that are shared with other gateways, which are those that configure what
+	// happens while the store is down. If it is nil, nothing is shared and the options below have no effect.
 	Store    Store
-	Instance string           // the identity of this gateway, which no other has, and which survives restarts as the Journal does; "": a random one
-	Share    float64          // of what is left of a limit, that is granted at once; 0: 0.02
-	Lease    time.Duration    // for how long the store keeps what is granted for a gateway that it does not hear of; 0: 10 s
-	Timeout  time.Duration    // of a round trip; 0: 50 ms
-	Now      func() time.Time // the clock that requests read; nil: time.Now
-	Manual   bool             // nothing is reported in the background, but by calls of Sync
+	Instance string           // unique identity of this gateway, which survives restarts like the Journal; "" means a random one
+	Share    float64          // fraction of what is left of a limit that is granted at once; 0 means 0.02
+	Lease    time.Duration    // how long the store reserves grants for a gateway that does not report; 0 means 10 s
+	Timeout  time.Duration    // timeout of a round trip; 0 means 50 ms
+	Now      func() time.Time // clock that requests read; nil means time.Now
+	Manual   bool             // disables background reports; Sync must be called instead
 }
 
-// Event is something about a budget that operators should know.
+// Event is something about budgets or the store that operators should know.
 type Event struct {
 	Kind   EventKind
 	Scope  Scope
 	Per    config.Period
-	Amount cost.Nano // of EventWarned the budget's limit, of EventExceededHold by how much a cost exceeded its hold
-	Err    error     // of EventStoreDown
+	Amount cost.Nano // EventWarned: the budget's limit; EventExceededHold: by how much the cost exceeded the hold
+	Err    error     // EventStoreDown: why the store cannot be reached
 }
 
 // EventKind is the kind of an Event.
@@ -58,15 +58,15 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	EventWarned       EventKind = iota // a budget's share for a warning has been spent, once in a window
-	EventExceededHold                  // a request cost more than the most that was thought possible
-	EventStoreDown                     // the store cannot be reached: shared limits are in the mode that is configured for that
-	EventStoreLost                     // the store has lost data: so they are, until all gateways have reported what they have
-	EventStoreUp                       // the store counts again
-	EventIdentity                      // another process has this gateway's identity; it goes on under a new one
+	EventWarned       EventKind = iota // spending has reached the budget's warning threshold; sent once in a window
+	EventExceededHold                  // a request cost more than the most that seemed possible
+	EventStoreDown                     // the store cannot be reached; shared limits follow their mode for that
+	EventStoreLost                     // the store has lost data; shared limits follow the same mode until all gateways have reported
+	EventStoreUp                       // the store grants again
+	EventIdentity                      // another process uses this gateway's identity; this one continues under a new identity
 )
 
-// NewBook returns a book of nothing.
+// NewBook returns an empty book.
 func NewBook(o Options) *Book {
 	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), usages: make(map[Scope]*usage), sharing: make(map[Scope]*usage)}
 	if b.zone == nil {
@@ -78,8 +78,8 @@ func NewBook(o Options) *Book {
 	return b
 }
 
-// Close gives back what this gateway has of the store, but for what requests in flight hold, and reports nothing more. It is to be called
-// when there are none.
+// Close gives the store back this gateway's grants, except for what requests in flight hold, and stops reporting. Call
+// it when no requests are in flight.
 func (b *Book) Close() error {
 	if b.sync == nil {
 		return nil
@@ -87,8 +87,8 @@ func (b *Book) Close() error {
 	return b.sync.close()
 }
 
-// Sync does what is done in the background otherwise: it tells the store what is new, renews what is granted, asks for more ahead of need,
-// and gives back what nobody uses.
+// Sync runs one round of the background reports: it reports new usage to the store, renews grants, asks for more ahead
+// of need, and gives back unused grants.
 func (b *Book) Sync() error {
 	if b.sync == nil {
 		return nil
@@ -96,7 +96,8 @@ func (b *Book) Sync() error {
 	return b.sync.round()
 }
 
-// Refresh asks the store for what other gateways have used of everything that is shared, which Status is a few seconds behind in otherwise.
+// Refresh asks the store what other gateways have used of everything that is shared. Without it, Status lags a few
+// seconds behind.
 func (b *Book) Refresh() error {
 	if b.sync == nil {
 		return nil
@@ -104,7 +105,7 @@ func (b *Book) Refresh() error {
 	return b.sync.refresh()
 }
 
-// windowTime returns the time by which windows are: that of the store, if there is one.
+// windowTime returns the time that determines windows: the store's time if there is a store, otherwise now.
 func (b *Book) windowTime(now time.Time) time.Time {
 	if b.sync == nil {
 		return now
@@ -112,14 +113,15 @@ func (b *Book) windowTime(now time.Time) time.Time {
 	return b.sync.storeTime(now)
 }
 
-// Limit is what is configured of a scope.
+// Limit is the configured limits and budgets of a scope.
 type Limit struct {
 	Scope   Scope
 	Limits  config.Limits
 	Budgets []config.Budget
 }
 
-// Configured returns the limits and budgets of a configuration: one Limit for each key, team, model and provider, maybe without any.
+// Configured returns the limits and budgets of a configuration: one Limit, which may be empty, for each key, team,
+// model and provider.
 func Configured(cfg *config.Config) (all []Limit) {
 	add := func(k Kind, name string, limits config.Limits, budgets []config.Budget) {
 		all = append(all, Limit{Scope: Scope{Kind: k, Name: name}, Limits: limits, Budgets: budgets})
@@ -139,7 +141,7 @@ func Configured(cfg *config.Config) (all []Limit) {
 	return all
 }
 
-// Account is a scope with limits or budgets, and what it has used.
+// Account is a scope with its limits or budgets and what it has used.
 type Account struct {
 	scope   Scope
 	limits  config.Limits
@@ -150,25 +152,25 @@ type Account struct {
 
 // Accounts are the accounts of one configuration.
 type Accounts struct {
-	book *Book
-	of   [kinds]map[string]*Account // a kind without any has no map
+	book   *Book
+	byName [kinds]map[string]*Account // nil for a kind without accounts
 
-	strict [kinds]bool // an account of the kind has a strict budget
+	strict [kinds]bool // whether an account of the kind has a strict budget
 }
 
-// Account returns the account of a scope, nil if it has neither limits nor budgets.
+// Account returns the account of a scope, or nil if the scope has neither limits nor budgets.
 func (a *Accounts) Account(k Kind, name string) *Account {
 	if a == nil {
 		return nil
 	}
-	return a.of[k][name]
+	return a.byName[k][name]
 }
 
-// Strict reports whether an account of a kind has a strict budget.
+// Strict reports whether any account of a kind has a strict budget.
 func (a *Accounts) Strict(k Kind) bool { return a.strict[k] }
 
-// Open returns the accounts of what is configured. Scopes that the book did not know before count with what the journal knows of them
-// at now.
+// Open returns the accounts for the configured limits. Scopes that are new to the book start with what the journal has
+// of them.
 func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 	a := &Accounts{book: b}
 	if b.sync != nil {
@@ -181,8 +183,8 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 		if l.Limits == (config.Limits{}) && len(l.Budgets) == 0 {
 			continue
 		}
-		if a.of[l.Scope.Kind] == nil {
-			a.of[l.Scope.Kind] = make(map[string]*Account)
+		if a.byName[l.Scope.Kind] == nil {
+			a.byName[l.Scope.Kind] = make(map[string]*Account)
 		}
 		u, isNew := b.usage(l.Scope)
 		if isNew {
@@ -192,9 +194,9 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 			a.strict[l.Scope.Kind] = a.strict[l.Scope.Kind] || l.Budgets[i].Strict
 		}
 		account := &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
-		a.of[l.Scope.Kind][l.Scope.Name] = account
+		a.byName[l.Scope.Kind][l.Scope.Name] = account
 		if b.sync != nil {
-			account.share(now)
+			account.startSharing(now)
 		}
 	}
 	if b.journal == nil || len(added) == 0 {
@@ -216,7 +218,7 @@ func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
 	return a, nil
 }
 
-// usage returns the usage of a scope, made on first use.
+// usage returns the usage of a scope, which it creates on first use.
 func (b *Book) usage(s Scope) (u *usage, isNew bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +231,7 @@ func (b *Book) usage(s Scope) (u *usage, isNew bool) {
 	return u, isNew
 }
 
-// Prune forgets the usage of scopes that have no account among a. What is granted of them is given back first.
+// Prune forgets the usage of scopes that have no account in a. Their grants are given back first.
 func (b *Book) Prune(a *Accounts) {
 	b.forget(func(s Scope) bool { return a.Account(s.Kind, s.Name) != nil })
 }
@@ -248,7 +250,8 @@ func (b *Book) forget(keep func(Scope) bool) {
 	}
 }
 
-// Adjust changes what is left of a budget in the window that c.At is in. It fails with ErrRepeated for a change that was made before.
+// Adjust changes what is left of a budget in the window that contains c.At. It fails with ErrRepeated if an adjustment
+// with the same ID was made before.
 func (b *Book) Adjust(c Adjustment) error {
 	if b.journal != nil {
 		if err := b.journal.Adjust(&c); err != nil {
@@ -261,22 +264,22 @@ func (b *Book) Adjust(c Adjustment) error {
 	if u != nil {
 		u.adjust(&c, b.zone, b.windowTime(c.At))
 		if b.sync != nil {
-			b.sync.credit(u) // what the store cannot be told of is told later
+			b.sync.credit(u) // if this fails, the credit is sent later
 		}
 	}
 	return nil
 }
 
-// Remaining is what remains of an account's rates.
+// Remaining is what remains of an account's rate limits.
 type Remaining struct {
 	Limits        config.Limits // 0 is unlimited
 	Requests      int64
-	RequestsReset time.Duration // until all requests of the limit remain
+	RequestsReset time.Duration // time until the full limit is available again
 	Tokens        int64
 	TokensReset   time.Duration
 }
 
-// Remaining returns what remains of the account's rates.
+// Remaining returns what remains of the account's rate limits.
 func (a *Account) Remaining(now time.Time) Remaining {
 	u := a.usage
 	u.mu.Lock()
@@ -295,34 +298,34 @@ func (a *Account) Remaining(now time.Time) Remaining {
 	return r
 }
 
-// Status is a budget of a scope in its current window.
+// Status is the status of a budget in its current window.
 type Status struct {
 	Scope      Scope
 	Per        config.Period
 	Start, End time.Time // zero for a window without start and end
-	Limit      cost.Nano // with what it was raised by
-	Raised     cost.Nano
-	Spent      cost.Nano // by all gateways, where the budget is shared
-	Held       cost.Nano // by requests in flight, and granted to other gateways
-	Refused    int64     // requests in the window that it had too little left for
-	Warn       float64   // share of the limit at which a warning is logged; 0: none
+	Limit      cost.Nano // including Raised
+	Raised     cost.Nano // by how much adjustments have raised the limit in this window
+	Spent      cost.Nano // by all gateways if the budget is shared
+	Held       cost.Nano // by requests in flight, and by grants to other gateways
+	Refused    int64     // requests refused in the window because too little was left
+	Warn       float64   // fraction of the limit at which a warning is logged; 0 means none
 	Strict     bool
 }
 
 // Left returns what is left for further holds.
 func (s *Status) Left() cost.Nano { return max(s.Limit-s.Spent-s.Held, 0) }
 
-// Used returns the share of the limit that is spent: 1 for all of it, more for a budget that was exceeded.
+// Used returns the fraction of the limit that is spent. It is above 1 if the budget was exceeded.
 func (s *Status) Used() float64 { return float64(s.Spent) / float64(max(s.Limit, 1)) }
 
 // The states of a budget.
 const (
 	StateOK       = "ok"
-	StateWarned   = "warned"   // the share for a warning is spent
-	StateRefusing = "refusing" // spent, or too little was left for a request of the window
+	StateWarned   = "warned"   // spending has reached the warning threshold
+	StateRefusing = "refusing" // the budget is spent, or had too little left for a request in this window
 )
 
-// defaultWarn is the share of a budget without one of its own at which its state is a warning.
+// defaultWarn is the threshold for StateWarned of budgets without a configured one.
 const defaultWarn = 0.8
 
 // State returns the budget's state.
@@ -336,13 +339,14 @@ func (s *Status) State() string {
 	return StateOK
 }
 
-// Status returns the budgets of all accounts, by kind and name, those of a scope in the order of the configuration.
+// Status returns the status of the budgets of all accounts, sorted by kind and name, and within a scope in the order of
+// the configuration.
 func (a *Accounts) Status(now time.Time) []Status {
 	if a == nil {
 		return nil
 	}
 	var all []Status
-	for _, accounts := range a.of {
+	for _, accounts := range a.byName {
 		for _, name := range slices.Sorted(maps.Keys(accounts)) {
 			all = accounts[name].appendStatus(all, now)
 		}
@@ -358,7 +362,7 @@ func (a *Account) appendStatus(all []Status, now time.Time) []Status {
 	for i := range a.budgets {
 		b := &a.budgets[i]
 		w := &u.windows[b.Per]
-		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, w.heldOf(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.credit, w.spent + w.others, w.heldFor(b) + w.elsewhere, w.refused, b.Warn, b.Strict}
 		all = append(all, s)
 	}
 	return all

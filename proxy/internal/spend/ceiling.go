@@ -7,54 +7,54 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Prompt is what a request sends, as far as its tokens can be bounded before a provider counts them.
+// Prompt describes what a request sends, to bound its tokens before a provider counts them.
 type Prompt struct {
-	Text     int64 // bytes that a model reads as text, of which a token has one at least
-	Parts    int64 // messages and tools
+	Text     int64 // bytes of text for the model; a token has at least one byte
+	Parts    int64 // number of messages and tools
 	Tools    bool
 	Images   int64
-	PerImage int64 // the most tokens of one; 0: the most of any model that is not known to have more
-	Audio    int64 // parts
+	PerImage int64 // maximum tokens of an image, from ImageTokens; 0 if unknown
+	Audio    int64 // number of audio parts
 	Files    int64
-	Media    int64 // bytes of images, audio and files in the request; what it refers to by a URL has none
-	Estimate int64 // tokens that it probably has
+	Media    int64 // bytes of images, audio and files in the request itself, not of those referred to by URL
+	Estimate int64 // probable number of tokens
 }
 
-// The most tokens that providers count for what is not text. A request that a provider counts more for is booked at its cost all the
-// same, and logged.
+// The most tokens that providers count for anything except text. If a provider counts more, the actual cost is still
+// counted, and the excess is logged.
 const (
-	promptOverhead = 64      // of a request: the frame that a provider puts around it
-	partOverhead   = 16      // of a message or a tool
-	toolsOverhead  = 1024    // what a provider says about tools, once
-	imageTokens    = 20_000  // of a large photo, in models that see it as it is: GPT-6 counts 14,364 at 12 megapixels, Qwen's at most 16,386
-	audioTokens    = 60_000  // half an hour at 32 a second, by a URL
-	fileTokens     = 200_000 // by a URL or an identifier: a long document as text and pages
-	bytesPerAudio  = 64      // bytes of a token of audio, at the lowest bit rate
+	promptOverhead = 64      // per request, for the provider's prompt template
+	partOverhead   = 16      // per message or tool
+	toolsOverhead  = 1024    // once, for the provider's instructions about tools
+	imageTokens    = 20_000  // a large photo, in models that do not scale it down: GPT-6 counts 14,364 at 12 megapixels, Qwen's at most 16,386
+	audioTokens    = 60_000  // audio by URL: half an hour at 32 tokens per second
+	fileTokens     = 200_000 // a file by URL or ID: a long document as text and page images
+	bytesPerAudio  = 64      // bytes per token of audio at the lowest bit rate
 )
 
-// ImageTokens returns the most tokens of an image, by a provider's name for the model; 0 if that is not known.
+// ImageTokens returns the maximum tokens of an image for a provider's name of a model, or 0 if that is unknown.
 func ImageTokens(model string) int64 {
-	for _, of := range perImage {
-		if strings.Contains(model, of.name) {
-			return of.most
+	for _, m := range perImage {
+		if strings.Contains(model, m.name) {
+			return m.most
 		}
 	}
 	return 0
 }
 
-// perImage are models by a part of their names, those with longer names first.
+// perImage lists models by a part of their names, longer names first.
 var perImage = [...]struct {
 	name string
 	most int64
 }{
-	{"gpt-4o-mini", 48_169}, // 2,833 and 5,667 for each of 4 × 2 tiles: 33 times those of gpt-4o, at a price as much lower
-	{"gpt-4o", 5000},        // 85 and 170 for each of 8 tiles: 1,445
-	{"gpt-4.1", 5000},       // 1,536 patches at most, times 2.46 in the smallest model: 3,779
-	{"claude", 5000},        // some 4,800 in high resolution
-	{"gemini", 5000},        // 2,240 in ultra high resolution; 258 for each tile of older ones
+	{"gpt-4o-mini", 48_169}, // 2,833, plus 5,667 for each of 4 × 2 tiles: 33 times those of gpt-4o, at a price that is lower by the same factor
+	{"gpt-4o", 5000},        // 85, plus 170 for each of 8 tiles: 1,445
+	{"gpt-4.1", 5000},       // at most 1,536 patches, times 2.46 in the smallest model: 3,779
+	{"claude", 5000},        // about 4,800 in high resolution
+	{"gemini", 5000},        // 2,240 in ultra high resolution; older ones have 258 for each tile
 }
 
-// Tokens returns the most tokens that the prompt has.
+// Tokens returns the most tokens that the prompt can have.
 func (p *Prompt) Tokens() int64 {
 	n := p.Text + promptOverhead + partOverhead*p.Parts + cmp.Or(p.PerImage, imageTokens)*p.Images
 	if p.Tools {
@@ -69,27 +69,27 @@ func (p *Prompt) Tokens() int64 {
 	return n
 }
 
-// million is how many tokens a price is for.
+// million is the number of tokens that a price is for.
 const million = 1_000_000
 
-// AddTarget makes the need that of a request which may also be sent to a target with these prices. n.MaxTokens is the limit of each
-// choice, and n.Completion how many tokens all of them probably have.
+// AddTarget raises the need so that it covers another target that the request may be sent to, which has these prices.
+// n.MaxTokens must be the limit of each choice, and n.Completion the estimated tokens of all choices together.
 func (n *Need) AddTarget(prices *cost.Prices, p *Prompt, choices int64) {
 	if prices == nil {
 		return
 	}
 	prompt := p.Tokens()
-	// Costs are rounded half up, the ceilings of parts up.
+	// Costs are rounded half up, and the ceilings of their parts are rounded up.
 	fixed := prices.Ceiling(prompt, 0).Plus(1)
 	n.Fixed = max(n.Fixed, fixed)
 	n.PerMillion = max(n.PerMillion, prices.Ceiling(prompt, million*choices)-fixed+2)
 	n.Estimate = max(n.Estimate, prices.Cost(cost.Tokens{Prompt: p.Estimate, Completion: n.Completion}))
 }
 
-// Ceiling returns the most that the request costs.
-func (n *Need) Ceiling() cost.Nano { return n.Fixed.Plus(costOf(n.PerMillion, n.MaxTokens)) }
+// Ceiling returns the most that the request can cost.
+func (n *Need) Ceiling() cost.Nano { return n.Fixed.Plus(tokenCost(n.PerMillion, n.MaxTokens)) }
 
-// Budgeted reports whether one of the scopes has a budget, for which what a request costs must be known.
+// Budgeted reports whether any of the scopes has a budget. The cost of the request must then be estimated.
 func (s *Scopes) Budgeted() bool {
 	for _, a := range s {
 		if a != nil && len(a.budgets) > 0 {
@@ -99,7 +99,7 @@ func (s *Scopes) Budgeted() bool {
 	return false
 }
 
-// Strict reports whether one of the scopes has a strict budget, for which the tokens of a response must have a limit.
+// Strict reports whether any of the scopes has a strict budget. The tokens of the response must then have a limit.
 func (s *Scopes) Strict() bool {
 	for _, a := range s {
 		if a == nil {

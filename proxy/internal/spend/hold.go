@@ -8,25 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Hold is what a request holds of its scopes. The zero value holds nothing. It must not be copied while it holds something.
+// Hold is what a request holds of the limits and budgets of its scopes. The zero value holds nothing. A Hold must not
+// be copied while it holds something.
 type Hold struct {
-	accounts [kinds]*Account // nil: not of this scope
-	tokens   [kinds]int64    // reserved, of those with a rate of tokens
-	held     cost.Nano
-	estimate cost.Nano
+	accounts [kinds]*Account // nil for a kind without an account
+	tokens   [kinds]int64    // reserved tokens, for accounts with a token rate
+	held     cost.Nano       // reserved in strict budgets
+	estimate cost.Nano       // reserved in other budgets
 	at       time.Time
 	id       ID
 	request  uint64
-	counted  bool // among the requests in flight
-	recorded bool // in the journal
-	lowered  int64
+	counted  bool  // counts as a request in flight
+	recorded bool  // the journal has it
+	lowered  int64 // see Lowered
 }
 
-// Scopes are the accounts of a request, one of each kind; nil for a scope without limits and budgets.
+// Scopes are the accounts of a request, indexed by Kind; nil for a scope without limits and budgets.
 type Scopes [kinds]*Account
 
-// Reserve reserves what a request may need of all its scopes, or nothing. If its response does not fit a budget, Lowered says to what
-// its tokens must be lowered. h must hold nothing.
+// Reserve reserves what a request may need in all its scopes, or returns an error and reserves nothing. If the longest
+// possible response does not fit a budget, Lowered returns the limit to set for its tokens. h must hold nothing.
 func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	if scopes == (Scopes{}) {
 		return nil
@@ -34,7 +35,7 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	var asked asking
 	book, lacks, e := h.reserve(&scopes, n, now, &asked)
 	for round := 1; lacks != 0; round++ {
-		book.sync.ask(&scopes, lacks)
+		book.sync.requestGrants(&scopes, lacks)
 		asked.answered |= lacks
 		asked.last = round == maxRounds
 		book, lacks, e = h.reserve(&scopes, n, now, &asked)
@@ -56,10 +57,11 @@ func (h *Hold) Reserve(scopes Scopes, n *Need, now time.Time) *apierror.Error {
 	return nil
 }
 
-// maxRounds is how often a request asks the store while other requests of this gateway take what it was granted.
+// maxRounds bounds how often a request asks the store while other requests of this gateway use up what it was granted.
 const maxRounds = 8
 
-// reserve reserves what a request may need, or returns the scopes of which the gateway was granted too little; the store is then to be asked.
+// reserve reserves what a request may need. If the gateway has been granted too little in some scopes, it reserves
+// nothing and returns them as a bit set, lacks; the caller then asks the store for more.
 func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (book *Book, lacks uint8, e *apierror.Error) {
 	*h = Hold{}
 	at := now
@@ -74,7 +76,7 @@ func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (b
 			at = a.usage.roll(at, book.zone)
 		}
 	}
-	// All windows roll to the same time, which is then that of the hold.
+	// Roll all windows to the same time, which becomes the time of the hold.
 	for i, a := range scopes {
 		if a == nil {
 			continue
@@ -97,7 +99,7 @@ func (h *Hold) reserve(scopes *Scopes, n *Need, now time.Time, asked *asking) (b
 		return book, 0, e
 	}
 	if lacks |= short; lacks != 0 {
-		h.ask(scopes, n, now, lacks, asked)
+		h.addWants(scopes, n, now, lacks, asked)
 		return book, lacks, nil
 	}
 	for i, a := range scopes {
@@ -133,7 +135,7 @@ func (s *Scopes) unlock() {
 	}
 }
 
-// checkRates checks the rates of an account, and returns how many tokens the request reserves of it.
+// checkRates checks an account's own counts against its limits, and returns how many tokens the request reserves.
 func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 	u, l := a.usage, &a.limits
 	if l.Concurrent > 0 && u.inflight >= l.Concurrent && !n.Again {
@@ -151,11 +153,11 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 	if n.Prompt > limit {
 		return 0, a.promptTooLong(n.Prompt)
 	}
-	// A request that may need more than the limit waits for all of it, and no longer.
+	// A request that may need more than the limit needs the whole limit.
 	reserved = min(n.Prompt+n.Completion, limit)
 	if wait := u.tokens.Wait(u.reserved+reserved, limit); wait > 0 {
 		if u.reserved+reserved > limit {
-			// Only requests in flight can release tokens, and it is unknown when.
+			// Only the end of requests in flight can release enough tokens, and when that is, is unknown.
 			wait = max(u.tokens.Reset(limit), time.Second)
 		}
 		return 0, a.rateLimited(LimitTokens, wait, u.remainingTokens(limit), reserved)
@@ -163,8 +165,8 @@ func (a *Account) checkRates(n *Need) (reserved int64, e *apierror.Error) {
 	return reserved, nil
 }
 
-// fit decides what the request holds of the budgets, or which of them it does not fit. It returns the scopes with budgets of which the
-// store may grant what lacks.
+// fit sets what the request holds of the budgets, or returns an error if it does not fit one. lacks is the bit set of
+// the scopes with a budget of which too little is granted and the store may have more.
 func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apierror.Error) {
 	h.held, h.estimate = n.Ceiling(), n.Estimate
 	shared := false
@@ -179,7 +181,7 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 			if a.sharesBudget(b) {
 				shared = true
 				need, free := h.need(b, n), w.free(b)
-				switch a.stateOf(i, &w.grant, int64(need), int64(free), b.WhenDown, asked) {
+				switch a.grantState(i, &w.grant, int64(need), int64(free), b.WhenDown, asked) {
 				case nothing:
 					left = min(left, free)
 				case down:
@@ -207,9 +209,9 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 					if unreachable {
 						return 0, a.storeDown()
 					}
-					return 0, a.spent(b, w, n.Fixed.Plus(costOf(n.PerMillion, least)))
+					return 0, a.spent(b, w, n.Fixed.Plus(tokenCost(n.PerMillion, least)))
 				}
-				h.lowered, h.held = tokens, n.Fixed+costOf(n.PerMillion, tokens)
+				h.lowered, h.held = tokens, n.Fixed+tokenCost(n.PerMillion, tokens)
 			}
 		}
 	}
@@ -223,7 +225,7 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 		for j := range a.budgets {
 			b := &a.budgets[j]
 			w := &a.usage.windows[b.Per]
-			if a.sharesBudget(b) && a.stateOf(i, &w.grant, int64(h.need(b, n)), int64(w.free(b)), b.WhenDown, asked) == ask {
+			if a.sharesBudget(b) && a.grantState(i, &w.grant, int64(h.need(b, n)), int64(w.free(b)), b.WhenDown, asked) == ask {
 				lacks |= 1 << i
 			}
 		}
@@ -231,7 +233,7 @@ func (h *Hold) fit(scopes *Scopes, n *Need, asked *asking) (lacks uint8, e *apie
 	return lacks, nil
 }
 
-// need returns what a request needs of a budget.
+// need returns how much of a budget a request needs.
 func (h *Hold) need(b *config.Budget, n *Need) cost.Nano {
 	if b.Strict {
 		return h.held
@@ -239,14 +241,15 @@ func (h *Hold) need(b *config.Budget, n *Need) cost.Nano {
 	return n.Estimate
 }
 
-// Lowered returns to how many tokens each choice of the response must be limited for it to fit the budgets; 0 if it fits as it is.
+// Lowered returns the number of tokens to which each choice of the response must be limited to fit the budgets, or 0 if
+// it fits without a lower limit.
 func (h *Hold) Lowered() int64 { return h.lowered }
 
 // Held reports whether anything is held. A nil Hold holds nothing.
 func (h *Hold) Held() bool { return h != nil && !h.at.IsZero() }
 
-// Settle counts what a request has used in the place of what it holds. Further calls do nothing. A request that was never sent has used
-// nothing.
+// Settle replaces the hold by what the request has used, which is nothing for a request that was never sent. Further
+// calls do nothing.
 func (h *Hold) Settle(used Used, now time.Time) {
 	if !h.Held() {
 		return
@@ -270,7 +273,7 @@ func (h *Hold) Settle(used Used, now time.Time) {
 	*h = Hold{}
 }
 
-// settle settles a hold in one account, and returns the budget whose share for a warning has been spent by it, nil if none.
+// settle settles a hold in one account. It returns a budget that has thereby reached its warning threshold, or nil.
 func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *config.Budget) {
 	u := a.usage
 	u.mu.Lock()
@@ -303,7 +306,7 @@ func (a *Account) settle(h *Hold, i int, used Used, now time.Time) (warned *conf
 	return warned
 }
 
-// notify tells of what operators should know.
+// notify sends the events of a settlement.
 func (h *Hold) notify(book *Book, used Used, warned *[kinds]*config.Budget) {
 	for i, a := range h.accounts {
 		if a == nil {
@@ -318,7 +321,7 @@ func (h *Hold) notify(book *Book, used Used, warned *[kinds]*config.Budget) {
 	}
 }
 
-// record returns the hold as the journal has it, without amounts.
+// record returns the journal's record of the hold, without amounts.
 func (h *Hold) record() Record {
 	r := Record{ID: h.id, Request: h.request, At: h.at, Scopes: make([]Scope, 0, kinds)}
 	for _, a := range h.accounts {

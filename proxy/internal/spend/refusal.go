@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// LimitKind is one of the limits of a scope.
+// LimitKind is a kind of limit.
 type LimitKind uint8
 
 // The limits.
@@ -28,14 +28,14 @@ var limitNames = [...]string{
 // String returns the limit's name in the configuration.
 func (l LimitKind) String() string { return limitNames[l] }
 
-// LimitError says which limit a request exceeds, for the log.
+// LimitError names the limit that a request exceeds, for the log.
 type LimitError struct {
 	Scope Scope
 	Limit LimitKind
-	Value int64         // nano-dollars of a budget
-	Per   config.Period // of a budget
-	Until time.Time     // the end of a budget's window; zero: none, or the budget is held by requests in flight
-	Held  bool          // a budget would do, were it not for requests in flight, and for other gateways if it is shared
+	Value int64         // the limit; in nano-dollars for a budget
+	Per   config.Period // period of the budget
+	Until time.Time     // end of the budget's window; zero if it has none
+	Held  bool          // the budget would suffice without the holds of requests in flight and, if it is shared, of other gateways
 }
 
 func (e *LimitError) Error() string {
@@ -48,7 +48,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("budget per %s of %s is spent", e.Per, e.Scope)
 }
 
-// name is what a client reads of a scope. Only its own key's limits are told with their values.
+// name returns the scope's name in messages to clients, which do not contain the name of the client's own key.
 func (s Scope) name() string {
 	if s.Kind == Key {
 		return "key"
@@ -86,8 +86,8 @@ func (a *Account) promptTooLong(prompt int64) *apierror.Error {
 	return e
 }
 
-// spent is the error of a request that needs more than is left of a budget. One that would fit, were it not for what requests in flight
-// hold, may be retried.
+// spent returns the error for a request that needs more than is left of a budget. If the request would fit without the
+// holds of other requests, the client may retry.
 func (a *Account) spent(b *config.Budget, w *window, need cost.Nano) *apierror.Error {
 	w.refused++
 	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: int64(b.Limit), Per: b.Per, Until: w.end}
@@ -111,7 +111,7 @@ func (a *Account) spent(b *config.Budget, w *window, need cost.Nano) *apierror.E
 	return e
 }
 
-// unavailable is the error of a request whose hold cannot be persisted.
+// unavailable returns the error for a request whose hold cannot be persisted.
 func unavailable(err error) *apierror.Error {
 	return &apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second, Cause: err,
@@ -119,10 +119,10 @@ func unavailable(err error) *apierror.Error {
 	}
 }
 
-// ErrStoreDown is the cause of a refusal of a request of which limits are shared while the store does not count.
+// ErrStoreDown is the cause of refusing a request whose limits are shared while the store is down.
 var ErrStoreDown = errors.New("the store of shared limits is down")
 
-// storeDown is the error of a request that is not admitted without the store.
+// storeDown returns the error for a request that is not admitted without the store.
 func (a *Account) storeDown() *apierror.Error {
 	return &apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second,

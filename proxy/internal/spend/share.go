@@ -11,55 +11,56 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// shared is what a gateway has of the counters of a scope that it shares with others. The mutex of its usage guards it. What it has of
-// money is in the windows of the usage.
+// shared is the state of the counters of a scope that are shared with other gateways. It is guarded by the mutex of its
+// usage. The state of shared budgets is in the windows of the usage.
 type shared struct {
-	account    *Account // of the latest configuration: its limits are those that are reported
+	account    *Account // the account in the latest configuration, whose limits are reported
 	requests   grant
 	tokens     grant
 	concurrent grant
 
-	leased time.Time // until when what is granted of rates and concurrent requests may be used
-	active time.Time // when a request used the scope last
-	dirty  bool      // something was used since the last report
-	lost   bool      // the store has lost data, and grants nothing yet
+	leased time.Time // until when grants of rates and concurrent requests may be used
+	active time.Time // when a request last used the scope
+	dirty  bool      // something has been used since the last report
+	lost   bool      // the store has lost data and does not grant anything yet
 
-	first, acknowledged int64 // as in Report
-	reported            time.Time
-	done                chan struct{} // closed at the end of the report that is under way; nil: none is
-	round               int           // how many reports there were
+	first, acknowledged int64         // as in Report
+	reported            time.Time     // when the last report was sent that received a reply
+	done                chan struct{} // closed when the report in flight ends; nil if none is
+	round               int           // number of reports so far
 }
 
-// grant is what a gateway was granted of one counter.
+// grant is what this gateway has been granted of one counter.
 type grant struct {
-	granted int64 // with what is used of it
-	used    int64 // of rates
-	recent  recent
-	size    int64 // how much was free after the last reply
+	granted int64  // including what has been used
+	used    int64  // only for rates
+	recent  recent // only for rates
+	size    int64  // how much was free after the last reply
 
-	known bool          // there was a reply
-	left  int64         // by the last reply, for all gateways
-	retry time.Duration // until what was wanted may be left, by the last reply; 0: unknown
+	known bool          // the fields below are from a reply
+	left  int64         // how much was left for all gateways, as of the last reply
+	retry time.Duration // time until what was wanted may be left, as of the last reply; 0 if unknown
 
-	want  int64 // what the waiting requests need together
-	least int64 // the least of it with which one of them can do
+	want  int64 // what all waiting requests need together
+	least int64 // the smallest part of it that would suffice for one of them
 }
 
-// recent is how much of a rate was used in the last minute, and up to ten seconds before. It bounds what is used whatever other gateways
-// use: a level that they all have drains once, and not once for each of them.
+// recent counts how much of a rate this gateway has used in the last 60 to 70 seconds, in slots of ten seconds. It is
+// an upper bound of this gateway's part of the level, which the store shares between all gateways and drains only once
+// for all of them.
 type recent struct {
 	uses [7]int64
-	slot int64 // the latest, of ten seconds
+	slot int64 // latest slot: Unix time divided by ten seconds
 }
 
-// add adds uses. Times may go back a little.
+// add adds uses. now may be a little before that of an earlier call.
 func (r *recent) add(uses int64, now time.Time) {
 	r.advance(now)
 	i := r.slot % int64(len(r.uses))
 	r.uses[i] = saturate(r.uses[i], uses)
 }
 
-// advance forgets what is older than a minute.
+// advance clears slots that are older than a minute.
 func (r *recent) advance(now time.Time) {
 	slot := now.Unix() / 10
 	for range min(slot-r.slot, int64(len(r.uses))) {
@@ -77,12 +78,13 @@ func (r *recent) sum(now time.Time) (sum int64) {
 	return sum
 }
 
-// free returns what is left of a grant. Where all gateways have more than the limit, which was lowered, or was passed while the store could
-// not be reached, each has that much less.
+// free returns what is left of a grant. If all gateways together have more than the limit, because it was lowered or
+// was exceeded while the store could not be reached, each gateway subtracts the excess.
 func (g *grant) free(used, held int64) int64 { return g.granted - used - held + min(g.left, 0) }
 
-// ask has the next report ask for what a request needs, if it is not free: least is the part of need with which it can do.
-func (g *grant) ask(need, least, free int64) {
+// addWant adds what a request needs to what the next report asks for, unless it is free already. least is the smallest
+// part of need that would suffice.
+func (g *grant) addWant(need, least, free int64) {
 	if need <= free {
 		return
 	}
@@ -99,25 +101,25 @@ func saturate(a, b int64) int64 {
 	return a + b
 }
 
-// asking is what a request has asked the store for so far.
+// asking tracks what a request has asked the store for so far.
 type asking struct {
-	answered uint8      // accounts about which the store was asked: no more is left than it said
-	rounds   [kinds]int // the number of the report that asks for what the request needs, from 1; 0: none does
-	last     bool       // it has asked often enough
+	answered uint8      // bit set of the accounts for which the store has been asked: no more is left than it replied
+	rounds   [kinds]int // number, from 1, of the report that asks for what the request needs; 0 if none does
+	last     bool       // the request does not ask again
 }
 
-// state is whether a request may use a counter that is shared.
+// state tells whether a request may use a shared counter.
 type state uint8
 
 const (
-	enough  state = iota // enough of it is granted
-	ask                  // the store may have more
-	nothing              // no more is to be had
-	down                 // the store cannot be asked, and not enough is granted
+	enough  state = iota // enough is granted
+	ask                  // not enough is granted, but the store may have more
+	nothing              // not enough is granted, and the store has no more
+	down                 // not enough is granted, and the store cannot be reached
 )
 
-// stateOf says what becomes of a request that needs so much of a counter of which so much is free.
-func (a *Account) stateOf(i int, g *grant, need, free int64, when config.WhenDown, asked *asking) state {
+// grantState returns whether a request that needs need of a counter may use it, if free of its grant is unused.
+func (a *Account) grantState(i int, g *grant, need, free int64, when config.WhenDown, asked *asking) state {
 	if a.book.reachable(a.usage.shared) {
 		switch {
 		case need <= free:
@@ -133,7 +135,7 @@ func (a *Account) stateOf(i int, g *grant, need, free int64, when config.WhenDow
 	return down
 }
 
-// sharesRates reports whether the account's limits are shared.
+// sharesRates reports whether the account's rate and concurrency limits are shared.
 func (a *Account) sharesRates() bool {
 	return a.usage.shared != nil && a.limits.WhenDown != config.NoStore
 }
@@ -143,12 +145,13 @@ func (a *Account) sharesBudget(b *config.Budget) bool {
 	return a.usage.shared != nil && b.WhenDown != config.NoStore
 }
 
-// rates are what is free of the shared limits of an account, math.MaxInt64 of what has none.
+// freeRates returns what is free of the grants for an account's rate and concurrency limits; math.MaxInt64 for an unset
+// limit.
 func (a *Account) freeRates(now time.Time) (requests, tokens, concurrent int64) {
 	u, s, l := a.usage, a.usage.shared, &a.limits
 	requests, tokens, concurrent = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	leased := now.Before(s.leased)
-	of := func(limit int64, g *grant, held int64) int64 {
+	free := func(limit int64, g *grant, held int64) int64 {
 		switch {
 		case limit == 0:
 			return math.MaxInt64
@@ -157,11 +160,12 @@ func (a *Account) freeRates(now time.Time) (requests, tokens, concurrent int64) 
 		}
 		return g.free(g.used, held)
 	}
-	return of(l.RequestsPerMinute, &s.requests, 0), of(l.TokensPerMinute, &s.tokens, u.reserved), of(l.Concurrent, &s.concurrent, u.inflight)
+	return free(l.RequestsPerMinute, &s.requests, 0), free(l.TokensPerMinute, &s.tokens, u.reserved), free(l.Concurrent, &s.concurrent, u.inflight)
 }
 
-// checkSharedRates checks what the account was granted of its rates for a request that reserves so many tokens. It reports whether the store
-// may grant what lacks.
+// checkSharedRates checks the grants for an account's limits, for a request that reserves tokens. lacks reports that
+// the grants do not suffice, but the store
+// may grant more.
 func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time, asked *asking) (lacks bool, e *apierror.Error) {
 	if !a.sharesRates() {
 		return false, nil
@@ -182,7 +186,7 @@ func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time
 		if c.need == 0 {
 			continue
 		}
-		switch a.stateOf(i, c.g, c.need, c.free, a.limits.WhenDown, asked) {
+		switch a.grantState(i, c.g, c.need, c.free, a.limits.WhenDown, asked) {
 		case ask:
 			lacks = true
 		case nothing:
@@ -194,8 +198,9 @@ func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time
 	return lacks, nil
 }
 
-// ask has the next reports of the scopes ask for what the request needs of them, unless they do already.
-func (h *Hold) ask(scopes *Scopes, n *Need, now time.Time, lacks uint8, asked *asking) {
+// addWants adds what the request needs to what the next reports of the lacking scopes ask for, unless it has been added
+// already.
+func (h *Hold) addWants(scopes *Scopes, n *Need, now time.Time, lacks uint8, asked *asking) {
 	for i, a := range scopes {
 		if lacks&(1<<i) == 0 {
 			continue
@@ -209,10 +214,10 @@ func (h *Hold) ask(scopes *Scopes, n *Need, now time.Time, lacks uint8, asked *a
 		if a.sharesRates() {
 			requests, tokens, concurrent := a.freeRates(now)
 			if !n.Again {
-				s.requests.ask(1, 1, requests)
-				s.concurrent.ask(1, 1, concurrent)
+				s.requests.addWant(1, 1, requests)
+				s.concurrent.addWant(1, 1, concurrent)
 			}
-			s.tokens.ask(h.tokens[i], h.tokens[i], tokens)
+			s.tokens.addWant(h.tokens[i], h.tokens[i], tokens)
 		}
 		for j := range a.budgets {
 			b := &a.budgets[j]
@@ -223,14 +228,14 @@ func (h *Hold) ask(scopes *Scopes, n *Need, now time.Time, lacks uint8, asked *a
 			need := h.need(b, n)
 			least := need
 			if b.Strict {
-				least = min(need, n.Fixed.Plus(costOf(n.PerMillion, min(MinTokens, n.MaxTokens))))
+				least = min(need, n.Fixed.Plus(tokenCost(n.PerMillion, min(MinTokens, n.MaxTokens))))
 			}
-			w.grant.ask(int64(need), int64(least), int64(w.free(b)))
+			w.grant.addWant(int64(need), int64(least), int64(w.free(b)))
 		}
 	}
 }
 
-// use counts a request that has reserved what it needs.
+// use counts a request that has reserved its need.
 func (s *shared) use(n *Need, now time.Time) {
 	s.active, s.dirty = now, true
 	if !n.Again {
@@ -239,28 +244,28 @@ func (s *shared) use(n *Need, now time.Time) {
 	}
 }
 
-// settle counts the tokens that a request has used.
+// settle counts the tokens that a request used.
 func (s *shared) settle(tokens int64, now time.Time) {
 	s.dirty = true
 	s.tokens.used = saturate(s.tokens.used, tokens)
 	s.tokens.recent.add(tokens, now)
 }
 
-// heldOf returns what requests in flight hold of a budget.
-func (w *window) heldOf(b *config.Budget) cost.Nano {
+// heldFor returns what requests in flight hold of a budget.
+func (w *window) heldFor(b *config.Budget) cost.Nano {
 	if b.Strict {
 		return w.held
 	}
 	return w.estimated
 }
 
-// free returns what is free of what was granted of a budget.
+// free returns what is free of the grant of a budget.
 func (w *window) free(b *config.Budget) cost.Nano {
-	return cost.Nano(w.grant.free(int64(w.spent), int64(w.heldOf(b))))
+	return cost.Nano(w.grant.free(int64(w.spent), int64(w.heldFor(b))))
 }
 
-// report writes what the gateway has of the scope into a report. Once it has, what it gives back is no longer free. A background report
-// gives back what nobody uses, and asks for more ahead of need; the last one gives back all that is not held.
+// report fills in a report of the scope. What the report gives back is no longer free from then on. A background report
+// gives back unused grants and asks for more ahead of need. The last report gives back everything that is not held.
 func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time, background, last bool) {
 	s := u.shared
 	a := s.account
@@ -295,28 +300,29 @@ func (u *usage) report(r *Report, y *syncer, zone *time.Location, now time.Time,
 		w := &u.windows[b.Per]
 		if a.sharesBudget(b) {
 			c := Counter{Of: Money, Window: Window{b.Per, w.start, w.end}, Limit: int64(b.Limit), Used: int64(w.spent)}
-			r.Counters = append(r.Counters, w.grant.propose(c, int64(w.heldOf(b)), &p))
+			r.Counters = append(r.Counters, w.grant.propose(c, int64(w.heldFor(b)), &p))
 		}
 	}
 	s.dirty = false
 	s.round++
 }
 
-// proposal is how a report treats what is free.
+// proposal determines what a report asks for and gives back.
 type proposal struct {
 	share      float64
-	background bool // nobody waits for more than what is wanted
+	background bool // sent in the background, not on behalf of a request
 	ahead      bool // ask for more before it is needed
-	idle       bool // give back all that is free
+	idle       bool // give back everything that is free
 }
 
-// part returns the share of what is left that is granted at once.
+// part returns how much of what is left is granted at once.
 func (p *proposal) part(left int64) int64 { return int64(p.share * float64(max(left, 0))) }
 
-// scarce is how many shares of a limit are left when gateways give back what they have more than a share of.
+// scarce is the threshold, in shares of the limit, below which gateways give back what they have beyond one share of
+// what is left.
 const scarce = 10
 
-// propose completes a counter of a report.
+// propose fills in what a counter of a report has, gives back and asks for.
 func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 	needed := saturate(c.Used, held)
 	free := max(g.free(c.Used, held), 0)
@@ -340,7 +346,7 @@ func (g *grant) propose(c Counter, held int64, p *proposal) Counter {
 	return c
 }
 
-// apply takes over what the store replied to a report.
+// apply updates the scope with the store's reply to a report.
 func (u *usage) apply(r *Report, reply *Reply, y *syncer, sent time.Time) {
 	s := u.shared
 	s.acknowledged, s.lost, s.reported, s.leased = r.Number, reply.Lost, sent, sent.Add(y.lease)
@@ -367,7 +373,8 @@ func (u *usage) apply(r *Report, reply *Reply, y *syncer, sent time.Time) {
 			}
 			g, held = &w.grant, 0
 			if !c.Window.Contains(reply.Time) {
-				// The store is in an earlier window: nothing of this one is to be had yet. That it is in a later one is known by now.
+				// If the store's clock is in an earlier window, nothing of this one can be granted yet. If it is in a
+				// later one, the next report is for that.
 				g.known, g.left = reply.Time.Before(c.Window.Start), 0
 				continue
 			}
@@ -380,7 +387,7 @@ func (u *usage) apply(r *Report, reply *Reply, y *syncer, sent time.Time) {
 	}
 }
 
-// forget makes everything be counted anew, under another identity: what is granted is no more than what is used and held.
+// forget drops all grants after a change of identity, so that everything is reported anew.
 func (u *usage) forget() {
 	s := u.shared
 	s.first, s.acknowledged, s.leased, s.dirty = 0, 0, time.Time{}, true
@@ -390,15 +397,15 @@ func (u *usage) forget() {
 	}
 }
 
-// due reports whether there is something to tell the store, or to renew.
+// due reports whether there is something to report to the store, or to renew.
 func (u *usage) due() bool {
-	return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) || slices.ContainsFunc(u.credits, u.shared.account.owes)
+	return u.shared.dirty || u.shared.lost || u.shared.outstanding(u) || slices.ContainsFunc(u.credits, u.shared.account.mustSend)
 }
 
-// owes reports whether the store is to be told of a credit.
-func (a *Account) owes(c credit) bool { return !c.known && a.sharesPeriod(c.window.Per) }
+// mustSend reports whether a credit must still be sent to the store.
+func (a *Account) mustSend(c credit) bool { return !c.known && a.sharesPeriod(c.window.Per) }
 
-// outstanding reports whether the gateway has something that it has not used.
+// outstanding reports whether the gateway has unused grants.
 func (s *shared) outstanding(u *usage) bool {
 	if s.requests.granted > s.requests.used || s.tokens.granted > s.tokens.used || s.concurrent.granted > 0 {
 		return true
@@ -411,7 +418,7 @@ func (s *shared) outstanding(u *usage) bool {
 	return false
 }
 
-// used reports whether a store that lost its data would miss something.
+// used reports whether the scope has usage that a store without data would have to learn.
 func (u *usage) used() bool {
 	if !u.requests.Empty() || !u.tokens.Empty() {
 		return true
@@ -424,10 +431,10 @@ func (u *usage) used() bool {
 	return false
 }
 
-// remaining lowers what remains of the account's rates to what remains for all gateways: what is free here, and what was left by the last
-// reply, with what has drained since.
+// remaining lowers r to what remains for all gateways together: what is free here, what was left as of the last reply,
+// and what has drained since.
 func (s *shared) remaining(u *usage, r *Remaining, now time.Time) {
-	of := func(g *grant, limit, held int64, remains *int64, reset *time.Duration) {
+	lower := func(g *grant, limit, held int64, remains *int64, reset *time.Duration) {
 		if limit == 0 || !g.known {
 			return
 		}
@@ -436,8 +443,8 @@ func (s *shared) remaining(u *usage, r *Remaining, now time.Time) {
 		used := time.Duration(float64(limit-*remains) / float64(limit) * float64(time.Minute))
 		*reset = max(*reset, used.Round(time.Millisecond))
 	}
-	of(&s.requests, r.Limits.RequestsPerMinute, 0, &r.Requests, &r.RequestsReset)
-	of(&s.tokens, r.Limits.TokensPerMinute, u.reserved, &r.Tokens, &r.TokensReset)
+	lower(&s.requests, r.Limits.RequestsPerMinute, 0, &r.Requests, &r.RequestsReset)
+	lower(&s.tokens, r.Limits.TokensPerMinute, u.reserved, &r.Tokens, &r.TokensReset)
 }
 
 // sharesPeriod reports whether the account shares its budget of a period.
@@ -445,8 +452,8 @@ func (a *Account) sharesPeriod(per config.Period) bool {
 	return slices.ContainsFunc(a.budgets, func(b config.Budget) bool { return b.Per == per && a.sharesBudget(&b) })
 }
 
-// share shares what is configured so. The account is that of the latest configuration.
-func (a *Account) share(now time.Time) {
+// startSharing sets up what the configuration shares. From then on, a is the account of its scope that is reported.
+func (a *Account) startSharing(now time.Time) {
 	shares := a.limits.WhenDown != config.NoStore || slices.ContainsFunc(a.budgets, func(b config.Budget) bool { return b.WhenDown != config.NoStore })
 	u := a.usage
 	u.mu.Lock()

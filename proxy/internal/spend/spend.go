@@ -1,21 +1,21 @@
 // Package spend bounds what keys, teams, models and providers use and spend: requests and tokens a minute, requests in flight, and
 // budgets of money in calendar windows.
+// Before a request is sent, it reserves what it may need of all its scopes, or of none. When its usage is known, it
+// settles the reservation. In between, the reservation is a hold. Spending and holds together never exceed a strict
+// budget, however requests race, unless a provider reports more usage than the most that seemed possible.
 //
-// A request reserves what it may need of all its scopes at once, or of none, before it is sent, and settles what it has used once it is
-// known. Between the two the reservation is a hold. What is settled and held of a strict budget together never exceeds it, whatever
-// requests race; only a provider that reports more than the most that was possible can.
+// Several gateways share limits and budgets through a Store. It grants each gateway parts of what is left; the grants
+// together never exceed the limit. A gateway reserves and settles within its grants without asking the store. A request
+// makes a round trip only if the grants do not suffice. It then asks for a larger part, which near the limit shrinks to
+// what the request needs. Usage is reported in the background, as totals, and unused grants are given back. Windows
+// follow the store's clock. While the store is down, each limit follows its configured mode: its requests are refused,
+// served from the remaining grants, or counted as if there were no store.
 //
-// Several gateways share limits and budgets by a Store. It grants each of them parts of what is left, which never exceed the limit together,
-// and a gateway reserves and settles within what it was granted, by itself. Only a request for which that does not suffice makes a round
-// trip, and asks for more; near a limit, that is as much as the request needs. What was used is reported in the background, in totals, and
-// what nobody uses is given back. Windows are those of the store's clock. While the store is down, each limit is in the mode that is
-// configured for it: its requests are refused, served from what is granted, or counted as if there were no store.
+// The package owns the counts, their windows and the wording of refusals. It does not count tokens, know prices or
+// write files: a Journal persists what must survive a restart.
 //
-// It owns the counts, their windows, and the words of a refusal. It does not count tokens, know prices, or write files: a Journal
-// persists what must survive a restart.
-//
-// Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. Locks of several usages are taken in
-// the order of Kind, of which a request has one each, and none is held during a round trip.
+// Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. A request has at most
+// one usage of each Kind, and locks them in the order of Kind. No lock is held during a round trip.
 package spend
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Kind is what a scope is of.
+// Kind is the kind of a scope.
 type Kind uint8
 
 // The kinds, in the order in which usages are locked.
@@ -43,7 +43,7 @@ const (
 
 var kindNames = [kinds]string{"key", "team", "model", "provider"}
 
-// String returns the kind's name, as in the configuration.
+// String returns the kind's name in the configuration.
 func (k Kind) String() string { return kindNames[k] }
 
 // Scope is a key, team, model or provider.
@@ -55,23 +55,25 @@ type Scope struct {
 // String returns "key NAME".
 func (s Scope) String() string { return s.Kind.String() + " " + s.Name }
 
-// Need is what a request may need, at the dearest target that it may be sent to.
+// Need is what a request may need at the most expensive target that it may be sent to.
 type Need struct {
-	// Prompt and Completion are estimates of tokens, for rates.
+	// Prompt and Completion are estimated token counts, for rate limits.
 	Prompt, Completion int64
 
-	// Fixed is the most that all but the response can cost, and PerMillion what a million tokens of the response cost, all choices
-	// together. MaxTokens is the limit of one choice that the provider is sent.
+	// Fixed is the most that everything except the response can cost. PerMillion is the price of a million response
+	// tokens of each choice, for all choices together. MaxTokens is the limit for one choice that is sent to the
+	// provider.
 	Fixed, PerMillion cost.Nano
 	MaxTokens         int64
 
-	// Estimate is what the request probably costs, for budgets that are not strict.
+	// Estimate is the probable cost of the request, for budgets that are not strict.
 	Estimate cost.Nano
 
-	// Request identifies the request among those of all processes; 0 where nothing is persisted.
+	// Request is an ID of the request that is unique across processes; 0 if nothing is persisted.
 	Request uint64
 
-	// Again is for a further attempt while the first one of a request is under way: it is no further request.
+	// Again marks a further attempt while the first one of the same request is still in flight. It does not count as
+	// another request.
 	Again bool
 }
 
@@ -81,62 +83,65 @@ type Used struct {
 	Cost   cost.Nano
 }
 
-// MinTokens is the least that the tokens of a response are lowered to for it to fit a budget: what is shorter helps nobody.
+// MinTokens is the lowest limit to which the tokens of a response are lowered to fit a budget. A shorter response would
+// be useless.
 const MinTokens = 1024
 
-// ID is the identity of a hold in the journal. No two are the same, of whatever process.
+// ID identifies a hold in the journal. It is unique across processes.
 type ID struct{ Process, Number uint64 }
 
-// Record is a hold, as it is persisted. At is when it was made: what it settles counts in the windows of that time.
+// Record is a hold or its settlement, as it is persisted. At is the time of the hold; its settlement counts in the
+// windows of that time.
 type Record struct {
 	ID      ID
-	Request uint64 // of which it is a hold
+	Request uint64 // ID of the request that made the hold
 	At      time.Time
-	Scopes  []Scope   // those with budgets or limits
-	Amount  cost.Nano // held, or settled
-	Tokens  int64     // settled
+	Scopes  []Scope   // the request's scopes that have budgets or limits
+	Amount  cost.Nano // amount held or, in a settlement, spent
+	Tokens  int64     // tokens used, in a settlement
 }
 
-// Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.
+// Adjustment adds Credit to what is left of a budget in the window that contains At.
 type Adjustment struct {
 	Scope  Scope
 	Per    config.Period
 	At     time.Time
 	Credit cost.Nano
 	Reason string
-	ID     string // of the change, which is made once; "": it has none
+	ID     string // a second adjustment with the same ID is rejected; may be ""
 }
 
-// ErrRepeated is the error of an Adjustment whose ID is that of one before: nothing is changed.
+// ErrRepeated is returned for an Adjustment with the ID of an earlier one. It has no effect.
 var ErrRepeated = errors.New("a change with this ID was made before")
 
-// Entry is what one scope has used, for a Book that starts.
+// Entry is earlier usage of a scope, for a Book that starts.
 type Entry struct {
 	Scope    Scope
-	At       time.Time // when its hold was made; of several requests together, when a window of all of them began
+	At       time.Time // time of the hold; if several requests are summed up, the start of a window that contains them
 	Requests int64
 	Tokens   int64
-	Cost     cost.Nano // settled, or held by a hold that was never settled
+	Cost     cost.Nano // settled, or held and never settled
 }
 
 // Journal persists what must survive a restart.
 type Journal interface {
-	// Hold persists a hold: after it has returned nil, the end of the process does not lose it. The record is not retained.
+	// Hold persists a hold. Once it has returned nil, the hold survives the end of the process. It does not retain the
+	// record.
 	Hold(*Record) error
 
-	// Settle persists what a hold has become. It does not wait.
+	// Settle persists the settlement of a hold. It does not wait for the disk.
 	Settle(*Record)
 
-	// Adjust persists a change of what is left of a budget.
+	// Adjust persists a budget adjustment.
 	Adjust(*Adjustment) error
 
-	// Replay calls used and adjusted with what is known of the scopes that are wanted, in any order. Each hold counts once: with what was
-	// settled, or else with all of it.
+	// Replay calls used and adjusted with the earlier usage and adjustments of the wanted scopes, in any order. Each
+	// hold counts once: as settled or, if it never was, at its full amount.
 	Replay(want func(Scope) bool, used func(Entry), adjusted func(Adjustment)) error
 }
 
-// costOf returns what tokens cost, rounded up. It is math.MaxInt64 at most.
-func costOf(perMillion cost.Nano, tokens int64) cost.Nano {
+// tokenCost returns the cost of tokens at a price per million, rounded up. It saturates at math.MaxInt64.
+func tokenCost(perMillion cost.Nano, tokens int64) cost.Nano {
 	high, low := bits.Mul64(uint64(max(perMillion, 0)), uint64(max(tokens, 0)))
 	if high >= 1e6 {
 		return math.MaxInt64
@@ -148,7 +153,7 @@ func costOf(perMillion cost.Nano, tokens int64) cost.Nano {
 	return cost.Nano(min(amount, math.MaxInt64))
 }
 
-// tokensFor returns how many tokens money pays for.
+// tokensFor returns how many tokens an amount pays for at a price per million.
 func tokensFor(perMillion, money cost.Nano) int64 {
 	if perMillion <= 0 {
 		return math.MaxInt64

@@ -2,15 +2,15 @@ package spend
 
 import "time"
 
-// State is how it stands with the store that gateways share.
+// State is the state of the store that gateways share.
 type State struct {
-	Down  bool      // it cannot be reached: each shared limit is in the mode that is configured for it
-	Lost  bool      // it has lost data, and grants nothing before all gateways have reported; the same modes are in force
-	Since time.Time // when one of the two changed
-	Err   error     // why it cannot be reached
+	Down  bool      // the store cannot be reached; each shared limit follows its mode for that
+	Lost  bool      // the store has lost data and grants nothing until all gateways have reported; the same modes apply
+	Since time.Time // when Down or Lost changed last
+	Err   error     // why the store cannot be reached
 }
 
-// State returns how it stands with the store. ok is false if nothing is shared.
+// State returns the state of the store. ok is false if there is no store.
 func (b *Book) State() (s State, ok bool) {
 	if b.sync == nil {
 		return State{}, false
@@ -23,7 +23,7 @@ func (b *Book) State() (s State, ok bool) {
 // reachable reports whether the store can be asked for more of a scope.
 func (b *Book) reachable(s *shared) bool { return !b.sync.unreachable.Load() && !s.lost }
 
-// observe takes note of how a round trip has ended.
+// observe updates the state with the result of a round trip.
 func (y *syncer) observe(err error) {
 	y.mu.Lock()
 	was, now := y.state.Down, y.now()
@@ -47,12 +47,12 @@ func (y *syncer) observe(err error) {
 		y.notify(Event{Kind: EventStoreDown, Err: err})
 		y.wake()
 	case err == nil && was:
-		y.tellEverything()
+		y.reportEverything()
 		y.notify(Event{Kind: EventStoreUp})
 	}
 }
 
-// observeLoss takes note of a store that has lost data.
+// observeLoss updates the state when a reply says that the store has lost data.
 func (y *syncer) observeLoss() {
 	y.mu.Lock()
 	was := y.state.Lost
@@ -62,12 +62,12 @@ func (y *syncer) observeLoss() {
 	y.mu.Unlock()
 	if !was {
 		y.stats.lost.Add(1)
-		y.tellEverything()
+		y.reportEverything()
 		y.notify(Event{Kind: EventStoreLost})
 	}
 }
 
-// observeRecovery takes note of a store that grants again.
+// observeRecovery updates the state once replies about all scopes say that the store grants again.
 func (y *syncer) observeRecovery() {
 	y.mu.Lock()
 	was := y.state.Lost
@@ -85,7 +85,7 @@ func (y *syncer) observeRecovery() {
 		}
 	}
 	y.mu.Lock()
-	was = y.state.Lost // another round trip may have been first
+	was = y.state.Lost // another round trip may have changed it meanwhile
 	if was {
 		y.state.Lost, y.state.Since = false, y.now()
 	}
@@ -95,8 +95,8 @@ func (y *syncer) observeRecovery() {
 	}
 }
 
-// tellEverything has all scopes reported: the store may not know of them.
-func (y *syncer) tellEverything() {
+// reportEverything schedules a report of all scopes that have been used, because the store may not know about them.
+func (y *syncer) reportEverything() {
 	all, _ := y.book.allShared()
 	for _, u := range all {
 		u.mu.Lock()
@@ -112,7 +112,7 @@ func (y *syncer) notify(e Event) {
 	}
 }
 
-// pause returns how long to wait for the next round.
+// pause returns how long to wait before the next round.
 func (y *syncer) pause() time.Duration {
 	y.mu.Lock()
 	defer y.mu.Unlock()

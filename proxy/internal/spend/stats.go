@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Stats counts what was asked of the store since the start.
+// Stats are counts of round trips to the store since the start.
 type Stats struct {
-	Requests   Trips // round trips on which requests wait
-	Background Trips // of the reports in the background
-	Denied     int64 // grants that requests wanted and the store did not give
-	Lost       int64 // times that the store had lost data
+	Requests   Trips // round trips that requests waited for
+	Background Trips // round trips of background reports
+	Denied     int64 // grants that requests asked for and the store refused
+	Lost       int64 // number of times that the store had lost data
 }
 
 // Trips counts round trips.
 type Trips struct {
 	Done, Failed int64
-	Time         time.Duration // of all together
+	Time         time.Duration // total duration
 }
 
 // stats are the counts of a syncer.
 type stats struct {
-	trips        [2]tripCounts // of requests, and in the background
+	trips        [2]tripCounts // for requests, in the background
 	denied, lost atomic.Int64
 }
 
@@ -31,7 +31,7 @@ func (t *tripCounts) load() Trips {
 	return Trips{t.done.Load(), t.failed.Load(), time.Duration(t.nanoseconds.Load())}
 }
 
-// count counts a round trip that began at a time.
+// count counts a round trip that started at began.
 func (s *stats) count(background bool, began time.Time, reports []Report, replies []Reply, err error) {
 	t := &s.trips[0]
 	if background {
@@ -52,7 +52,7 @@ func (s *stats) count(background bool, began time.Time, reports []Report, replie
 	}
 }
 
-// Stats returns the counts; they are 0 without a store.
+// Stats returns the counts, which are 0 without a store.
 func (b *Book) Stats() Stats {
 	if b.sync == nil {
 		return Stats{}

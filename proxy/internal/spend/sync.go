@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// The defaults of what a Book shares, and how often it reports.
+// Defaults of Options, and the timing and size of reports.
 const (
 	defaultTimeout = 50 * time.Millisecond
 	defaultLease   = 10 * time.Second
 	defaultShare   = 0.02
 
-	interval     = time.Second // of reports
+	interval     = time.Second // between background reports
 	leastBackoff = 50 * time.Millisecond
-	steady       = 10 * time.Second // a store that was up for as long is tried again at once when it is down
+	steady       = 10 * time.Second // backoff starts anew if the store had been up for this long
 
-	reportsAtOnce = 64 // in one round trip
-	idleAtOnce    = 16 // scopes that are reported only to notice a loss of data, and to learn what other gateways have used
+	reportsAtOnce = 64 // reports in one background round trip
+	idleAtOnce    = 16 // idle scopes in one round, reported only to notice a loss of data and to learn what other gateways have used
 )
 
-// syncer reports what a Book has to the store, and asks it for more.
+// syncer reports the usage in a Book to the store, and asks for grants.
 type syncer struct {
 	book    *Book
 	store   Store
@@ -34,22 +34,22 @@ type syncer struct {
 	share   float64
 	now     func() time.Time
 
-	numbers atomic.Int64 // of the last report
-	offset  atomic.Int64 // of the store's clock to that of now, nanoseconds
-	learned atomic.Bool  // offset has been
-	name    atomic.Pointer[string]
+	numbers atomic.Int64           // number of the last report
+	offset  atomic.Int64           // the store's clock minus now(), in nanoseconds
+	learned atomic.Bool            // offset is known
+	name    atomic.Pointer[string] // identity of this gateway
 
 	stats stats
 
-	unreachable atomic.Bool // or closed
-	mu          sync.Mutex  // of what follows
+	unreachable atomic.Bool // the store is down, or the syncer is closed
+	mu          sync.Mutex  // guards the fields below
 	state       State
-	wait        time.Duration // until the store is tried again
+	wait        time.Duration // backoff before the store is tried again
 	closed      bool
 
-	kick chan struct{} // of the goroutine that reports: it does so at once
+	kick chan struct{} // makes the background goroutine report at once
 	stop context.CancelFunc
-	done chan struct{} // closed at its end; nil: there is none
+	done chan struct{} // closed when the background goroutine ends; nil if there is none
 }
 
 func newSyncer(b *Book, o *Options) *syncer {
@@ -80,7 +80,7 @@ func (y *syncer) storeTime(now time.Time) time.Time {
 	return now.Add(time.Duration(y.offset.Load()))
 }
 
-// learnTime learns the offset of the store's clock, so that windows are those of the store from the first one on.
+// learnTime asks for the store's time if it is not known yet, so that windows follow the store's clock from the start.
 func (y *syncer) learnTime() {
 	if y.learned.Load() {
 		return
@@ -89,7 +89,7 @@ func (y *syncer) learnTime() {
 	y.observe(err)
 }
 
-// askTime makes a round trip that tells nothing, and learns the offset of the store's clock.
+// askTime makes a round trip without a report, to learn the store's time.
 func (y *syncer) askTime(timeout time.Duration) (Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -108,9 +108,9 @@ func (y *syncer) learn(store time.Time) {
 	}
 }
 
-// ask asks the store for what requests need of scopes, and returns when there is a reply or none will come. One report of a scope is under
-// way at a time: a request that finds one waits for it.
-func (y *syncer) ask(scopes *Scopes, lacks uint8) {
+// requestGrants asks the store for what requests need in the lacking scopes, and returns after the reply or a timeout.
+// Only one report of a scope is in flight at a time: if there is one already, requestGrants waits for it instead.
+func (y *syncer) requestGrants(scopes *Scopes, lacks uint8) {
 	var first [kinds]*usage
 	var others [kinds]chan struct{}
 	mine := first[:0]
@@ -148,7 +148,8 @@ func (y *syncer) ask(scopes *Scopes, lacks uint8) {
 
 var errSlow = errors.New("the store does not respond in time")
 
-// startReport begins a report of the scope, or returns what is closed at the end of the one that is under way.
+// startReport starts a report of the scope. If one is in flight already, it returns the channel that is closed when
+// that ends.
 func (u *usage) startReport() (underWay chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -159,7 +160,7 @@ func (u *usage) startReport() (underWay chan struct{}) {
 	return nil
 }
 
-// report makes reports of usages for which startReport has been called.
+// report sends reports of usages for which startReport has been called, and applies the replies.
 func (y *syncer) report(all []*usage, background, last bool) error {
 	reports, replies := make([]Report, len(all)), make([]Reply, len(all))
 	sent := y.now()
@@ -169,7 +170,7 @@ func (y *syncer) report(all []*usage, background, last bool) error {
 		u.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), y.timeout)
-	began := time.Now() // not the clock of windows
+	began := time.Now() // a duration is measured, so not y.now
 	err := y.store.Sync(ctx, reports, replies)
 	cancel()
 	y.stats.count(background, began, reports, replies, err)
@@ -191,7 +192,7 @@ func (y *syncer) report(all []*usage, background, last bool) error {
 			u.apply(r, reply, y, sent)
 			lost = lost || reply.Lost
 		default:
-			copied = u.outdated(r, reply, y) || copied
+			copied = u.handleStale(r, reply, y) || copied
 		}
 		close(s.done)
 		s.done = nil
@@ -206,15 +207,17 @@ func (y *syncer) report(all []*usage, background, last bool) error {
 	return err
 }
 
-// outdated treats a report that came too late, and reports whether another process has this one's identity.
-func (u *usage) outdated(r *Report, reply *Reply, y *syncer) (copied bool) {
+// handleStale handles a reply that says that the report was ignored. It returns whether another process uses the
+// identity of this one.
+func (u *usage) handleStale(r *Report, reply *Reply, y *syncer) (copied bool) {
 	s := u.shared
 	s.dirty = true
 	switch {
 	case reply.Number == r.Number:
-		// It was sent twice, and counted once. What was granted is unknown; the next report says so.
+		// The report was sent twice and counted once. Its grants are unknown; the next report gives them back by not
+		// including them.
 	case s.acknowledged == 0:
-		// The clock was set back since the last process.
+		// The clock was set back since the previous process.
 		for {
 			n := y.numbers.Load()
 			if n >= reply.Number || y.numbers.CompareAndSwap(n, reply.Number) {
@@ -228,7 +231,7 @@ func (u *usage) outdated(r *Report, reply *Reply, y *syncer) (copied bool) {
 	return false
 }
 
-// changeIdentity goes on under a new identity once another process has the old one, and tells the store everything anew.
+// changeIdentity switches to a new identity because another process uses the old one, and reports everything anew.
 func (y *syncer) changeIdentity(old string) {
 	was := y.name.Load()
 	name := rand.Text()
@@ -245,7 +248,7 @@ func (y *syncer) changeIdentity(old string) {
 	y.wake()
 }
 
-// run reports until the context is done.
+// run sends background reports until the context is done.
 func (y *syncer) run(ctx context.Context) {
 	defer close(y.done)
 	timer := time.NewTimer(interval)
@@ -262,7 +265,7 @@ func (y *syncer) run(ctx context.Context) {
 	}
 }
 
-// wake has the next round begin at once.
+// wake makes the next round start at once.
 func (y *syncer) wake() {
 	select {
 	case y.kick <- struct{}{}:
@@ -270,8 +273,8 @@ func (y *syncer) wake() {
 	}
 }
 
-// round tells the store what is new, renews what is granted, asks for more ahead of need, and gives back what nobody uses. With nothing to
-// tell, it only makes sure that the store is there.
+// round reports new usage to the store, renews grants, asks for more ahead of need, and gives back unused grants. With
+// nothing to report, it only checks that the store can be reached.
 func (y *syncer) round() error {
 	all, gone := y.book.allShared()
 	var due []*usage
@@ -320,7 +323,7 @@ func (y *syncer) refresh() error {
 	return nil
 }
 
-// reportAll reports usages in the background. The last report gives everything back.
+// reportAll sends background reports of usages, in batches. With last, they give all unused grants back.
 func (y *syncer) reportAll(due []*usage, last bool) error {
 	for some := range slices.Chunk(due, reportsAtOnce) {
 		started := some[:0:0]
@@ -339,7 +342,7 @@ func (y *syncer) reportAll(due []*usage, last bool) error {
 	return nil
 }
 
-// probe makes sure that the store is there.
+// probe checks that the store can be reached.
 func (y *syncer) probe() error {
 	reply, err := y.askTime(y.timeout)
 	switch {
@@ -353,7 +356,7 @@ func (y *syncer) probe() error {
 	return err
 }
 
-// creditAll tells the store of changes of budgets that it does not know.
+// creditAll sends the store the credits that it does not have yet.
 func (y *syncer) creditAll(due []*usage) error {
 	for _, u := range due {
 		if err := y.credit(u); err != nil {
@@ -368,7 +371,7 @@ func (y *syncer) credit(u *usage) error {
 	scope := u.shared.account.scope
 	var unknown []credit
 	for i := range u.credits {
-		if c := u.credits[i]; u.shared.account.owes(c) {
+		if c := u.credits[i]; u.shared.account.mustSend(c) {
 			unknown = append(unknown, c)
 		}
 	}
@@ -393,7 +396,7 @@ func (y *syncer) credit(u *usage) error {
 	return nil
 }
 
-// close ends the reports, and gives everything back but what is held.
+// close stops the background reports, and gives back everything that is not held.
 func (y *syncer) close() error {
 	y.mu.Lock()
 	again := y.closed
@@ -425,7 +428,7 @@ func (y *syncer) close() error {
 	return y.reportAll(all, true)
 }
 
-// allShared returns the usages that have something shared, those that have no account any more by themselves.
+// allShared returns the usages with something shared; those that no longer have an account are in gone.
 func (b *Book) allShared() (all, gone []*usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -439,7 +442,7 @@ func (b *Book) allShared() (all, gone []*usage) {
 	return all, gone
 }
 
-// forgetGone forgets usages that have no account and nothing of the store any more.
+// forgetGone forgets usages without an account that have neither grants nor requests in flight.
 func (b *Book) forgetGone(all []*usage) {
 	for _, u := range all {
 		u.mu.Lock()

@@ -12,49 +12,49 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
 )
 
-// usage is what a scope has used. It counts money in the windows of all periods, so that a budget which a reload adds or changes counts
-// with what was spent before.
+// usage is what a scope has used. It counts money in the windows of all periods, so that a budget added or changed by a
+// reload includes what was spent before.
 type usage struct {
 	mu       sync.Mutex
 	requests tokenbucket.Bucket
 	tokens   tokenbucket.Bucket
-	reserved int64 // tokens of requests in flight
+	reserved int64 // tokens reserved by requests in flight
 	inflight int64
-	latest   time.Time // the latest that windows were rolled to: they never go back
+	latest   time.Time // latest time passed to roll; windows never go back
 	windows  [config.Periods]window
-	credits  []credit // in current windows, for the store
-	shared   *shared  // nil: nothing of the scope has been shared with other gateways
-	gone     bool     // it has no account any more. The mutex of the Book guards it.
+	credits  []credit // adjustments in the current windows, for the store
+	shared   *shared  // nil unless something of the scope is or was shared with other gateways
+	gone     bool     // the scope no longer has an account; guarded by the mutex of the Book
 }
 
-// credit is a change of a budget's limit.
+// credit is an amount by which a budget was raised in a window.
 type credit struct {
 	window Window
 	amount cost.Nano
 	id     string
-	known  bool // to the store
+	known  bool // the store has it
 }
 
 // window is what a scope has spent in the current window of a period.
 //
-// The holds of a window are those whose time is not before its start: a hold that outlasts its window counts in none after it, as what
-// it settles was spent in the past one.
+// It contains the holds that were made in it. A hold that outlasts its window does not count in later ones, because
+// what it settles was spent in its own.
 type window struct {
-	start, end time.Time // end is zero for a window without one
+	start, end time.Time // end is zero for a window that never ends
 	spent      cost.Nano
 	held       cost.Nano // the most that requests in flight can cost
 	estimated  cost.Nano // what requests in flight probably cost
-	credit     cost.Nano // by which the limit was raised in this window
-	refused    int64     // requests that a budget had too little left for
-	warned     bool
+	credit     cost.Nano // by how much the limit was raised in this window
+	refused    int64     // requests refused because too little was left
+	warned     bool      // EventWarned was sent
 
-	// Of a budget that is shared, by the last reply of the store.
+	// For a shared budget, as of the store's last reply.
 	grant     grant
 	others    cost.Nano // what other gateways have used
-	elsewhere cost.Nano // what was granted to them besides
+	elsewhere cost.Nano // what other gateways were granted and have not used
 }
 
-// left returns what is left of a budget for another hold.
+// left returns how much of a budget another hold can take.
 func (w *window) left(b *config.Budget) cost.Nano {
 	if b.Strict {
 		return b.Limit + w.credit - w.spent - w.held
@@ -62,8 +62,8 @@ func (w *window) left(b *config.Budget) cost.Nano {
 	return b.Limit + w.credit - w.spent - w.estimated
 }
 
-// roll begins the windows that a time is in. It returns the time, or the latest one before, if that is later: requests read the clock
-// before they take the lock, and clocks are set back.
+// roll starts new windows for those that have ended at now. It returns now, or the latest time it was called with if
+// that is later: requests read the clock before they take the lock, and clocks can be set back.
 func (u *usage) roll(now time.Time, zone *time.Location) time.Time {
 	if now.Before(u.latest) {
 		return u.latest
@@ -79,7 +79,7 @@ func (u *usage) roll(now time.Time, zone *time.Location) time.Time {
 	return now
 }
 
-// drain drains the buckets of rates up to now.
+// drain drains the token buckets of the rates up to now.
 func (u *usage) drain(l *config.Limits, now time.Time) {
 	if l.RequestsPerMinute > 0 {
 		u.requests.Drain(l.RequestsPerMinute, now)
@@ -93,7 +93,7 @@ func (u *usage) remainingTokens(limit int64) int64 {
 	return max(0, u.tokens.Remaining(limit)-u.reserved)
 }
 
-// restore counts what the journal knows. at is the time of windows.
+// restore adds usage from the journal. at is the current time by the clock of windows.
 func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,7 +113,7 @@ func (u *usage) restore(e *Entry, zone *time.Location, at, now time.Time) {
 	}
 }
 
-// adjust raises the limit of a budget in the window that is current, if c is of that.
+// adjust raises the limit of a budget in the current window, if c belongs to that.
 func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -131,7 +131,7 @@ func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
 	u.credits = append(u.credits, credit{window: Window{c.Per, w.start, w.end}, amount: c.Credit, id: cmp.Or(c.ID, strconv.FormatInt(c.At.UnixNano(), 10))})
 }
 
-// pending returns by how much credits that the store does not know raise a budget in a window.
+// pending returns the sum of the credits of a window that the store does not have yet.
 func (u *usage) pending(w *Window) (sum cost.Nano) {
 	for i := range u.credits {
 		if c := &u.credits[i]; !c.known && c.window.Per == w.Per && c.window.Start.Equal(w.Start) {
