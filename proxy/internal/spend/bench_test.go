@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend/spendtest"
 )
 
-// BenchmarkReserveAndSettle is what a request of a key, a team and a model with limits and budgets costs.
+// BenchmarkReserveAndSettle measures a request with a key, a team and a model that all have limits and budgets.
 func BenchmarkReserveAndSettle(b *testing.B) {
 	b.Run("alone", func(b *testing.B) { benchmark(b, nil, config.NoStore) })
 	b.Run("shared", func(b *testing.B) {

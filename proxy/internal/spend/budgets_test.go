@@ -34,7 +34,7 @@ func scopes(a *spend.Accounts) spend.Scopes {
 	}
 }
 
-// only returns the one budget that there is.
+// only returns the status of the only budget.
 func only(t interface{ Fatalf(string, ...any) }, a *spend.Accounts, at time.Time) spend.Status {
 	all := a.Status(at)
 	if len(all) != 1 {
@@ -50,7 +50,7 @@ func TestBudgetHoldsTheMostThatARequestCanCost(t *testing.T) {
 		t.Fatal(e)
 	}
 	e := second.Reserve(scopes(a), &spend.Need{Fixed: 301}, now)
-	// It is not spent: the request may be retried once another one has ended.
+	// The budget is held, not spent, so the client may retry after the other request has ended.
 	if e == nil || e.Status != 429 || e.Code != "rate_limit_exceeded" || e.NoRetry || e.RetryAfter == 0 {
 		t.Fatalf("beside what is held: %+v", e)
 	}
@@ -81,7 +81,8 @@ func TestBudgetHoldsTheMostThatARequestCanCost(t *testing.T) {
 	}
 }
 
-// A refused request changes nothing in any of its scopes, and no client reads amounts of others than its key.
+// TestAllScopesOrNone checks that a refused request changes none of its scopes, and that clients see no amounts except
+// those of their own key.
 func TestAllScopesOrNone(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}),
 		spend.Limit{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrent: 9}, Budgets: []config.Budget{budget(5000, config.PerHour)}},
@@ -161,7 +162,7 @@ func TestBudgetThatIsNotStrictHoldsAnEstimate(t *testing.T) {
 	}
 }
 
-// What a hold settles counts in the windows in which it was made, and in no other.
+// TestHoldOutlastsItsWindow checks that a settlement counts only in the windows in which its hold was made.
 func TestHoldOutlastsItsWindow(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerHour), budget(1000, config.PerDay)}})
 	var h spend.Hold
@@ -178,7 +179,8 @@ func TestHoldOutlastsItsWindow(t *testing.T) {
 	}
 }
 
-// A clock that is set back, or that a request read before another one, does not open a window again.
+// TestWindowsNeverGoBack checks that a past window does not become current again if the clock is set back or a request
+// reads it late.
 func TestWindowsNeverGoBack(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerMinute)}})
 	var first, second spend.Hold
@@ -198,7 +200,8 @@ func TestWindowsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestBudgetUnderConcurrency has 32 clients race for one budget: not one nano-dollar more is held or spent, and the sums are equal.
+// TestBudgetUnderConcurrency lets 32 clients race for one budget. It is not exceeded by a single nano-dollar, and the
+// sums agree.
 func TestBudgetUnderConcurrency(t *testing.T) {
 	const limit, clients = 1_000_000, 32
 	a := open(t, spend.NewBook(spend.Options{}),
@@ -239,7 +242,7 @@ func TestBudgetUnderConcurrency(t *testing.T) {
 	}
 }
 
-// log is a journal in memory. It fails while broken is set.
+// log is an in-memory journal that fails while broken is set.
 type log struct {
 	mu      sync.Mutex
 	holds   map[spend.ID]spend.Record
@@ -319,11 +322,11 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	if r := after.Account(spend.Key, "k").Remaining(now); r.Requests != 2 {
 		t.Errorf("%d requests remain, want 2", r.Requests)
 	}
-	// The same scopes are not counted again by a reload.
+	// A reload does not count the same scopes again.
 	if s := only(t, open(t, book, limits...), now); s.Spent != 423 {
 		t.Errorf("after a reload: %+v", s)
 	}
-	// The books of a start and of a reload agree on what is raised.
+	// A restart and a reload agree on the raised limit.
 	if err := book.Adjust(spend.Adjustment{Scope: ofKey, Per: config.PerDay, At: now, Credit: 50, Reason: "a demo"}); err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +373,7 @@ func TestEventsOfBudgets(t *testing.T) {
 	if fmt.Sprint(events) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", events, want)
 	}
-	// What was spent beyond the budget is counted, and nothing fits any more.
+	// The excess is counted, and no further request fits.
 	if s := only(t, a, now); s.Spent != 1010 {
 		t.Errorf("%+v", s)
 	}
@@ -380,9 +383,9 @@ func TestEventsOfBudgets(t *testing.T) {
 	}
 }
 
-// TestNoHoldLeaks runs random histories: requests that are refused, end, fail and lose their clients, reloads that change limits, and
-// restarts. What is held and spent is always the sum of what the requests hold and have spent, and never exceeds a budget that was
-// there when they were admitted.
+// TestNoHoldLeaks runs random histories of requests that are refused, succeed, fail or lose their clients, of reloads
+// that change limits, and of restarts. What a budget counts as held and spent is always the sum of what the requests
+// hold and have spent, and never exceeds the budget under which they were admitted.
 func TestNoHoldLeaks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		journal := newLog()
@@ -436,7 +439,7 @@ func TestNoHoldLeaks(t *testing.T) {
 				accounts = open(t, book, limits...)
 				book.Prune(accounts)
 			case "restart":
-				// What is in flight has no end: its holds are booked as spent.
+				// Requests in flight never end: their holds count as spent.
 				past, flying = append(past, flying...), nil
 				book = spend.NewBook(spend.Options{Journal: journal})
 				var err error

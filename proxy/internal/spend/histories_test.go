@@ -21,27 +21,27 @@ type history struct {
 	store    *spendtest.Store
 	snapshot any
 	names    []string
-	gateways map[string]*gateway // nil: it has crashed
+	gateways map[string]*gateway // nil for one that has crashed
 	journals map[string]*log
 	limits   map[string][]spend.Limit
 	flying   []*flight
-	refusal  error // of the last request
+	refusal  error // why the last request was refused
 	crashed  time.Time
-	forget   time.Duration     // after a crash, what it lost counts no more
-	faults   []spendtest.Fault // of the next round trips
+	forget   time.Duration     // how long after a crash the lost counts stop mattering
+	faults   []spendtest.Fault // faults of the next round trips
 	draw     func() []spend.Limit
 	heard    map[string]time.Time // when a gateway reported last
 }
 
-// flight is a request.
+// flight is a request and its outcome.
 type flight struct {
 	gateway string
-	hold    *spend.Hold // nil: it has ended, or its gateway has crashed
+	hold    *spend.Hold // nil once it has ended or its gateway has crashed
 	at      time.Time
-	amount  cost.Nano // held, then settled
+	amount  cost.Nano // held, later settled
 	tokens  int64
 	settled time.Time
-	lapsed  bool // its gateway did not report for as long as its lease while it was in flight
+	lapsed  bool // its gateway's lease expired while it was in flight
 }
 
 func newHistory(t *rapid.T, draw func() []spend.Limit) *history {
@@ -70,7 +70,7 @@ func (h *history) start(name string) {
 	h.heard[name] = h.clock.now()
 }
 
-// running returns a gateway that has not crashed, "" if all have.
+// running returns the name of a gateway that has not crashed, or "" if all have.
 func (h *history) running() string {
 	var names []string
 	for _, name := range h.names {
@@ -84,7 +84,7 @@ func (h *history) running() string {
 	return rapid.SampledFrom(names).Draw(h.t, "gateway")
 }
 
-// begin has a request begin, if it is admitted.
+// begin starts a request, if it is admitted.
 func (h *history) begin(name string, n *spend.Need) *flight {
 	h.refusal = nil
 	f := &flight{gateway: name, hold: new(spend.Hold), at: h.clock.now()}
@@ -111,7 +111,7 @@ func (h *history) end(f *flight, used spend.Used) {
 	f.hold, f.amount, f.tokens, f.settled = nil, used.Cost, used.Tokens, h.clock.now()
 }
 
-// crash ends a gateway: what its requests hold stays booked.
+// crash kills a gateway. What its requests hold stays counted.
 func (h *history) crash(name string) {
 	h.gateways[name], h.crashed = nil, h.clock.now()
 	for _, f := range h.flying {
@@ -127,7 +127,7 @@ func (h *history) sync(name string) {
 	}
 }
 
-// pass has time pass. Most gateways report in it.
+// pass lets time pass, in which most gateways report.
 func (h *history) pass(d time.Duration) {
 	const lease = 10 * time.Second
 	for d > 0 {
@@ -148,7 +148,7 @@ func (h *history) pass(d time.Duration) {
 	}
 }
 
-// recover starts what has crashed, and ends the faults.
+// recover restarts crashed gateways and ends the faults.
 func (h *history) recover() {
 	h.faults = nil
 	for _, name := range h.names {
@@ -158,7 +158,8 @@ func (h *history) recover() {
 	}
 }
 
-// lose has the store lose its data. All gateways report before it grants anything again, in any order, while requests go on.
+// lose makes the store lose its data. All gateways report, in any order and while requests continue, before the store
+// grants anything again.
 func (h *history) lose(begin func()) {
 	h.recover()
 	if since := h.clock.now().Sub(h.crashed); since < h.forget {
@@ -225,7 +226,7 @@ func (h *history) step(begin func(), end func(*flight)) {
 	}
 }
 
-// quiet ends all requests and faults, and waits until every gateway has reported and given back what it does not use.
+// quiet ends all requests and faults, and waits until every gateway has reported and given back its unused grants.
 func (h *history) quiet(end func(*flight)) {
 	h.recover()
 	h.store.Deliver()
@@ -244,13 +245,14 @@ func (h *history) quiet(end func(*flight)) {
 	}
 }
 
-// TestSharedBudgetsHold runs random histories of several gateways with one store: requests that are refused, end, fail and lose their
-// clients, reloads that change limits, crashes and restarts, round trips that are lost on their way there or back, delayed or repeated, and
-// a store that loses its data or comes back with old ones. What requests of all gateways hold and have spent together never exceeds a
-// budget, in the end all gateways and the store agree on what was spent, and what is left of a budget is left for each of them.
+// TestSharedBudgetsHold runs random histories of several gateways with one store: requests are refused, succeed, fail
+// or lose their clients; reloads change limits; gateways crash and restart; round trips are lost on the way there or
+// back, delayed or repeated; and the store loses its data or comes back with old data. The requests of all gateways
+// together never hold and spend more than a budget. In the end, all gateways and the store agree on what was spent, and
+// each gateway can use what is left.
 //
-// Of others' defects: holds leak (litellm#30522, #27639), counters are seeded once for each process (#28247), an old snapshot reads low
-// (#30684).
+// Similar defects elsewhere: leaking holds (litellm#30522, #27639), counters seeded once per process (#28247), an old
+// snapshot that reads low (#30684).
 func TestSharedBudgetsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		periods := rapid.SliceOfNDistinct(rapid.IntRange(0, config.Periods-1), 1, 3, rapid.ID[int]).Draw(t, "periods")
@@ -334,10 +336,11 @@ func TestSharedBudgetsHold(t *testing.T) {
 	})
 }
 
-// TestSharedRatesHold runs such histories with limits of requests, tokens and concurrent requests: in any stretch of time no more is
-// admitted than the limit and what is replenished, whatever happens to gateways and store, unless they are to go on without it.
+// TestSharedRatesHold runs the same kind of history with limits of requests, tokens and concurrent requests. In any
+// interval, no more is admitted than the limit plus what is replenished, whatever happens to gateways and store, unless
+// limits are configured to continue without the store.
 //
-// Defects of others: limits per replica (bifrost#3547), per process without a word (litellm#32232).
+// Similar defects elsewhere: limits per replica (bifrost#3547), silently per process (litellm#32232).
 func TestSharedRatesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.Limits{
@@ -350,7 +353,7 @@ func TestSharedRatesHold(t *testing.T) {
 			limits.RequestsPerMinute = 10
 		}
 		h := newHistory(t, func() []spend.Limit { return []spend.Limit{{Scope: ofKey, Limits: limits}} })
-		h.forget = time.Minute + 20*time.Second // the journal knows nothing of rates
+		h.forget = time.Minute + 20*time.Second // the journal does not restore rates
 		begin := func() {
 			name := h.running()
 			if name == "" {
@@ -401,7 +404,7 @@ func TestSharedRatesHold(t *testing.T) {
 				}
 			}
 		}
-		// Nothing leaks: after a minute all of it is there again.
+		// Nothing leaks: after a minute the full limit is available again.
 		h.clock.move(3 * time.Minute)
 		for _, name := range h.names {
 			h.sync(name)

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 4, 10, 30, 0, 0, time.UTC)
 
-// client is a key of which requests are admitted.
+// client is a key whose requests are admitted by its limits.
 type client struct{ account *spend.Account }
 
 func (c client) Admit(prompt, completion int64, at time.Time) (admitted, *apierror.Error) {
@@ -44,7 +44,7 @@ func open(tb interface{ Fatal(...any) }, b *spend.Book, limits ...spend.Limit) *
 	return a
 }
 
-// limited is a key with these limits, which is counted in the book.
+// limited returns a key with these limits in the book.
 func limited(tb interface{ Fatal(...any) }, b *spend.Book, l config.Limits) client {
 	s := spend.Scope{Kind: spend.Key, Name: "limited"}
 	return client{open(tb, b, spend.Limit{Scope: s, Limits: l}).Account(s.Kind, s.Name)}
@@ -65,7 +65,7 @@ func TestRequestsPerMinute(t *testing.T) {
 	if s, ok := k.Remaining(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {
 		t.Errorf("remaining %+v", s)
 	}
-	// One more fits in with each second.
+	// One more request is admitted each second.
 	for _, after := range []time.Duration{time.Second - time.Microsecond, time.Second, 2*time.Second - time.Microsecond, 2 * time.Second} {
 		_, e := k.Admit(10, 10, now.Add(after))
 		if late := after%time.Second == 0; (e == nil) != late {
@@ -108,7 +108,7 @@ func TestTokensPerMinute(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	// What a request in flight may need cannot be used by another.
+	// Another request cannot use what a request in flight may need.
 	if _, e := k.Admit(1000, 1, now); e == nil || !strings.Contains(e.Message, "1000 remain, and the request may need 1001") {
 		t.Fatalf("beyond what is left: %v", e)
 	}
@@ -116,12 +116,12 @@ func TestTokensPerMinute(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	// What it did not need, the next one can have.
+	// The next request can use what it did not need.
 	a.Release(1500, now)
 	if s, _ := k.Remaining(now); s.Tokens != 3500 || s.TokensReset != 15*time.Second {
 		t.Errorf("remaining %+v", s)
 	}
-	// What it needed beyond that has to run out first: there is no way to spend more than the limit for long.
+	// Usage beyond the reservation has to drain first, so the limit cannot be exceeded for long.
 	b.Release(14_500, now)
 	if s, _ := k.Remaining(now); s.Tokens != 0 || s.TokensReset != 160*time.Second {
 		t.Errorf("remaining %+v", s)
@@ -134,7 +134,8 @@ func TestTokensPerMinute(t *testing.T) {
 		t.Errorf("out of debt: %v", e)
 	}
 	d.Release(0, now.Add(101*time.Second))
-	// A prompt that never fits in is refused for good, and an answer that may be longer than the limit waits for all of it.
+	// A prompt longer than the limit is refused without a retry. A response that may be longer than the limit needs the
+	// whole limit.
 	if _, e := k.Admit(6001, 0, now.Add(time.Hour)); e == nil || !e.NoRetry || e.RetryAfter != 0 {
 		t.Errorf("a prompt beyond the limit: %v", e)
 	}
@@ -198,7 +199,7 @@ func TestUsageSurvivesReload(t *testing.T) {
 		}
 		a.Release(1, now)
 	}
-	// A key that is gone is forgotten.
+	// A removed key is forgotten.
 	book.Prune(open(t, book))
 	again := limited(t, book, config.Limits{RequestsPerMinute: 2})
 	if s, _ := again.Remaining(now); s.Requests != 2 {
@@ -216,7 +217,7 @@ func TestUnsetLimitsAreUnlimited(t *testing.T) {
 	a.Release(5, now)
 }
 
-// TestLimitsUnderConcurrency has clients race for the remaining requests. No request above the limit is admitted.
+// TestLimitsUnderConcurrency lets clients race for the remaining requests. No request above the limit is admitted.
 //
 // covers: F139
 func TestLimitsUnderConcurrency(t *testing.T) {
@@ -292,7 +293,7 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 				if prompt > limits.TokensPerMinute || len(inflight) > 0 {
 					continue
 				}
-				// More than one limit may be in the way, one after the other.
+				// More than one limit may be exceeded, one after the other.
 				for range 2 {
 					if e != nil {
 						at = at.Add(e.RetryAfter)

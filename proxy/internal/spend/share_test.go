@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend/spendtest"
 )
 
-// clock is a clock that stands still until it is moved.
+// clock is a manual clock.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -31,7 +31,7 @@ func (c *clock) move(d time.Duration) time.Time {
 	return c.at
 }
 
-// shared is a budget that gateways share.
+// shared returns a budget that gateways share.
 func shared(limit cost.Nano, per config.Period) config.Budget {
 	return config.Budget{Limit: limit, Per: per, Strict: true, WhenDown: config.DownShare}
 }
@@ -44,7 +44,7 @@ type gateway struct {
 	events   []spend.EventKind
 }
 
-// start starts a gateway that reports when it is told to.
+// start starts a gateway that reports only when Sync is called.
 func start(tb interface{ Fatal(...any) }, store spend.Store, c *clock, name string, journal spend.Journal, limits ...spend.Limit) *gateway {
 	g := new(gateway)
 	g.Book = spend.NewBook(spend.Options{
@@ -114,7 +114,8 @@ func TestGatewaysShareABudget(t *testing.T) {
 	}
 }
 
-// TestShareInHandNeedsNoRoundTrip serves most requests from what was granted at once, and all that nothing is shared of.
+// TestShareInHandNeedsNoRoundTrip checks that most requests are served from the grant, and requests without shared
+// limits never ask the store.
 func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
@@ -147,7 +148,7 @@ func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
 	if n := calls() - before; n != 0 {
 		t.Errorf("%d round trips for a team that shares nothing", n)
 	}
-	// What is half used is topped up in the background.
+	// A grant that is half used is topped up in the background.
 	for range 500 {
 		request(scopes(g.accounts))
 		if err := g.Sync(); err != nil {
@@ -159,7 +160,7 @@ func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReserveAllocatesNothing pins what a request costs that no round trip is needed for.
+// TestReserveAllocatesNothing checks that a request that needs no round trip does not allocate.
 func TestReserveAllocatesNothing(t *testing.T) {
 	c := &clock{at: now}
 	limits := config.Limits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrent: 1 << 10}
@@ -180,10 +181,11 @@ func TestReserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGatewaysRace has clients of several gateways race for a budget, a rate and concurrent requests, with round trips that are lost, while
-// gateways report in the background. Not one nano-dollar and not one request more is admitted, and in the end nothing is held.
+// TestGatewaysRace lets clients of several gateways race for a budget, a rate and concurrent requests while round trips
+// are lost and gateways report in the background. Not one nano-dollar or request too many is admitted, and in the end
+// nothing is held.
 //
-// A defect of others: limits per replica (bifrost#3547).
+// A similar defect elsewhere: limits per replica (bifrost#3547).
 func TestGatewaysRace(t *testing.T) {
 	const limit, most, concurrent = 1_000_000, 900, 8
 	c := &clock{at: now}
@@ -262,9 +264,10 @@ func TestGatewaysRace(t *testing.T) {
 	}
 }
 
-// TestResponseIsLoweredToWhatIsLeftForAll lowers a response to what other gateways have left, and not to what happens to be granted here.
+// TestResponseIsLoweredToWhatIsLeftForAll checks that a response is lowered to what all gateways have left, not to what
+// happens to be granted to this one.
 //
-// A defect of others: refused far below the limit (bifrost#5770).
+// A similar defect elsewhere: requests refused far below the limit (bifrost#5770).
 func TestResponseIsLoweredToWhatIsLeftForAll(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
@@ -288,8 +291,9 @@ func TestResponseIsLoweredToWhatIsLeftForAll(t *testing.T) {
 	}
 }
 
-// TestScopeThatIsGoneGivesBack gives back what was granted of a scope that a reload removes, once its requests have ended.
-func TestScopeThatIsGoneGivesBack(t *testing.T) {
+// TestRemovedScopeGivesBack checks that the grants of a scope that a reload removes are given back once its requests
+// have ended.
+func TestRemovedScopeGivesBack(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
 	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
@@ -313,13 +317,13 @@ func TestScopeThatIsGoneGivesBack(t *testing.T) {
 	if n := total(); n != 50 {
 		t.Errorf("%d are taken", n)
 	}
-	// It comes back with what it has used.
+	// If it is added again, it still has its usage.
 	if s := only(t, open(t, g.Book, limit), now); s.Spent != 0 && s.Spent != 50 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestRemainingIsThatOfAllGateways checks what clients read in x-ratelimit headers.
+// TestRemainingIsThatOfAllGateways checks the values of x-ratelimit headers.
 func TestRemainingIsThatOfAllGateways(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)

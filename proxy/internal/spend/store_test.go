@@ -44,7 +44,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				if e := h.Reserve(scopes(g.accounts), need(200), now); e != nil {
 					t.Fatal(e)
 				}
-				h.Settle(spend.Used{}, now) // 200 are granted, and free
+				h.Settle(spend.Used{}, now) // 200 are granted and free
 				store.Inject(func() spendtest.Fault { return spendtest.Lose })
 				g.Sync()
 				if s, ok := g.State(); !ok || !s.Down || s.Err == nil {
@@ -68,7 +68,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				if after, _ := store.Syncs(); after != before {
 					t.Errorf("%d round trips on the way of requests while the store is down", after-before)
 				}
-				// The store is back: what was used meanwhile counts.
+				// When the store is back, usage in the meantime counts.
 				store.Inject(nil)
 				if err := g.Sync(); err != nil {
 					t.Fatal(err)
@@ -77,7 +77,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 					t.Errorf("state %+v", s)
 				}
 				var later time.Time
-				for range 2 { // after more than the lease, what is not held is given back
+				for range 2 { // after more than the lease, everything that is not held is given back
 					later = clock.move(6 * time.Second)
 					if err := g.Sync(); err != nil {
 						t.Fatal(err)
@@ -100,7 +100,8 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 	}
 }
 
-// TestBackgroundReports has a gateway report by itself: what was used, what happens to the store, and what it gives back.
+// TestBackgroundReports checks that a gateway reports its usage, sends events about the store, and gives back grants
+// without calls of Sync.
 func TestBackgroundReports(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for reports, which are made each second")
@@ -143,7 +144,7 @@ func TestBackgroundReports(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := book.Close(); err != nil { // once is enough
+	if err := book.Close(); err != nil { // closing again is harmless
 		t.Fatal(err)
 	}
 	if at := total(); at.Taken != 70 || at.Used != 70 {
@@ -151,7 +152,7 @@ func TestBackgroundReports(t *testing.T) {
 	}
 }
 
-// TestWindowsAreThoseOfTheStore has a gateway whose clock is wrong by hours.
+// TestWindowsAreThoseOfTheStore runs a gateway whose clock is wrong by hours.
 func TestWindowsAreThoseOfTheStore(t *testing.T) {
 	for _, wrong := range []time.Duration{-20 * time.Hour, 20 * time.Hour, 40 * 24 * time.Hour} {
 		c := &clock{at: now}
@@ -171,7 +172,7 @@ func TestWindowsAreThoseOfTheStore(t *testing.T) {
 		if s := g.accounts.Status(own.now()); !s[1].Start.Equal(start) || !s[1].End.Equal(end) || s[1].Spent != 900 {
 			t.Errorf("%s: %+v", wrong, s)
 		}
-		// The next window is there when the store says so.
+		// The next window starts by the store's clock.
 		c.move(time.Minute)
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 1000}, own.now()); e == nil {
 			t.Errorf("%s: before the gateway knows of it", wrong)
@@ -185,8 +186,8 @@ func TestWindowsAreThoseOfTheStore(t *testing.T) {
 	}
 }
 
-// TestCopiedIdentity has two processes with one identity, as a copied state folder makes them: the one that learns of it goes on under a
-// new identity, and the budget holds once it has.
+// TestCopiedIdentity runs two processes with the same identity, as after copying a state folder. The one that notices
+// continues under a new identity, and the budget holds from then on.
 func TestCopiedIdentity(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
@@ -217,7 +218,7 @@ func TestCopiedIdentity(t *testing.T) {
 	if e == nil || e.Code != "insufficient_quota" {
 		t.Errorf("%v", e)
 	}
-	// A process whose clock was set back since the last one is no copy.
+	// A process whose clock was set back since the previous process is not taken for a copy.
 	c.move(-time.Hour)
 	again := start(t, store, c, "same", nil, limit)
 	if e := h.Reserve(scopes(again.accounts), &spend.Need{Fixed: 100}, c.now()); e != nil {
@@ -228,7 +229,8 @@ func TestCopiedIdentity(t *testing.T) {
 	}
 }
 
-// TestRaisedBudgetIsRaisedForAll raises a budget on one gateway: once, whatever is repeated, and again after the store lost its data.
+// TestRaisedBudgetIsRaisedForAll raises a budget on one gateway. The raise takes effect once, even if it is repeated,
+// and is sent again after the store has lost its data.
 func TestRaisedBudgetIsRaisedForAll(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
@@ -275,8 +277,9 @@ func TestRaisedBudgetIsRaisedForAll(t *testing.T) {
 	}
 }
 
-// TestLostDataIsTold checks what a gateway says and does when the store has lost its data, and that one that is idle notices.
-func TestLostDataIsTold(t *testing.T) {
+// TestLostDataIsReported checks the state, events and refusals of gateways when the store has lost its data, and that
+// an idle gateway notices.
+func TestLostDataIsReported(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
 	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
@@ -293,7 +296,7 @@ func TestLostDataIsTold(t *testing.T) {
 		}
 	}
 	store.Wipe()
-	// The first to ask is a gateway that never used anything: it gets nothing before the other one has reported.
+	// The first to ask is a gateway that never used anything. It is granted nothing before the other one has reported.
 	e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 500}, c.now())
 	if e == nil || e.Status != 503 {
 		t.Fatalf("%v", e)
@@ -329,10 +332,10 @@ func TestLostDataIsTold(t *testing.T) {
 	}
 }
 
-// slow is a store whose round trips wait while it is held.
+// slow is a store whose round trips block while it is held.
 type slow struct {
 	*spendtest.Store
-	held chan struct{} // closed: they do not wait
+	held chan struct{} // closed when round trips need not wait
 }
 
 func (s *slow) Sync(ctx context.Context, reports []spend.Report, replies []spend.Reply) error {
@@ -344,7 +347,8 @@ func (s *slow) Sync(ctx context.Context, reports []spend.Report, replies []spend
 	return s.Store.Sync(ctx, reports, replies)
 }
 
-// slowly starts a gateway with a budget of 1000, of which a request holds 10, and with a store that waits from then on.
+// slowly starts a gateway with a budget of 1000, of which a request holds 10, and then holds the round trips of its
+// store.
 func slowly(t *testing.T, when config.WhenDown) (*gateway, *slow, *spend.Hold) {
 	c := &clock{at: now}
 	store := &slow{spendtest.NewStore(c.now), make(chan struct{})}
@@ -360,8 +364,8 @@ func slowly(t *testing.T, when config.WhenDown) (*gateway, *slow, *spend.Hold) {
 	return g, store, h
 }
 
-// TestRequestsWaitTogether has requests wait for one round trip: those that come while it is under way are served by the next one, all
-// together, and nothing else waits.
+// TestRequestsWaitTogether checks that requests that arrive during a round trip are all served by the next one, and
+// that nothing else waits.
 func TestRequestsWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store, before := slowly(t, config.DownShare)
@@ -375,7 +379,7 @@ func TestRequestsWaitTogether(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		// No lock is held meanwhile, and a scope that shares nothing is not concerned.
+		// No lock is held meanwhile, and a scope that shares nothing is not affected.
 		before.Settle(spend.Used{Cost: 5}, now)
 		if s := g.accounts.Status(now); s[0].Spent != 5 {
 			t.Errorf("%+v", s)
@@ -391,8 +395,8 @@ func TestRequestsWaitTogether(t *testing.T) {
 	})
 }
 
-// TestRequestsWaitNoLongerThanTheTimeout has a store that does not respond: the requests that found it so wait for the timeout, and the
-// ones after them for nothing.
+// TestRequestsWaitNoLongerThanTheTimeout uses a store that does not respond. The first requests wait for the timeout,
+// and later ones do not wait at all.
 func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store, _ := slowly(t, config.DownShare)
@@ -425,7 +429,8 @@ func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
 	})
 }
 
-// TestGrantedRatesEndWithTheLease has a gateway that cannot reach the store use what it was granted of a rate only until others may have it.
+// TestGrantedRatesEndWithTheLease checks that a gateway that cannot reach the store stops using its grant of a rate
+// when its lease ends, because others may then have it.
 func TestGrantedRatesEndWithTheLease(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)

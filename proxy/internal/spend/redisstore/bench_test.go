@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// BenchmarkSync measures a report of a scope with a budget per day and per month, and both rates, by itself and 64 in a pipeline, and what a
-// scope takes in Redis.
+// BenchmarkSync measures reports of a scope with budgets per day and per month and both rates, singly and 64 in a
+// pipeline, and the memory of a scope in Redis.
 func BenchmarkSync(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("reports=%d", n), func(b *testing.B) {
@@ -55,7 +55,7 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// processorTime returns how long the server has used a processor.
+// processorTime returns the CPU time that the server has used.
 func processorTime(s *redistest.Server) (sum time.Duration) {
 	for line := range strings.Lines(s.Do("INFO", "cpu")[0]) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), ":")

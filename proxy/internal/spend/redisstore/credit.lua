@@ -1,6 +1,6 @@
--- Adds to what is left of a budget in a window, once for each id.
+-- Raises the limit of a budget in a window, once for each id.
 --
--- KEYS: the counter's. ARGV: id, amount, start, end and until when the key is kept, as in sync.lua.
+-- KEYS: the key of the counter. ARGV: id, amount, start, end, and until when the key is kept, as in sync.lua.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local from, to, kept = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

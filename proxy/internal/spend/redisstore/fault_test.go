@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// wait waits until something is true.
+// wait polls until is returns true.
 func wait(tb testing.TB, is func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
@@ -30,13 +30,13 @@ func port(addr string) string {
 	return port
 }
 
-// relay forwards connections to a server, and holds back what the server sends as long as it is told to.
+// relay is a TCP proxy that can hold back the server's responses.
 type relay struct {
 	addr string
 
 	mu     sync.Mutex
 	target string
-	held   chan struct{} // closed when responses may pass; nil: they may
+	held   chan struct{} // closed when responses may pass; nil if they are not held
 	conns  map[net.Conn]bool
 }
 
@@ -66,7 +66,7 @@ func newRelay(tb testing.TB, target string) *relay {
 	return r
 }
 
-// hold holds back responses until pass.
+// hold holds back responses until pass is called.
 func (r *relay) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *relay) pass() {
 	}
 }
 
-// use ends all connections, and forwards new ones to another server.
+// use closes all connections and forwards new ones to another server.
 func (r *relay) use(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *relay) forward(client net.Conn) {
 	}
 }
 
-// TestFaults has the server die, stop, become slow and be unreachable. A report fails within its time, the store works again by itself once
-// the server does, and what was granted meanwhile is counted once.
+// TestFaults kills, stops, slows down and disconnects the server. Reports fail within their timeout, the store recovers
+// when the server does, and grants made in the meantime count once.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for deadlines of calls, in four cases")
@@ -160,7 +160,7 @@ func TestFaults(t *testing.T) {
 			g.used = 10
 			c.down(server, relay)
 			failed := 0
-			wait(t, func() bool { // a connection may have room for one more
+			wait(t, func() bool { // the connection may still accept one more call
 				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
 				g.report.Number++
@@ -182,8 +182,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestServerThatComesLater opens a store before there is a server.
-func TestServerThatComesLater(t *testing.T) {
+// TestServerStartsLater opens a store before its server is running.
+func TestServerStartsLater(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	server.Kill()
 	s, err := redisstore.Open(at(server.URL()))
@@ -205,7 +205,7 @@ func TestServerThatComesLater(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForTheServer closes a store with calls under way at a server that has stopped.
+// TestCloseDoesNotWaitForTheServer closes a store with calls in flight to a stopped server.
 func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as a call may take")
@@ -225,7 +225,7 @@ func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotInErrors opens stores with passwords that are wrong or make no URL.
+// TestSecretsAreNotInErrors opens stores with wrong passwords, and with passwords that make the URL invalid.
 func TestSecretsAreNotInErrors(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{Args: []string{"--requirepass", "right"}})
 	for _, url := range []string{"redis://:opensesame@" + server.Addr, "redis://user:opensesame@" + server.Addr, "redis://:opensesame@%zz"} {

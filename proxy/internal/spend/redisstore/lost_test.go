@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// forever is a recovery that does not end during a test.
+// forever is a recovery that outlasts any test.
 const forever = time.Hour
 
-// gateway is a gateway with one budget without an end, of 100.
+// gateway is a gateway with a budget of 100 that never ends.
 type gateway struct {
 	*redisstore.Store
 	tb            testing.TB
@@ -23,21 +23,21 @@ type gateway struct {
 	granted, used int64
 }
 
-// newGateway returns a gateway whose store does not wait for others at first.
+// newGateway returns a gateway whose store starts without a recovery.
 func newGateway(tb testing.TB, url, name string) *gateway {
 	tb.Helper()
 	g := &gateway{Store: open(tb, at(url), 0), tb: tb, report: spend.Report{Scope: scope, Instance: name, Number: time.Now().UnixMicro(), First: 1, Lease: time.Hour}}
 	return g
 }
 
-// ask reports what the gateway has and asks for more, until the store responds.
+// ask reports what the gateway has and asks for more, and repeats that until the store responds.
 func (g *gateway) ask(want int64) spend.Reply {
 	g.tb.Helper()
 	g.report.Counters = []spend.Counter{money(100, g.granted, g.used, want)}
 	return g.send()
 }
 
-// send sends the report until the store responds.
+// send sends the report, and repeats that until the store responds.
 func (g *gateway) send() spend.Reply {
 	g.tb.Helper()
 	end := time.Now().Add(patience)
@@ -61,14 +61,14 @@ func (g *gateway) send() spend.Reply {
 	}
 }
 
-// TestNothingIsGrantedTwiceAfterLoss loses the data of the store in each way that a store can lose it, while two gateways have all of a
-// budget. The first to ask afterwards is a gateway that was just started: it is granted nothing, and nothing is left once the others have
-// reported.
+// TestNothingIsGrantedTwiceAfterLoss loses the data of the store in every way that a store can, while two gateways have
+// all of a budget. The first to ask afterwards is a gateway that has just started. It is granted nothing, and nothing
+// is left once the others have reported.
 func TestNothingIsGrantedTwiceAfterLoss(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		old  func(*redistest.Server) // before the last grants; nil: nothing
-		lose func(*redistest.Server) // after them
+		old  func(*redistest.Server) // called before the last grants; may be nil
+		lose func(*redistest.Server) // called after the last grants
 	}{
 		{"restarted empty", nil, func(s *redistest.Server) {
 			s.Kill()
@@ -118,7 +118,7 @@ func TestNothingIsGrantedTwiceAfterLoss(t *testing.T) {
 	}
 }
 
-// TestFailoverThatLostWrites has a replica take over that does not have the last grants.
+// TestFailoverThatLostWrites promotes a replica that does not have the last grants.
 func TestFailoverThatLostWrites(t *testing.T) {
 	server, replica := redistest.Start(t, redistest.Options{Args: []string{"--repl-diskless-sync-delay", "0"}}), redistest.Start(t, redistest.Options{})
 	relay := newRelay(t, server.Addr)
@@ -144,7 +144,8 @@ func TestFailoverThatLostWrites(t *testing.T) {
 	}
 }
 
-// TestLossIsNoticedWithoutUse checks that a gateway which has something only of a scope that nobody uses learns that it must report it.
+// TestLossIsNoticedWithoutUse checks that a gateway that has grants only of an unused scope learns that it must report
+// them.
 func TestLossIsNoticedWithoutUse(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	a := newGateway(t, server.URL(), "a")
@@ -162,7 +163,7 @@ func TestLossIsNoticedWithoutUse(t *testing.T) {
 	wait(t, func() bool { return a.send().Lost })
 }
 
-// TestKeyThatWasDeleted checks that a gateway whose report the store has forgotten makes it wait for the others.
+// TestKeyThatWasDeleted checks that a gateway whose record has been deleted makes the store start a recovery.
 func TestKeyThatWasDeleted(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	a, b := newGateway(t, server.URL(), "a"), newGateway(t, server.URL(), "b")
@@ -181,7 +182,7 @@ func TestKeyThatWasDeleted(t *testing.T) {
 	}
 }
 
-// TestLevelAfterLoss checks that a rate is no lower after a loss than what gateways have used of it.
+// TestLevelAfterLoss checks that the level of a rate after a loss is at least what gateways have used.
 func TestLevelAfterLoss(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)
@@ -203,7 +204,8 @@ func TestLevelAfterLoss(t *testing.T) {
 	}
 }
 
-// TestRecoveryEnds checks by the store's clock how long nothing is granted, and that it is granted then.
+// TestRecoveryEnds checks, by the store's clock, that the store grants nothing during the recovery and grants again
+// after it.
 func TestRecoveryEnds(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	a := newGateway(t, server.URL(), "a")
@@ -224,7 +226,7 @@ func TestRecoveryEnds(t *testing.T) {
 	}
 }
 
-// TestDeadGatewaysAreBounded has many gateways come and go: those that are dead are forgotten, what they had is not.
+// TestDeadGatewaysAreBounded starts and ends many gateways. The store forgets the dead ones, but not what they had.
 func TestDeadGatewaysAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 2,000 round trips")
@@ -241,7 +243,7 @@ func TestDeadGatewaysAreBounded(t *testing.T) {
 	r.Instance, r.Lease = "last", time.Hour
 	r.Counters[0].Want, r.Counters[1].Want, r.Counters[2].Want = 0, 0, 0
 	var reply spend.Reply
-	wait(t, func() bool { // until the last leases are over
+	wait(t, func() bool { // until the last leases have expired
 		r.Number++
 		reply = sync1(t, s, r)
 		return reply.Counters[2].Taken == 0
@@ -261,7 +263,7 @@ func TestDeadGatewaysAreBounded(t *testing.T) {
 	t.Logf("%d fields", fields)
 }
 
-// TestKeysExpire checks that all keys but those of budgets without an end expire.
+// TestKeysExpire checks that all keys expire except those of budgets that never end.
 func TestKeysExpire(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)

@@ -21,19 +21,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A client of a Cluster that asks for its nodes again waits up to a second before it does, and cannot be told that it is closed.
+	// A Cluster client waits up to a second before it refreshes its nodes, even after it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
-// patience is how long anything may take on a loaded machine before a test fails.
+// patience is the timeout of everything that tests wait for, generous enough for a loaded machine.
 const patience = time.Minute
 
 var scope = spend.Scope{Kind: spend.Key, Name: "a"}
 
-// total is the window of a budget without an end.
+// total is the window of a budget that never ends.
 var total = spend.Window{Per: config.PerTotal}
 
-// open opens a store with a recovery of that length, and connects it.
+// open opens a store with the given recovery and waits until it is connected.
 func open(tb testing.TB, c *config.Store, recovery time.Duration) *redisstore.Store {
 	tb.Helper()
 	s, err := redisstore.Open(c)
@@ -50,16 +50,16 @@ func open(tb testing.TB, c *config.Store, recovery time.Duration) *redisstore.St
 	return s
 }
 
-// at is the configuration of a store at a URL.
+// at returns the configuration of a store at a URL.
 func at(url string) *config.Store { return &config.Store{URL: config.Secret(url), Prefix: "sluice"} }
 
-// fataler is a test, or one of rapid's.
+// fataler is a *testing.T or a *rapid.T.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// sync1 makes one report.
+// sync1 sends one report.
 func sync1(tb fataler, s spend.Store, r spend.Report) spend.Reply {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -71,7 +71,7 @@ func sync1(tb fataler, s spend.Store, r spend.Report) spend.Reply {
 	return replies[0]
 }
 
-// money is a counter of a budget without an end.
+// money returns a counter of a budget that never ends.
 func money(limit, granted, used, want int64) spend.Counter {
 	return spend.Counter{Of: spend.Money, Window: total, Limit: limit, Granted: granted, Used: used, Want: want, Least: want}
 }
@@ -108,7 +108,7 @@ func TestGrantsUpToTheLimit(t *testing.T) {
 	}
 }
 
-// TestIntegersAreExact counts with the largest amounts, one nano-dollar at a time.
+// TestIntegersAreExact counts single nano-dollars at the largest amounts.
 func TestIntegersAreExact(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)
@@ -137,7 +137,7 @@ func TestIntegersAreExact(t *testing.T) {
 	}
 }
 
-// TestAgreesWithTheModel has the script and the model answer the same random reports.
+// TestAgreesWithTheModel checks that the script and the model reply the same to random reports.
 func TestAgreesWithTheModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes thousands of round trips")
@@ -239,8 +239,8 @@ func TestAgreesWithTheModel(t *testing.T) {
 	})
 }
 
-// TestRace has many gateways race for a budget and a rate, each with a connection of its own: what they are granted together is the limit,
-// to the nano-dollar.
+// TestRace lets many gateways, each with its own connection, race for a budget and a rate. Their grants add up to
+// exactly the limit.
 func TestRace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes thousands of round trips")

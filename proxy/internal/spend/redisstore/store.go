@@ -1,31 +1,44 @@
-// Package redisstore is the store of limits and budgets that several gateways share, on Redis 6 or later: a server, a Cluster or what
-// sentinels watch over.
-//
-// # What is in Redis
-//
-// A scope has a tag, one of 16, which is the part of its keys that chooses the node of a Cluster: {PREFIX-TAG}. Of a scope there are a hash
-// with the number of the last report of each gateway, and a hash for each counter: the sum of what is granted (taken), the sum of what is
-// used, and what each gateway has granted and used, with the end of its lease. One script makes a report of a scope, atomically, by the clock
-// of Redis; several reports are one pipeline. All numbers are integers below 2^53. Keys expire an hour after their window and, those of
-// rates, after a day without a report; those of budgets without an end do not. Of gateways whose lease is over, at most 256 are remembered
-// in each counter: of the others only the sums remain.
+// Package redisstore implements spend.Store on Redis 6 or later: a single server, a Cluster, or servers monitored by
+// Sentinel.
+// # Data in Redis
+// Scopes are hashed to 16 tags. The tag is part of their keys, as the hash tag {PREFIX-TAG} that selects the node of a
+// Cluster. Each scope has a hash with the number of each gateway's last report, and a hash for each counter. The hash
+// of a counter has the sum of all grants (taken), the sum of all usage, and for each gateway its grant, its usage and
+// the end of its lease. A script applies the report of a scope atomically, by the clock of Redis. Several reports are
+// sent as one pipeline. All numbers are integers below 2^53. The keys of windows expire an hour after the window, and
+// those of rates after a day without a report. Keys of budgets that never end do not expire. Each counter stores at
+// most 256 gateways whose lease has expired; the others remain only in the sums.
 //
 // # Lost data
+// Gateways report totals, so a store that has lost its data regains it once all of them have reported. Until then it
+// must not grant anything, because what seems to be left may not be. For each tag, the rules are:
+//   - The key of the tag contains a generation and the run ID of the server that wrote it. If the script finds a
 //
-// Gateways report totals, so that a store which lost its data has them back once all of them have reported. Until then it must not grant what
-// it believes to be left. The rule, for each tag:
+// different run ID, or none,
 //
-//   - The key of the tag has the run ID of the server that wrote it and a generation. A script that finds the run ID of another process, or
-//     none, cannot know whether all has survived: Redis has restarted, with all data, with those of a snapshot or with none, another node took
-//     over, or the database was emptied. It begins a generation.
-//   - So does one that is told of a later report than it has of the gateway, in the generation that the gateway knows: its key was evicted or
-//     deleted.
-//   - For spend.Recovery from then on nothing is granted, and replies say Lost.
-//   - Each Sync asks for the generations of the tags that it did not ask for within the last half second. If one is new, the replies say Lost,
-//     and the gateway reports all that it has. A gateway that reports something each second has done so before the generation grants anything.
+//	it cannot know whether all data has survived: Redis has restarted with all of its data, with a snapshot or with
 //
-// So nothing is granted twice to gateways that are alive, also if the first to ask is one that was just started. What a gateway has used that
-// does not report any more is lost with the data.
+// nothing, another node
+//
+//	  has taken over, or the database was flushed. The script then starts a new generation.
+//	- It also starts a new generation if a gateway that knows the current one has had a reply to a later report than
+//
+// the script has of it,
+//
+//	  because then a key was evicted or deleted.
+//	- For the duration of spend.Recovery after that, nothing is granted, and replies set Lost.
+//	- Each Sync also asks for the generation of every tag that it has not asked for in the last half second. If one has
+//
+// changed, the replies
+//
+//	set Lost, and the gateway reports everything that it has. A gateway that reports something every second has
+//
+// therefore reported
+//
+//	everything before the new generation grants anything.
+//
+// So nothing that a live gateway has is granted a second time, even if the first to ask has just started. The usage of
+// gateways that no longer report is lost with the data.
 //
 // Concurrency: a Store is safe for concurrent use.
 package redisstore
@@ -49,17 +62,18 @@ import (
 
 const (
 	dialTimeout = 2 * time.Second
-	// callTimeout is how long a call is under way at most, whether or not somebody waits for it.
+	// callTimeout is the timeout of a call, which continues in the background if its caller gives up earlier.
 	callTimeout = 3 * time.Second
-	// silence is how long a connection may be without a response to a ping before it is closed.
+	// silence is how long a ping may go unanswered before the connection is closed.
 	silence = time.Second
 
-	// maxBatch is how many reports are one pipeline.
+	// maxBatch is the maximum number of reports in a pipeline.
 	maxBatch = 256
-	// maxCalls bounds the calls under way: rueidis waits without a deadline while the ring of a connection is full, which has 256 places.
+	// maxCalls bounds the calls in flight, because rueidis waits without a deadline while the ring of a connection,
+	// which has 256 slots, is full.
 	maxCalls = 128
 
-	// checkEvery is how often the generation of a tag is asked for.
+	// checkEvery is the interval at which the generation of a tag is checked.
 	checkEvery = 500 * time.Millisecond
 )
 
@@ -68,46 +82,47 @@ type Store struct {
 	option   rueidis.ClientOption
 	prefix   string
 	recovery time.Duration
-	calls    chan struct{}  // has an element for each call under way
-	under    sync.WaitGroup // calls and connects under way
+	calls    chan struct{}  // semaphore of calls in flight
+	inflight sync.WaitGroup // calls and connection attempts in flight
 
 	mu      sync.Mutex
 	closed  bool
-	client  rueidis.Client // nil: not connected
-	connect *connecting    // nil: nobody connects
+	client  rueidis.Client // nil while not connected
+	connect *connecting    // connection attempt in progress; nil if there is none
 	tags    [tags]tag
-	lost    bool // a generation began of which no reply has told yet
+	lost    bool // a new generation was found, and no reply has set Lost for it yet
 }
 
-// connecting is an attempt to connect.
+// connecting is a connection attempt.
 type connecting struct {
 	done chan struct{}
 	err  error // valid when done is closed
 }
 
-// tag is what a gateway knows of a tag.
+// tag is what the gateway knows about a tag.
 type tag struct {
-	generation int64 // 0: unknown
-	asked      time.Time
+	generation int64     // 0 if unknown
+	asked      time.Time // when the generation was last asked for
 }
 
-// Open returns a store, and begins to connect to it: Sync and Credit return errors until it is connected. The Store must be closed.
+// Open returns a store and starts to connect to it. Until it is connected, Sync and Credit return errors. The caller
+// must close the Store.
 func Open(c *config.Store) (*Store, error) {
 	option, err := rueidis.ParseURL(c.URL.Reveal())
 	if err != nil {
-		return nil, errors.New("store: the URL is invalid") // the error may contain it
+		return nil, errors.New("store: the URL is invalid") // the error may contain the URL with its password
 	}
 	option.ClientName = "sluice"
-	option.DisableCache = true // client-side caching
+	option.DisableCache = true // no client-side caching
 	option.DisableRetry = true
-	option.AlwaysPipelining = true // a call that is given up leaves the connection as it is
+	option.AlwaysPipelining = true // abandoning a call does not affect the connection
 	option.PipelineMultiplex = -1  // one connection for each server
 	option.RingScaleEachConn = 8
 	option.ReadBufferEachConn, option.WriteBufferEachConn = 16<<10, 16<<10
 	option.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	option.ConnWriteTimeout = silence
 	if option.TLSConfig != nil {
-		option.TLSConfig.ServerName = "" // that of each server of a Cluster
+		option.TLSConfig.ServerName = "" // use the name of each server of a Cluster
 		if c.CA != "" {
 			pem, err := os.ReadFile(c.CA)
 			if err != nil {
@@ -125,7 +140,7 @@ func Open(c *config.Store) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the connections, and waits for what is under way. It is called once.
+// Close closes the connections and waits for calls in flight. It must be called only once.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -135,12 +150,13 @@ func (s *Store) Close() {
 	if client != nil {
 		client.Close()
 	}
-	s.under.Wait()
+	s.inflight.Wait()
 }
 
 var errClosed = errors.New("store: closed")
 
-// connected returns the client. Where there is none it connects, which may take longer than ctx, and waits for that if it is asked to.
+// connected returns the client. If there is none, it starts to connect, which continues after ctx is done. With wait,
+// it waits for the connection; otherwise it returns nil.
 func (s *Store) connected(ctx context.Context, wait bool) (rueidis.Client, error) {
 	s.mu.Lock()
 	switch {
@@ -152,7 +168,7 @@ func (s *Store) connected(ctx context.Context, wait bool) (rueidis.Client, error
 		return s.client, nil
 	case s.connect == nil:
 		s.connect = &connecting{done: make(chan struct{})}
-		s.under.Go(s.dial)
+		s.inflight.Go(s.dial)
 	}
 	c := s.connect
 	s.mu.Unlock()
@@ -170,7 +186,7 @@ func (s *Store) connected(ctx context.Context, wait bool) (rueidis.Client, error
 	}
 }
 
-// dial connects, and ends the attempt.
+// dial connects, and completes the connection attempt.
 func (s *Store) dial() {
 	client, err := rueidis.NewClient(s.option)
 	s.mu.Lock()
@@ -189,7 +205,7 @@ func (s *Store) dial() {
 	close(c.done)
 }
 
-// call sends commands in one round trip, and returns their results, each of which may be an error.
+// call sends commands in one round trip and returns their results, each of which may be an error.
 func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Commands) ([]rueidis.RedisResult, error) {
 	client, err := s.connected(ctx, true)
 	if err != nil {
@@ -206,12 +222,13 @@ func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Co
 		<-s.calls
 		return nil, errClosed
 	}
-	s.under.Add(1)
+	s.inflight.Add(1)
 	s.mu.Unlock()
-	// A client that has to connect again takes longer than a request can wait, and would begin anew with each of them.
+	// The call continues after ctx is done: reconnecting takes longer than a request can wait, and would start over
+	// with each request.
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() {
-		defer s.under.Done()
+		defer s.inflight.Done()
 		defer func() { <-s.calls }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
@@ -226,7 +243,8 @@ func (s *Store) call(ctx context.Context, build func(rueidis.Builder) rueidis.Co
 	}
 }
 
-// check drops a client whose server is no longer what it was: the next call looks again for the one to write to.
+// check drops the client if a server is no longer the one to write to. The next call then connects again and finds the
+// right one.
 func (s *Store) check(client rueidis.Client, results []rueidis.RedisResult) {
 	for i := range results {
 		e, is := rueidis.IsRedisErr(results[i].Error())
@@ -236,7 +254,7 @@ func (s *Store) check(client rueidis.Client, results []rueidis.RedisResult) {
 		s.mu.Lock()
 		if s.client == client {
 			s.client = nil
-			s.under.Go(client.Close)
+			s.inflight.Go(client.Close)
 		}
 		s.mu.Unlock()
 		return

@@ -17,16 +17,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// tags is how many parts the scopes are divided into.
+// tags is the number of hash tags that scopes are distributed over.
 const tags = 16
 
-// How long keys are kept: after the end of a window, and without a report.
+// How long keys are kept after the end of a window, and without a report.
 const (
 	keptAfter = time.Hour
 	keptIdle  = 24 * time.Hour
 )
 
-// script is a Lua script, which Redis knows by its SHA-1.
+// script is a Lua script with its SHA-1, which EVALSHA refers to it by.
 type script struct{ text, sum string }
 
 func newScript(text string) script {
@@ -49,7 +49,7 @@ type execution struct {
 	keys, args []string
 }
 
-// command returns the execution as a command: with the text of the script, or its sum.
+// command returns the command that runs the script: EVAL with its text if whole, otherwise EVALSHA.
 func (e *execution) command(b rueidis.Builder, s *script, whole bool) rueidis.Completed {
 	if whole {
 		return b.Eval().Script(s.text).Numkeys(int64(len(e.keys))).Key(e.keys...).Arg(e.args...).Build()
@@ -57,7 +57,8 @@ func (e *execution) command(b rueidis.Builder, s *script, whole bool) rueidis.Co
 	return b.Evalsha().Sha1(s.sum).Numkeys(int64(len(e.keys))).Key(e.keys...).Arg(e.args...).Build()
 }
 
-// execute runs a script in one round trip, or two where a server does not know it yet. The result of each execution is an array, or an error.
+// execute runs a script in one round trip, or in two if a server does not have it cached. The result of each execution
+// is an array or an error.
 func (s *Store) execute(ctx context.Context, script *script, all []execution) ([]rueidis.RedisResult, error) {
 	results, err := s.call(ctx, func(b rueidis.Builder) rueidis.Commands {
 		commands := make(rueidis.Commands, len(all))
@@ -80,7 +81,7 @@ func (s *Store) execute(ctx context.Context, script *script, all []execution) ([
 	}
 	again, err := s.call(ctx, func(b rueidis.Builder) rueidis.Commands {
 		commands := make(rueidis.Commands, len(unknown))
-		var sent [tags]bool // those of a tag go to one server, in this order
+		var sent [tags]bool // executions of a tag go to one server, in this order
 		for i, at := range unknown {
 			e := &all[at]
 			commands[i] = e.command(b, script, !sent[e.tag])
@@ -138,7 +139,7 @@ func (s *Store) sync(ctx context.Context, reports []spend.Report, replies []spen
 			err = fmt.Errorf("%d values", len(values))
 		}
 		if err != nil && i >= len(reports) {
-			continue // its node of a Cluster is down: those of the others can be used
+			continue // a node of the Cluster is down; the other nodes can be used
 		}
 		if err != nil {
 			return fmt.Errorf("store: report of %s: %w", reports[i].Scope, err)
@@ -160,7 +161,7 @@ func (s *Store) sync(ctx context.Context, reports []spend.Report, replies []spen
 	return nil
 }
 
-// learn takes the generation of a tag from a reply.
+// learn updates the generation of a tag from a reply.
 func (s *Store) learn(t int, values []int64, asked time.Time) {
 	generation, recovering := values[1], values[4] == 1
 	s.mu.Lock()
@@ -173,10 +174,10 @@ func (s *Store) learn(t int, values []int64, asked time.Time) {
 	k.asked = asked
 }
 
-// report returns the execution for a report. The mutex is held.
+// report returns the execution for a report. The caller holds s.mu.
 func (s *Store) report(r *spend.Report) execution {
 	scope := scopeName(r.Scope)
-	t := tagOf(scope)
+	t := scopeTag(scope)
 	e := execution{tag: t, keys: make([]string, 0, 2+len(r.Counters)), args: s.head(t, r)}
 	e.keys = append(e.keys, s.tagKey(t))
 	if len(r.Counters) == 0 {
@@ -186,9 +187,9 @@ func (s *Store) report(r *spend.Report) execution {
 	kept := int64(-keptIdle / time.Millisecond)
 	for i := range r.Counters {
 		c := &r.Counters[i]
-		of := counterKept(c.Of, &c.Window)
-		if of == 0 || kept < 0 && of > 0 || kept > 0 && of > kept {
-			kept = of
+		until := counterKept(c.Of, &c.Window)
+		if until == 0 || kept < 0 && until > 0 || kept > 0 && until > kept {
+			kept = until
 		}
 		if kept == 0 {
 			break
@@ -205,10 +206,10 @@ func (s *Store) report(r *spend.Report) execution {
 	return e
 }
 
-// headKept is the index of the argument that says until when the key of the scope is kept.
+// headKept is the index of the argument with the time until which the key of the scope is kept.
 const headKept = 7
 
-// head returns the arguments of the script that are not of a counter. The mutex is held.
+// head returns the arguments of the script that come before those of counters. The caller holds s.mu.
 func (s *Store) head(t int, r *spend.Report) []string {
 	args := make([]string, 0, 8+11*len(r.Counters))
 	return append(args, format(r.Lease.Milliseconds()), r.Instance, format(r.Number), format(r.First), format(r.Acknowledged),
@@ -219,7 +220,7 @@ func (s *Store) tagKey(t int) string { return "{" + s.prefix + "-" + strconv.Ito
 
 func scopeName(s spend.Scope) string { return s.Kind.String() + ":" + s.Name }
 
-func tagOf(scope string) int {
+func scopeTag(scope string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(scope))
 	return int(h.Sum32() % tags)
@@ -227,7 +228,7 @@ func tagOf(scope string) int {
 
 var counterNames = [...]string{spend.Money: "money", spend.Requests: "requests", spend.Tokens: "tokens", spend.Concurrent: "concurrent"}
 
-// counterKey returns the key of a counter, without that of the tag before it.
+// counterKey returns the key of a counter without the prefix for the tag.
 func counterKey(scope string, k spend.CounterKind, w *spend.Window) string {
 	key := ":" + counterNames[k]
 	if k == spend.Money {
@@ -239,7 +240,8 @@ func counterKey(scope string, k spend.CounterKind, w *spend.Window) string {
 	return key + ":" + scope
 }
 
-// counterKept returns until when a counter is kept, as the script takes it.
+// counterKept returns until when a counter is kept, as an argument for the script: Unix time in milliseconds or, if
+// negative, milliseconds from now; 0 means forever.
 func counterKept(k spend.CounterKind, w *spend.Window) int64 {
 	switch {
 	case k != spend.Money:
@@ -259,7 +261,7 @@ func millis(w *spend.Window) (start, end int64) {
 
 func format(n int64) string { return strconv.FormatInt(n, 10) }
 
-// A reply of the script has replyHead values and replyCounter of each counter.
+// A reply of the script has replyHead values, and replyCounter values for each counter.
 const replyHead, replyCounter = 5, 5
 
 // decode reads the reply of a report.
@@ -271,7 +273,7 @@ func decode(values []int64, r *spend.Report, reply *spend.Reply) error {
 	}
 	values = values[replyHead:]
 	if len(values) != replyCounter*len(r.Counters) {
-		return fmt.Errorf("store: report of %s: a reply of %d values for %d counters", r.Scope, len(values), len(r.Counters))
+		return fmt.Errorf("store: report of %s: unexpected reply with %d values for %d counters", r.Scope, len(values), len(r.Counters))
 	}
 	for ; len(values) > 0; values = values[replyCounter:] {
 		reply.Counters = append(reply.Counters, spend.Granted{
@@ -284,7 +286,7 @@ func decode(values []int64, r *spend.Report, reply *spend.Reply) error {
 // Credit implements spend.Store.
 func (s *Store) Credit(ctx context.Context, scope spend.Scope, w spend.Window, amount cost.Nano, id string) error {
 	name := scopeName(scope)
-	t := tagOf(name)
+	t := scopeTag(name)
 	start, end := millis(&w)
 	results, err := s.execute(ctx, &creditScript, []execution{{
 		tag: t, keys: []string{s.tagKey(t) + counterKey(name, spend.Money, &w)},

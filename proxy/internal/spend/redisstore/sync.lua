@@ -1,10 +1,10 @@
--- A report about one scope, or none: then only the time, and whether data was lost. The package comment has the rules.
+-- Applies the report of one scope. Without a scope, it only returns the time and whether data was lost. See the package comment for the rules.
 --
--- KEYS: the tag's own key, then that of the scope and those of its counters.
--- ARGV: the lease, the gateway, number, first, acknowledged, the generation that it knows, how long a recovery takes and until when the
+-- KEYS: the key of the tag, then those of the scope and of its counters.
+-- ARGV: lease, gateway, number, first, acknowledged, the generation that the gateway knows, the duration of a recovery, and until when the
 -- scope's key is kept; then for each counter: kind, start, end, limit, granted, used, want, least, share, level and until when its key is
--- kept. Times are milliseconds, those that are kept since 1970, or from now where they are negative; 0 is without an end. All integers are
--- below 2^53, and exact.
+-- kept. Times are in milliseconds. Keys are kept until a Unix time or, if it is negative, for a duration from now; 0 means forever. All
+-- integers are below 2^53, so they are exact.
 local lease, me = tonumber(ARGV[1]), '#' .. ARGV[2]
 local number, first, acknowledged = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, recovery, kept = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -20,7 +20,7 @@ local function ints(text)
 	return t
 end
 
--- What a process has not written may be an old copy of what another one had.
+-- Data that another process has written may be an outdated copy.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or ''
 local tag = redis.call('HMGET', KEYS[1], 'run', 'generation', 'until')
 local generation, recovering = tonumber(tag[2] or 0), tonumber(tag[3] or 0)
@@ -36,7 +36,7 @@ if #KEYS > 1 then
 	local last = ints(redis.call('HGET', KEYS[2], me) or '0')[1]
 	if number <= last then return {now, generation, last, 1, 0} end
 	behind = acknowledged > last
-	local has = false -- what it has shows that the store knew it: keys of what is idle expire
+	local has = false -- what the gateway has proves that the store had a record of it; without anything, its key may just have expired
 	for i = 0, counters - 1 do
 		local c = 8 + i * 11
 		local granted, used = tonumber(ARGV[c + 5]), tonumber(ARGV[c + 6])
@@ -59,7 +59,7 @@ reply[2], reply[3] = generation, number
 local lost = now < recovering and recovering - now <= recovery
 if lost then reply[5] = 1 end
 
--- drain drains the level of a rate up to a time.
+-- drain drains the level of a rate up to a time. Levels are in units of 1/60000, so that limit drains in a minute.
 local function drain(c, limit, to)
 	local passed = to - c.at
 	if passed <= 0 then return end
@@ -67,8 +67,9 @@ local function drain(c, limit, to)
 	c.at = to
 end
 
--- expire ends the leases that are over. Of money, what such a gateway was granted counts as used, and what was outstanding of a rate goes to
--- its level when the lease was over: both are remembered to be corrected, of not too many gateways. Concurrent requests are free again.
+-- expire ends the leases that have run out. For money, everything granted to the gateway counts as used; for a rate, unused grants are added
+-- to the level at the end of the lease. The records of a limited number of such gateways are kept, so that a later report can correct
+-- them. Concurrent requests are freed.
 local function expire(key, kind, c, limit)
 	local all, dead, ends = redis.call('HGETALL', key), {}, {}
 	c.next = 0

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// deployed starts a server with the configuration of examples/deploy, changed a little.
+// deployed starts a server with the configuration of examples/deploy after replacing pairs of strings in it.
 func deployed(t *testing.T, changes ...string) *redistest.Server {
 	t.Helper()
 	redistest.Need(t)
@@ -39,7 +39,8 @@ func deployed(t *testing.T, changes ...string) *redistest.Server {
 	return redistest.Start(t, redistest.Options{Config: file})
 }
 
-// TestUserWithFewRights takes every path of the scripts as the user of examples/deploy, who has no other rights.
+// TestUserWithFewRights runs every path of the scripts as the user of examples/deploy, which has only the rights that
+// they need.
 func TestUserWithFewRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 600 round trips")
@@ -48,7 +49,7 @@ func TestUserWithFewRights(t *testing.T) {
 	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
 	window := spend.Window{Per: config.PerHour, Start: start, End: start.Add(time.Hour)}
 	r := spend.Report{Scope: scope, First: 1, Lease: time.Millisecond, Number: 1}
-	for i := range 600 { // more than are remembered
+	for i := range 600 { // more gateways than the store remembers
 		r.Instance = fmt.Sprint("g", i)
 		r.Counters = []spend.Counter{
 			money(1000, 0, 0, 1), {Of: spend.Money, Window: window, Limit: 1000, Want: 1, Least: 1},
@@ -63,7 +64,7 @@ func TestUserWithFewRights(t *testing.T) {
 	if c := sync1(t, s, r).Counters; c[0].Taken != 599 || c[1].Credit != 5 {
 		t.Errorf("%+v", c)
 	}
-	// One right less is an error, and nothing is counted otherwise.
+	// Without one of the rights, a report fails.
 	less := open(t, at("redis://sluice:opensesame@"+deployed(t, " +info", "").Addr), 0)
 	if err := less.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
 		t.Errorf("without a right: %v", err)
@@ -91,8 +92,8 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// TestOpensWhatTheConfigurationTakes opens a store for each form of URL that package config takes.
-func TestOpensWhatTheConfigurationTakes(t *testing.T) {
+// TestOpensWhatTheConfigurationAccepts opens a store for each form of URL that package config accepts.
+func TestOpensWhatTheConfigurationAccepts(t *testing.T) {
 	for _, url := range []string{
 		"redis://127.0.0.1:1", "redis://:pass%2fword@127.0.0.1:1/0", "rediss://user:pass@[::1]:1?db=7", "redis://127.0.0.1:1?addr=127.0.0.1:2&addr=127.0.0.1:3",
 		"rediss://:pass@127.0.0.1:1/2?addr=127.0.0.1:2&master_set=mymaster", "unix:///no/such/socket?db=1",
@@ -130,7 +131,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// certificate makes an authority and a certificate of it for the loopback address.
+// certificate creates a CA, and a certificate that it signed for the loopback address.
 func certificate(t *testing.T, dir string) *redistest.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -166,7 +167,7 @@ func certificate(t *testing.T, dir string) *redistest.TLS {
 	return &redistest.TLS{Cert: write("redis.crt", "CERTIFICATE", der), Key: write("redis.key", "PRIVATE KEY", private), CA: write("ca.crt", "CERTIFICATE", root)}
 }
 
-// TestCluster counts on three nodes, and on those that are left when one dies.
+// TestCluster counts on three nodes, and on the remaining ones when one dies.
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds until the nodes agree")
@@ -175,7 +176,7 @@ func TestCluster(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = redistest.Start(t, redistest.Options{Cluster: true, Args: []string{"--cluster-require-full-coverage", "no"}})
 		slots := []string{"CLUSTER", "ADDSLOTS"}
-		for slot := i; slot < 16384; slot += len(nodes) { // in turn, so that tags are spread
+		for slot := i; slot < 16384; slot += len(nodes) { // round robin, so that tags are spread over the nodes
 			slots = append(slots, strconv.Itoa(slot))
 		}
 		nodes[i].Do(slots...)
@@ -212,7 +213,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("a node has %d of %d budgets", keys, scopes)
 		}
 	}
-	// What is on the other nodes can be used while one is down.
+	// Scopes on the other nodes can be used while one is down.
 	nodes[2].Kill()
 	served, failed := 0, 0
 	for i := range reports {
@@ -233,7 +234,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestSentinel finds the master by a sentinel, and the one that takes over.
+// TestSentinel finds the master through a sentinel, before and after a failover.
 func TestSentinel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds until a replica takes over")

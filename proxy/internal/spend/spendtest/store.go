@@ -1,5 +1,5 @@
-// Package spendtest has a store of shared limits in memory: the model of what a spend.Store does, for tests of what uses one and of other
-// implementations. It has faults to inject, and loses its data when it is told to.
+// Package spendtest has an in-memory spend.Store, which is the model that other implementations are tested against.
+// Tests can inject faults into it and make it lose its data.
 //
 // Concurrency: a Store is safe for concurrent use.
 package spendtest
@@ -17,19 +17,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
 )
 
-// Fault is what goes wrong with a round trip.
+// Fault is a fault of a round trip.
 type Fault uint8
 
 // The faults.
 const (
 	None     Fault = iota
-	Lose           // what is sent never arrives
-	LoseBack       // what is sent arrives, the reply does not
-	Delay          // what is sent arrives at the next Deliver, and the reply does not
-	Repeat         // it goes well, and what was sent arrives a second time at the next Deliver
+	Lose           // the request is lost
+	LoseBack       // the request arrives, but the reply is lost
+	Delay          // the request arrives at the next Deliver, and the reply is lost
+	Repeat         // the round trip succeeds, and the request arrives again at the next Deliver
 )
 
-// ErrLost is the error of a round trip whose reply does not arrive.
+// ErrLost is returned for a round trip whose reply does not arrive.
 var ErrLost = errors.New("the reply was lost")
 
 // Store is a store in memory.
@@ -38,19 +38,19 @@ type Store struct {
 
 	mu        sync.Mutex
 	scopes    map[spend.Scope]*scope
-	recovered time.Time // until when nothing is granted; zero: no data was lost
+	recovered time.Time // end of the recovery, before which nothing is granted; zero if no data was lost
 	fault     func() Fault
 	delayed   []func()
 	syncs     int
 	reports   int
 }
 
-// NewStore returns an empty store with a clock of its own.
+// NewStore returns an empty store that uses the clock now.
 func NewStore(now func() time.Time) *Store {
 	return &Store{now: now, scopes: make(map[spend.Scope]*scope)}
 }
 
-// scope is what the store has of a scope.
+// scope is the store's data about a scope.
 type scope struct {
 	gateways  map[string]gateway // by instance
 	counters  map[counterID]*counter
@@ -62,37 +62,37 @@ type gateway struct{ number, first int64 }
 type counterID struct {
 	of     spend.CounterKind
 	per    int
-	start  int64 // of the window, nanoseconds
-	ending int64 // of its end; 0: none
+	start  int64 // start of the window, in nanoseconds
+	ending int64 // end of the window, in nanoseconds; 0 if it has none
 }
 
 type counter struct {
-	level   tokenbucket.Bucket // of a rate: what is used
+	level   tokenbucket.Bucket // usage, only for a rate
 	records map[string]record  // by instance
 	credits map[string]int64   // by ID
 }
 
-// record is what a gateway has of a counter.
+// record is what a gateway has been granted and has used of a counter.
 type record struct {
 	granted, used int64
 	expires       time.Time
 }
 
-// Inject makes faults of what a function returns, which is called once for each round trip; nil: none.
+// Inject sets a function that is called for each round trip and returns its fault. nil disables faults.
 func (s *Store) Inject(fault func() Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
 }
 
-// Syncs returns how many calls of Sync arrived or were lost, and how many reports with counters they had.
+// Syncs returns the number of calls of Sync, including those that were lost, and of their reports with counters.
 func (s *Store) Syncs() (calls, reports int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.syncs, s.reports
 }
 
-// Deliver has everything arrive that was delayed.
+// Deliver delivers all delayed requests.
 func (s *Store) Deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Store) Snapshot() any {
 	return clone(s.scopes)
 }
 
-// Restore replaces the data by that of a Snapshot; nil: by nothing.
+// Restore replaces the data by a Snapshot, or deletes it if snapshot is nil.
 func (s *Store) Restore(snapshot any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,9 +123,9 @@ func (s *Store) Restore(snapshot any) {
 
 func clone(all map[spend.Scope]*scope) map[spend.Scope]*scope {
 	out := make(map[spend.Scope]*scope, len(all))
-	for name, of := range all {
-		c := &scope{gateways: maps.Clone(of.gateways), counters: make(map[counterID]*counter, len(of.counters)), recovered: of.recovered}
-		for id, n := range of.counters {
+	for name, data := range all {
+		c := &scope{gateways: maps.Clone(data.gateways), counters: make(map[counterID]*counter, len(data.counters)), recovered: data.recovered}
+		for id, n := range data.counters {
 			c.counters[id] = &counter{level: n.level, records: maps.Clone(n.records), credits: maps.Clone(n.credits)}
 		}
 		out[name] = c
@@ -133,10 +133,10 @@ func clone(all map[spend.Scope]*scope) map[spend.Scope]*scope {
 	return out
 }
 
-// Total is what all gateways have of a counter in its latest window.
+// Total is what all gateways together have of a counter in a window.
 type Total struct{ Taken, Used, Outstanding int64 }
 
-// Total returns what all gateways have of a counter: in the current window of the period, of money.
+// Total returns what all gateways together have of a counter, for money in window w.
 func (s *Store) Total(name spend.Scope, of spend.CounterKind, w spend.Window, limit int64) Total {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Store) Sync(ctx context.Context, reports []spend.Report, replies []spen
 	}
 	var out []spend.Reply
 	err := s.trip(func() {
-		out = make([]spend.Reply, len(sent)) // what arrives later has replies of its own
+		out = make([]spend.Reply, len(sent)) // allocated here because a delayed request must not write to the caller's replies
 		for i := range sent {
 			s.sync(&sent[i], &out[i])
 		}
@@ -219,7 +219,7 @@ func (s *Store) scope(name spend.Scope) *scope {
 	return of
 }
 
-// counter returns a counter, made on first use. Windows that have ended are forgotten.
+// counter returns a counter, which it creates on first use. It deletes counters of windows that have ended.
 func (s *scope) counter(c *spend.Counter, now time.Time) *counter {
 	maps.DeleteFunc(s.counters, func(id counterID, _ *counter) bool { return id.ending != 0 && now.UnixNano() >= id.ending })
 	id := counterID{of: c.Of}
@@ -269,8 +269,8 @@ func (s *Store) sync(r *spend.Report, reply *spend.Reply) {
 	}
 }
 
-// expire drains a rate, and books what gateways were granted that have not reported for as long as their lease: at the time at which it
-// expired.
+// expire drains a rate, and adds the unused grants of gateways whose lease has expired to its level, as of the time at
+// which the lease expired.
 func (n *counter) expire(of spend.CounterKind, limit int64, now time.Time) {
 	if of != spend.Requests && of != spend.Tokens {
 		return
@@ -290,8 +290,8 @@ func (n *counter) expire(of spend.CounterKind, limit int64, now time.Time) {
 	n.level.Drain(limit, now)
 }
 
-// report takes over what a gateway has. same says that its counts of rates go on from those of the report before, and behind that the
-// store has forgotten reports of it.
+// report applies what a gateway reports of a counter. same means that its counts of rates continue those of its
+// previous report, and behind that the store has lost reports of the gateway.
 func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, now time.Time) {
 	had, known := n.records[r.Instance]
 	if c.Of == spend.Requests || c.Of == spend.Tokens {
@@ -303,7 +303,7 @@ func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, n
 			n.level.Add(had.granted - had.used)
 			added = min(c.Used, c.Level)
 		case behind:
-			added = c.Level // what was used since the copy of the record, and besides maybe some of what was before
+			added = c.Level // what was used since the record was copied, and possibly some of what was used before
 		case !now.Before(had.expires):
 			added = min(added, c.Level)
 		}
@@ -337,7 +337,7 @@ func (n *counter) total(of spend.CounterKind, now time.Time) (t total) {
 	return t
 }
 
-// grant grants what is wanted, if there is enough, and replies.
+// grant grants what is wanted if enough is left, and returns the reply.
 func (n *counter) grant(r *spend.Report, c *spend.Counter, lost bool, now time.Time) spend.Granted {
 	t := n.total(c.Of, now)
 	left := c.Limit + t.credit - t.taken
