@@ -7,62 +7,67 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Attempt is one try at serving a client's request from one target. Its state slot, tool aliases and warnings live
-// as long as it does: from Binding.Request to the end of the response. A call that fails changes nothing in it.
+// Attempt is one try at serving a client's request from one target. Its state slot, tool aliases and warnings last from
+// Binding.Request to the end of the response. A failed call changes nothing in it but the sums.
 //
-// The zero value is ready once the first group of members is set. After Reset it may be used for another attempt and
-// keeps its memory. It belongs to one goroutine at a time.
+// The zero value is ready once the first group of fields is set. Reset prepares it for another attempt and keeps its
+// memory. It belongs to one goroutine at a time.
 type Attempt struct {
-	// Set by the caller before Binding.Request, and not changed after it. Request may be cleared once the request has been
+	// Set by the caller before Binding.Request and not changed afterwards. Request may be cleared once the request has
+	// been
 	// sent.
 	Request Document
 	Summary Summary
-	Writer  *response.Writer // takes the plugin's events; its options should have Alias of this attempt as Aliases
-	Tenant  string           // the name of the gateway key, for isolation
-	Shadow  bool             // no client waits for the response: see tenantShadow
+	Writer  *response.Writer // receives the plugin's events; its options should have this attempt's Alias as Aliases
+	Tenant  string           // name of the gateway key, for isolation
+	Shadow  bool             // no client waits for the response; see tenantShadow
 
-	// ResponseHeader returns a header of the upstream response, nil if there is none. Set by the caller before the
-	// first call that reads a response; nil stands for no headers. The bytes are read during the call only.
+	// ResponseHeader returns a header of the upstream response, or nil if there is none. The caller sets it before the
+	// first
+	// call that reads a response; nil means that there are no headers. The bytes are only read during the call.
 	ResponseHeader func(name []byte) []byte
 
-	// Set by Binding.Request where it returns nil.
+	// Set by a successful Binding.Request.
 	Out            OutRequest
 	Framing        abi.Framing
-	EventsAreJSON  bool // the plugin's response calls get nothing else
+	EventsAreJSON  bool // the plugin expects only JSON in its response calls; see checkJSON
 	Dialect        abi.Dialect
 	DialectOptions native.Options
-	Answered       bool      // the plugin responded itself: nothing is sent, and the Writer has the response
-	Warnings       []Warning // what happened to members of the request, without repetition
+	Answered       bool      // the plugin responded itself: there is nothing to send, and Writer has the response
+	Warnings       []Warning // about members of the client's request, without duplicates
 
 	// Sums over the attempt's calls.
-	Fuel    int64 // used, also by calls that failed
-	Unknown int   // elements that the plugin skipped as unknown, and its numbers that the host did not know
+	Fuel    int64 // used, including failed calls
+	Unknown int   // elements that the plugin skipped as unknown, plus numbers that the host did not know
 
 	ticket  ticket
 	state   []byte
 	aliases map[string][]byte
-	own     []byte // memory of Out.Body where it is not the client's body
+	own     []byte // backs Out.Body unless that is the client's body
 	reader  openAIReader
 }
 
-// Document is a JSON document that a plugin makes its request from: Doc is what has been read from Body.
+// Document is the JSON document from which a plugin makes its request. Doc is the parsed form of Body.
 type Document struct {
 	Doc  *jsondoc.Doc
 	Body []byte
 }
 
-// OutRequest is the upstream request of a plugin. The host adds the credential, and the method: POST for a
-// chat completion, GET for a list.
+// OutRequest is the upstream request that a plugin has described. The host adds the credential and the method: POST for
+// a
+// completion, GET for a model list.
 type OutRequest struct {
-	Path    string // with its query, checked against the binding's rules, to be sent byte for byte
+	Path    string // with the query; checked against the binding's rules, and sent byte for byte
 	Headers []Header
-	Body    []byte // valid until the attempt's Reset or Release; it may be the client's own body
+	Body    []byte // valid until the attempt's Reset or Release; may be the client's own body
 }
 
-// Header is one header of a request; Name is in lower case.
+// Header is a header field of a request. Name is in lower case.
 type Header struct{ Name, Value string }
 
-// Warning says what happened to a member of the client's request on its way to the provider. Member is printable ASCII.
+// Warning reports that a member of the client's request was not passed on to the provider as it was. Member is
+// printable
+// ASCII.
 type Warning struct {
 	Kind   abi.WarnKind
 	Member string
@@ -71,10 +76,10 @@ type Warning struct {
 // Page is one page of a provider's model list.
 type Page struct {
 	Models [][]byte // each a compact JSON object
-	Next   string   // the cursor of the next page, "" on the last one
+	Next   string   // cursor of the next page, "" on the last one
 }
 
-// Reset clears the attempt, and keeps its small allocations.
+// Reset clears the attempt and keeps its small allocations.
 func (a *Attempt) Reset() {
 	a.Release()
 	clear(a.aliases)
@@ -90,8 +95,9 @@ func (a *Attempt) Reset() {
 	a.reader.reset(native.Options{})
 }
 
-// Release frees what only sending needs: call it once the upstream response has started, so that an open stream
-// keeps nothing of its request. Out cannot be sent again then.
+// Release frees what is needed only for sending the request. It is called when the upstream response has started, so
+// that
+// an open stream does not hold its request in memory. Out cannot be sent again afterwards.
 func (a *Attempt) Release() {
 	a.Request = Document{}
 	a.Out.Body = nil
@@ -99,8 +105,8 @@ func (a *Attempt) Release() {
 	a.own = nil
 }
 
-// Alias returns the name that the client knows a tool by: response.Options.Aliases. A name without alias stands for
-// itself.
+// Alias returns the client's name for a tool, for response.Options.Aliases. A name without an alias is returned
+// unchanged.
 func (a *Attempt) Alias(name []byte) []byte {
 	if real, ok := a.aliases[string(name)]; ok {
 		return real
@@ -108,7 +114,7 @@ func (a *Attempt) Alias(name []byte) []byte {
 	return name
 }
 
-// tenant is on whose behalf the attempt's calls are made.
+// tenant returns the tenant on whose behalf the attempt's calls are made.
 func (a *Attempt) tenant() tenant {
 	if a.Shadow {
 		return tenant{tenantShadow, a.Tenant}

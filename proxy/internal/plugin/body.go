@@ -2,11 +2,12 @@ package plugin
 
 import "sync"
 
-// maxKept is how large the memory of a body may be, in bytes, to be kept for another request.
+// maxKept is the largest buffer, in bytes, that is kept for another request.
 const maxKept = 1 << 20
 
-// bodies is memory for the bodies that attempts send: an attempt needs it only until its request has been sent, and a
-// body is much larger than what an open stream should keep.
+// bodies holds buffers for request bodies. An attempt returns its buffer when the request has been sent, so that an
+// open
+// stream does not hold it.
 var bodies sync.Pool // *[]byte
 
 func borrowBody() []byte {

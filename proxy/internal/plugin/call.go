@@ -20,19 +20,19 @@ import (
 type invocation struct {
 	export  export
 	binding *Binding
-	number  int32  // HTTP status, event kind, or what a text is
-	first   []byte // the event's name, or what was held of a text; else the whole input
-	second  []byte // the event's data, or the text
-	choice  int32  // of a text
-	flags   abi.TextFlags
+	number  int32         // HTTP status, abi.EventKind or abi.What, depending on the export
+	first   []byte        // name of an event, or the held part of a text; otherwise the whole input
+	second  []byte        // data of an event, or the new part of a text
+	choice  int32         // choice that a text belongs to
+	flags   abi.TextFlags // of a text
 
-	attempt    *Attempt                 // request and response phases
-	header     func(name []byte) []byte // response and models phases; may be nil
-	candidates int                      // router phase
-	result     *result                  // list, models and router phases
-	ticket     *ticket                  // of the call's attempt, nil for lists
-	begins     bool                     // the call is the attempt's first, although its export does not say so
-	filtering  *Filtering               // filter and text phases
+	attempt    *Attempt                 // set in the request and response phases
+	header     func(name []byte) []byte // response headers, in the response and models phases; may be nil
+	candidates int                      // number of targets, in the router phase
+	result     *result                  // output of the list, models and router phases
+	ticket     *ticket                  // the attempt's ticket of the circuit breaker; nil for model lists
+	begins     bool                     // this is the first call of an attempt, in addition to exportInfo.begins
+	filtering  *Filtering               // set in the filter and text phases
 }
 
 // result is the output of a call without an Attempt.
@@ -44,12 +44,14 @@ type result struct {
 	ticket  ticket
 }
 
-// call is the host's side of one call of a guest: it implements abi.Host, which a native guest calls directly, and a Wasm
-// guest through the table in imports.go.
+// call is the host's side of one call of a guest. It implements abi.Host, whose methods are the imports. A native guest
+// calls them directly, a Wasm guest through the table in imports.go.
 //
-// The guest's output is collected here and goes into the Attempt in commit, which runs only if the call has returned 0
-// without an error. Nothing that a guest does makes the host panic: the first error is recorded, and ends the call of a guest
-// in WebAssembly at once. For a native guest it makes all later imports do nothing, and takes precedence over the call's status.
+// It collects the guest's output. commit applies that to the Attempt, and runs only if the call has returned 0 without
+// an
+// error. The first error is recorded in err. It stops a guest in WebAssembly at once. For a native guest it makes all
+// later
+// imports do nothing, and takes precedence over the call's status. No behaviour of a guest makes the host panic.
 //
 // A call belongs to its instance and is reused for the instance's next call.
 type call struct {
@@ -57,57 +59,61 @@ type call struct {
 	plugin  *Plugin
 	meter   meter // nil for a native guest
 	phase   abi.Phase
-	running int // index in abi.Imports of the import that runs; -1 for none
+	running int // index in abi.Imports of the running import, -1 for none
 	err     *CallError
 
-	output, limit int64 // bytes so far, and maximum
+	output, limit int64 // bytes of output so far, and their maximum
 
+	// Response phases.
 	batch   response.Batch
-	failure *apierror.Error
-	done    bool // done(0) was called
+	failure *apierror.Error // from fail
+	done    bool            // done(0) was called
 	state   []byte
-	stateOn bool // state_set was called
-	tools   []toolKey
+	stateOn bool      // state_set was called
+	tools   []toolKey // tool calls opened in this call
 	texts   textCount
-	unknown []string // elements of the provider's that the plugin has reported
-	ignored []string // numbers of the plugin's that this host does not know
+	unknown []string // elements of the provider's response that the plugin has reported as unknown
+	ignored []string // numbers used by the plugin that this host does not know
 
+	// Request and list phases.
 	edits         jsondoc.Edits
 	path          []byte
-	refused       refusal // the last path
+	refused       refusal // the last refused path or tag
 	refusedHeader refusal
 	filterRefused filterRefusal
 	headers       []Header
-	own           []byte
-	ownOn         bool // the plugin writes its own body
+	own           []byte // body written by the plugin
+	ownOn         bool   // the plugin writes the body instead of editing the client's
 	parts         []partStart
-	copied        int64
+	copied        int64 // bytes copied by request_copy
 	aliases       []alias
-	answerOn      bool
+	answerOn      bool // answer was called
 	framing       abi.Framing
 	eventsAreJSON bool
 	dialect       abi.Dialect
 	options       native.Options
 	warnings      []Warning
 
-	tags     uint64
+	// Filter and text phases.
+	tags     uint64 // bits of Filtering.Tags
 	replaced []replacement
 	hold     int
 	joined   []byte // texts of replacements
 
+	// Models and router phases.
 	models  [][]byte
-	next    []byte
+	next    []byte // cursor of the next page
 	order   []int
 	explain []byte
 
-	extra   []byte // scratch: the value of an extra member
-	summary []byte
+	extra   []byte // scratch: an extra member, or a decoded string
+	summary []byte // scratch: Attempt.Summary as JSON
 	input   inputDoc
 
-	// Kept between calls: what is mostly the same from one request to the next.
+	// Kept between calls, because requests mostly repeat them.
 	known       interned
-	lastOptions []byte         // of the import answer
-	lastRead    native.Options // parsed
+	lastOptions []byte         // options of the import answer, as passed last
+	lastRead    native.Options // lastOptions, parsed
 
 	out guestOutput
 }
@@ -117,21 +123,24 @@ type (
 	alias   struct{ alias, name []byte }
 )
 
-// meter is the fuel of a Wasm instance.
+// meter charges fuel; *engine.Instance implements it.
 type meter interface {
 	Charge(units int64)
 }
 
 var _ abi.Host = (*call)(nil)
 
-// entryCost is what an event or an entry of a list counts in bytes of output besides its text, so that empty ones are
-// bounded, too.
+// entryCost is added to the output, in bytes, for each event and list entry, so that empty ones are limited, too.
 const entryCost = 32
 
-// begin prepares for one call. limit follows rule 14: 8 × input + 64 KiB. For provider_request the input is the summary
-// and the client's body, read or not, so that the plugin's own body can repeat the client's in another dialect; the
-// events of a plugin that responds itself have the same limit. Ranges copied by the host do not count as output,
-// as they never pass through the guest: request_copy has its own limit.
+// begin prepares for one call.
+//
+// The limit of output is abi.MaxOutputFactor times the input plus abi.MaxOutputBase. For provider_request the input is
+// the
+// summary and the client's body, read or not, so that the plugin can write the client's body in another format. The
+// events
+// of a plugin that responds itself have the same limit. Ranges copied by request_copy do not count, because they never
+// pass through the guest; see maxCopies.
 func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
@@ -168,7 +177,7 @@ func (c *call) begin(inv *invocation) {
 	c.limit = abi.MaxOutputFactor*int64(c.inputSize()) + abi.MaxOutputBase
 }
 
-// inputSize returns the bytes of the call's input, and for a request of the client's body.
+// inputSize returns the size of the call's input in bytes, for provider_request including the client's body.
 func (c *call) inputSize() int {
 	n := len(c.first) + len(c.second)
 	if c.export == exportRequest {
@@ -177,7 +186,7 @@ func (c *call) inputSize() int {
 	return n
 }
 
-// commit makes the call's output take effect. It is called once, after status 0.
+// commit applies the call's output. It is called once, after status 0.
 func (c *call) commit() error {
 	c.noteUnknown()
 	switch c.export {
@@ -197,7 +206,7 @@ func (c *call) commit() error {
 	return nil
 }
 
-// end drops all references to what belongs to the caller.
+// end drops all references to memory that belongs to the caller.
 func (c *call) end() {
 	if c.attempt != nil && c.export == exportRequest {
 		c.edits.Reset(nil)
@@ -213,7 +222,8 @@ func (c *call) end() {
 	c.phase = 0
 }
 
-// abort ends the call with an error, unless one was recorded before. reason never contains the guest's words.
+// abort records an error, which ends the call, unless one was recorded before. reason must not contain text from the
+// guest.
 func (c *call) abort(kind CallErrorKind, reason string) {
 	if c.err != nil {
 		return
@@ -224,7 +234,7 @@ func (c *call) abort(kind CallErrorKind, reason string) {
 	c.err = &CallError{Kind: kind, Reason: reason}
 }
 
-// importPanicked turns a panic of the gateway in an import into the failure of the call.
+// importPanicked records a panic of the gateway in an import as the call's error.
 func (c *call) importPanicked(p *rescue.Error) {
 	e := c.plugin.panicked(c.export, p)
 	if c.running >= 0 {
@@ -233,7 +243,9 @@ func (c *call) importPanicked(p *rescue.Error) {
 	c.err = e
 }
 
-// beginImport begins an import. It is false if the import must do nothing, as the call has failed or is in another phase.
+// beginImport is called first by every import. It is false if the import must do nothing, because the call has failed
+// or
+// its phase does not allow the import.
 func (c *call) beginImport(imp int) bool {
 	if c.err != nil {
 		return false
@@ -246,7 +258,7 @@ func (c *call) beginImport(imp int) bool {
 	return true
 }
 
-// callsOf lists the exports that may use an import.
+// callsOf lists the exports that run in the given phases.
 func callsOf(phases abi.Phase) string {
 	var names []string
 	for _, e := range exports {
@@ -257,7 +269,7 @@ func callsOf(phases abi.Phase) string {
 	return strings.Join(names, ", ")
 }
 
-// countOutput counts n bytes of output.
+// countOutput counts n bytes of output. It is false if the call has exceeded its limit.
 func (c *call) countOutput(n int) bool {
 	c.output += int64(n)
 	if c.output > c.limit {
@@ -267,21 +279,21 @@ func (c *call) countOutput(n int) bool {
 	return true
 }
 
-// chargeBytes charges fuel for n bytes that the host reads or writes besides those that the guest passed.
+// chargeBytes charges fuel for n bytes that the host reads or writes in addition to the import's arguments.
 func (c *call) chargeBytes(n int) {
 	if c.meter != nil {
 		c.meter.Charge(int64(n) / fuelBytes)
 	}
 }
 
-// chargeUnits charges fuel for what the host does beyond reading what the guest passed.
+// chargeUnits charges units of fuel for work of the host in addition to reading the import's arguments.
 func (c *call) chargeUnits(n int64) {
 	if c.meter != nil {
 		c.meter.Charge(n)
 	}
 }
 
-// checkName checks an id, a name or another short text of one line.
+// checkName checks an ID, a name or another short single-line text. what names it in the error.
 func (c *call) checkName(p []byte, what string) bool {
 	switch {
 	case len(p) > abi.MaxName:
@@ -305,7 +317,7 @@ func hasControl(p []byte) bool {
 	return false
 }
 
-// redact removes configured credentials from a text, and charges for the search. The result may be the text itself.
+// redact removes configured credentials from a text and charges for the search. The result may be p itself.
 func (c *call) redact(p []byte) []byte {
 	if c.meter != nil && len(p) > 0 {
 		c.meter.Charge(int64(len(p)+searchOverhead) * c.binding.searches() / searchBytes)
@@ -313,17 +325,19 @@ func (c *call) redact(p []byte) []byte {
 	return c.binding.redact(p)
 }
 
-// redactBeginning is redact for a text of which only the first n bytes are used.
+// redactBeginning is redact for a text of which only the first n bytes are used, so that the host need not search all
+// of
+// it.
 func (c *call) redactBeginning(p []byte, n int) []byte {
 	if len(p) <= n+maxCredential {
 		return c.redact(p)
 	}
-	// The end may be a part of a credential.
+	// The cut may go through a credential, which the search would then miss. Drop as much as a credential may be long.
 	p = c.redact(p[:n+maxCredential])
 	return p[:max(0, len(p)-maxCredential)]
 }
 
-// maxCredential is the length of a credential that is redacted where a text is cut.
+// maxCredential is the maximum length of a credential that is redacted reliably in a text that is cut.
 const maxCredential = 4 << 10
 
 // sanitize prepares a plugin's text for an error or a log: redacted, valid UTF-8, at most n bytes.
@@ -341,7 +355,7 @@ func (c *call) sanitize(p []byte, n int) []byte {
 	return bytes.ToValidUTF8(p, []byte("\uFFFD"))
 }
 
-// printable makes a text fit for a header or a log field: printable ASCII, at most n bytes.
+// printable converts a text for a header or a log field: printable ASCII, at most n bytes.
 func printable(p []byte, n int) string {
 	out := make([]byte, 0, min(len(p), n))
 	for _, b := range p[:min(len(p), n)] {
@@ -375,20 +389,21 @@ func (c *call) HostMinor() int32 {
 	return abi.Minor
 }
 
-// maxRetryAfter caps the Retry-After of a plugin, as that of a provider is capped.
+// maxRetryAfter caps the Retry-After that a plugin reports, just like one that comes from a provider.
 const maxRetryAfter = time.Hour
 
 // maxFailMessage is the maximum length of a failure's message in bytes; longer ones are truncated.
 const maxFailMessage = 2 << 10
 
-// Fail implements abi.Host. Texts are truncated and repaired rather than refused: they come from a provider, and the
-// failure matters more than its wording.
+// Fail implements abi.Host. Invalid texts are truncated and repaired rather than refused: they come from a provider,
+// and
+// the failure matters more than its wording.
 func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs int32) {
 	if !c.beginImport(importFail) || !c.countOutput(len(code)+len(param)+len(message)+entryCost) {
 		return
 	}
 	if kind < 0 || kind >= abi.FailKinds {
-		c.ignore(int32(kind)) // the failure itself counts, as one of the provider
+		c.ignore(int32(kind)) // apierror.Fail reports it as FailServer
 	}
 	e := apierror.Fail(kind, string(c.sanitize(code, abi.MaxName)), string(c.sanitize(param, abi.MaxName)), string(c.sanitize(message, maxFailMessage)))
 	if retryAfterMs > 0 {
@@ -425,7 +440,7 @@ func (c *call) ResponseHeader(name, dst []byte) int32 {
 	return int32(len(value))
 }
 
-// StateGet implements abi.Host. A call sees what it has set itself.
+// StateGet implements abi.Host. A call sees the state that it has set itself.
 func (c *call) StateGet(dst []byte) int32 {
 	if !c.beginImport(importStateGet) {
 		return 0
@@ -451,17 +466,20 @@ func (c *call) StateSet(state []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// maxNoted is how many unknown elements and numbers of one call are noted.
+// maxNoted limits how many unknown elements, and how many unknown numbers, of one call are recorded.
 const maxNoted = 16
 
-// ignore counts a number that this host does not know in the import that runs: the plugin was written for a newer one.
+// ignore records a number passed to the running import that this host does not know, because the plugin was built for a
+// newer ABI.
 func (c *call) ignore(number int32) {
 	if len(c.ignored) < maxNoted {
 		c.ignored = append(c.ignored, fmt.Sprintf("%s %d", abi.Imports[c.running].Name, number))
 	}
 }
 
-// noteUnknown counts what the call has reported as unknown, and what this host did not know of it.
+// noteUnknown counts and logs the elements that the plugin has reported as unknown, and the numbers that this host did
+// not
+// know.
 func (c *call) noteUnknown() {
 	if c.attempt != nil {
 		c.attempt.Unknown += len(c.unknown) + len(c.ignored)

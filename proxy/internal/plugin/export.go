@@ -29,8 +29,7 @@ const (
 	exportCount
 )
 
-// exports has the name of each, its number of parameters, the phase that it runs in, whether it gets a whole body (see
-// Host.whole), and whether it is the first of an attempt (see pluginBreaker).
+// exports describes each export. The columns are those of exportInfo.
 var exports = [exportCount]exportInfo{
 	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true, false},
 	exportForms:     {abi.ExportForms, 1, abi.PhaseConfigure, true, false},
@@ -48,20 +47,20 @@ var exports = [exportCount]exportInfo{
 
 type exportInfo struct {
 	name   string
-	params int
-	phase  abi.Phase
-	whole  bool
-	begins bool
+	params int       // all i32, as is the result
+	phase  abi.Phase // decides which imports are allowed
+	whole  bool      // gets a whole body, and needs the semaphore Host.whole
+	begins bool      // is the first call of an attempt, which the circuit breaker may reject
 }
 
 func (e export) String() string { return exports[e].name }
 
-// signatureI32 has parameters and a result of type i32.
-func signatureI32(params int) engine.Signature {
-	return engine.Signature{Params: slices.Repeat([]engine.ValueType{engine.I32}, params), Results: []engine.ValueType{engine.I32}}
+// signatureI32 returns the signature of n parameters and one result, all i32.
+func signatureI32(n int) engine.Signature {
+	return engine.Signature{Params: slices.Repeat([]engine.ValueType{engine.I32}, n), Results: []engine.ValueType{engine.I32}}
 }
 
-// exportSet says which of the exports a plugin has.
+// exportSet is the set of exports that a plugin has, by index.
 type exportSet [exportCount]bool
 
 func (s exportSet) provider() bool { return s[exportRequest] }
@@ -69,7 +68,7 @@ func (s exportSet) router() bool   { return s[exportChoose] }
 
 func (s exportSet) filter() bool { return s[exportFilterText] }
 
-// kindOf returns the kind of plugin that has an export, 0 of one that every plugin has.
+// kindOf returns the kind of plugin that an export belongs to, 0 for an export of every plugin.
 func kindOf(e export) abi.PluginKind {
 	switch e {
 	case exportConfigure:
@@ -82,7 +81,7 @@ func kindOf(e export) abi.PluginKind {
 	return abi.PluginProvider
 }
 
-// restrict returns those of a module's exports that belong to a plugin of a kind.
+// restrict returns the exports in s that belong to a plugin of the given kind.
 func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
 	switch {
 	case kind < 0 || kind&(abi.PluginProvider|abi.PluginRouter|abi.PluginFilter) == 0:
@@ -95,14 +94,14 @@ func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
 		return s, fmt.Errorf("%s declares a filter, but the module does not export %s", abi.ExportPlugin, abi.ExportFilterText)
 	}
 	for e := range s {
-		if of := kindOf(export(e)); of != 0 {
-			s[e] = s[e] && kind&of != 0
+		if k := kindOf(export(e)); k != 0 {
+			s[e] = s[e] && kind&k != 0
 		}
 	}
 	return s, nil
 }
 
-// check returns an error for a plugin that is neither a provider nor a router nor a filter.
+// check rejects a plugin that is neither a provider nor a router nor a filter.
 func (s exportSet) check() error {
 	if !s.provider() && !s.router() && !s.filter() {
 		return fmt.Errorf("neither a provider nor a router nor a filter: it exports none of %s, %s and %s", abi.ExportRequest, abi.ExportChoose, abi.ExportFilterText)
@@ -110,10 +109,11 @@ func (s exportSet) check() error {
 	return nil
 }
 
-// versionPrefix is the name of the version's export without the number.
+// versionPrefix is the name of the version export without the number.
 var versionPrefix = strings.TrimSuffix(abi.ExportVersion, fmt.Sprint(abi.Major))
 
-// checkExports returns the exports that a module has, or an error that lists everything missing or mistyped.
+// checkExports returns the ABI's exports that a module has, or an error that lists all that are missing or have the
+// wrong type.
 func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 	var wrong []string
 	has := func(name string, want engine.Signature, required bool) bool {
@@ -151,7 +151,7 @@ func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 	return set, nil
 }
 
-// anyExport reports whether a module exports any function of the contract.
+// anyExport reports whether a module exports any function of the ABI.
 func anyExport(have map[string]engine.Signature) bool {
 	for name := range have {
 		if strings.HasPrefix(name, "sluice_") || slices.ContainsFunc(exports[:], func(e exportInfo) bool { return e.name == name }) {
@@ -161,7 +161,7 @@ func anyExport(have map[string]engine.Signature) bool {
 	return false
 }
 
-// otherVersion returns the name of the version's export of a plugin for another major version, "" if there is none.
+// otherVersion returns the name of the version export of another major version, "" if there is none.
 func otherVersion(have map[string]engine.Signature) string {
 	other := ""
 	for name := range have {

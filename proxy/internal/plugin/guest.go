@@ -2,11 +2,12 @@ package plugin
 
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
-// Guest is a plugin that runs natively in place of a Wasm instance, so that the same Binding serves both: tests run a
-// plugin's Go code under the host's rules without building it for wasip1. Its methods are the guest's exports and
-// return their status, except Forms. Byte slices belong to the host and are valid during the call only.
+// Guest is a plugin that runs natively in place of a Wasm instance, behind the same Binding: tests run a plugin's Go
+// code
+// under the host's rules without building it for wasip1. Its methods are the guest's exports and return their status,
+// except Forms. Byte slices belong to the host and are valid during the call only.
 //
-// An export that the guest does not have is never called. A panic ends the call as a trap does.
+// An export for which Has is false is never called. A panic ends the call as a trap does.
 type Guest interface {
 	// Has reports whether the guest has an export, by its name in package abi.
 	Has(export string) bool

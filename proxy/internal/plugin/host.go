@@ -14,38 +14,39 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Options say how a Host runs plugins. The zero value works.
+// Options configures a Host. The zero value selects the defaults.
 type Options struct {
-	// Engine is passed on; Output and Log are set by the Host where they are nil.
+	// Engine is passed to the engine. The Host sets Output and Log if they are nil.
 	Engine engine.Options
-	// Shared is an engine of NewEngine that is used in place of one of the Host's own. It outlives the Host.
+	// Shared is an engine from NewEngine to use instead of making one. It must outlive the Host.
 	Shared *engine.Engine
 
-	// Instances bounds the instances of one plugin. 0: GOMAXPROCS + 1.
+	// Instances limits the instances of each plugin. 0: GOMAXPROCS + 1.
 	Instances int
-	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
+	// WholeCalls limits how many whole-body calls run at the same time in the process. 0: GOMAXPROCS - 1, at least 1.
 	WholeCalls int
-	// Wait bounds how long a call waits for an instance, and a whole-body call before that for the semaphore; calls that read
-	// a response wait ten times as long. 0: one second.
+	// Wait limits how long a call waits for an instance, and how long a whole-body call waits for the semaphore before
+	// that. Calls that read a response wait up to ten times as long. 0: one second.
 	Wait time.Duration
-	// Queue bounds how many calls wait for the instances of one plugin, and how many for the semaphore. 0: 16,384.
+	// Queue limits how many calls wait for the instances of each plugin, and how many wait for the semaphore. 0:
+	// 16,384.
 	Queue int
-	// IdleAge is after how long an unused instance is closed. 0: one minute.
+	// IdleAge is the time after which an idle instance is closed. 0: one minute.
 	IdleAge time.Duration
-	// KeepMemory is how large an instance's memory may be, in bytes, for the instance to be used again. 0: 24 MiB.
+	// KeepMemory is the memory size, in bytes, above which an instance is closed after its call. 0: 24 MiB.
 	KeepMemory int
-	// Fuel is what calls may use.
+	// Fuel is the budgets of calls.
 	Fuel Fuel
 
-	// Now is the clock of what is counted and paused after failures. nil: time.Now.
+	// Now is the clock of the circuit breakers. nil: time.Now.
 	Now func() time.Time
-	// Log receives the Host's own few lines. nil: they are dropped.
+	// Log receives the Host's own log lines. nil: they are dropped.
 	Log *slog.Logger
-	// PluginLog receives what plugins log and write to their standard output, at a bounded rate. It may contain
+	// PluginLog receives what plugins log and write to standard output and error, at a limited rate. It may contain
 	// prompts and responses. nil: it is dropped.
 	PluginLog *slog.Logger
-	// Dev is for the author of a plugin: PluginLog has no limits but those of memory and receives the stack of each trap, and
-	// failures open no circuit.
+	// Dev is for developing a plugin: PluginLog is not rate-limited, keeps longer lines and receives the stack of each
+	// trap, and failures open no circuit.
 	Dev bool
 }
 
@@ -76,27 +77,27 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Host is what all plugins of the process share: the engine, the host functions, the semaphore for whole-body calls, and
-// the one goroutine that closes idle instances. It is safe for concurrent use.
+// Host is shared by all plugins of the process: it holds the engine, the host functions, the semaphore for whole-body
+// calls, and the one goroutine that closes idle instances. It is safe for concurrent use.
 type Host struct {
 	options Options
 	engine  *engine.Engine
-	whole   *fairqueue.Semaphore[tenant] // whole-body calls
+	whole   *fairqueue.Semaphore[tenant] // limits whole-body calls, which use the most memory and time
 
-	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
-	seen   atomic.Int64  // the engine's count of changes when memory was last returned
-	loaded atomic.Int64  // plugins so far
-	freed  chan struct{} // something large was released
+	ticks  atomic.Int64  // sweeps so far, the clock of idle instances
+	seen   atomic.Int64  // engine.Changes when memory was last returned to the system
+	loaded atomic.Int64  // plugins loaded so far
+	freed  chan struct{} // requests that memory be returned to the system
 	stop   chan struct{}
 	done   chan struct{}
 
 	mu      sync.Mutex
-	plugins map[*Plugin]struct{} // those of open Sets
-	archive map[string]*Stats    // of the closed ones, by the plugin's name
+	plugins map[*Plugin]struct{} // plugins of open Sets
+	archive map[string]*Stats    // totals of closed plugins, by name
 	closed  bool
 }
 
-// New makes a Host. Its caller closes it after the last Set has been closed.
+// New makes a Host. The caller closes it after the last Set.
 func New(o Options) (*Host, error) {
 	h := &Host{
 		options: o.withDefaults(),
@@ -117,13 +118,14 @@ func New(o Options) (*Host, error) {
 			return nil, err
 		}
 	}
-	h.seen.Store(h.engine.Changes()) // what a shared engine did for other Hosts is theirs to clean up
+	h.seen.Store(h.engine.Changes()) // ignore what a shared engine has done for other Hosts
 	go h.sweep()
 	return h, nil
 }
 
-// NewEngine makes an engine with the functions that plugins import, for several Hosts to share. Its caller closes it after
-// the last of them.
+// NewEngine makes an engine that provides the functions that plugins import, for several Hosts to share. The caller
+// closes
+// it after the last of them.
 func NewEngine(o engine.Options) (*engine.Engine, error) {
 	if o.Output == nil {
 		o.Output, o.OutputBytes = receiveOutput, maxGuestOutput
@@ -160,8 +162,9 @@ func (h *Host) Close() error {
 	return h.engine.Close()
 }
 
-// sweep closes idle instances, runs the housekeeping of the others, and returns memory to the system after something
-// large was released. It is the only goroutine of the package.
+// sweep closes idle instances, runs sluice_collect in the others, and returns memory to the system when free asks for
+// it.
+// It is the only long-lived goroutine of the package.
 func (h *Host) sweep() {
 	defer close(h.done)
 	t := time.NewTicker(max(h.options.IdleAge/sweepsPerAge, time.Millisecond))
@@ -173,14 +176,14 @@ func (h *Host) sweep() {
 		case <-t.C:
 			h.sweepOnce()
 		case <-h.freed:
-			// Machine code is unmapped by finalizers, and compiling leaves a large heap behind: without this both
-			// would stay for as long as the gateway has little to do.
+			// Finalizers unmap machine code, and compilation leaves a large heap behind. In an idle gateway both would
+			// otherwise stay until the next garbage collection.
 			debug.FreeOSMemory()
 		}
 	}
 }
 
-// sweepsPerAge is how many sweeps an instance stays idle before it is closed.
+// sweepsPerAge is the number of sweeps in Options.IdleAge. An instance that was idle for that many is closed.
 const sweepsPerAge = 4
 
 func (h *Host) sweepOnce() {
@@ -198,8 +201,8 @@ func (h *Host) sweepOnce() {
 	}
 }
 
-// free asks for memory to be returned to the system soon, if machine code has been made or released since the last time. A
-// reload that changes no plugin leaves it to the garbage collector, since a collection for all of it takes CPU time.
+// free asks sweep to return memory to the system if machine code has been made or released since the last time. After a
+// reload that changes no plugin it does nothing, because a forced collection takes processor time.
 func (h *Host) free() {
 	if n := h.engine.Changes(); h.seen.Swap(n) == n {
 		return
@@ -210,7 +213,7 @@ func (h *Host) free() {
 	}
 }
 
-// forget drops the plugins of a Set that is closed.
+// forget removes the plugins of a closed Set and archives their counts.
 func (h *Host) forget(plugins map[string]*Plugin) {
 	h.mu.Lock()
 	for _, p := range plugins {

@@ -6,25 +6,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// image is a guest as it was when it had just been configured for one binding. It never changes.
+// image is the state of a guest right after it was configured for one binding. It is immutable.
 type image struct {
 	guest      *engine.Image
 	addr, size uint32 // the input buffer
 }
 
-// images are those of a plugin, one for each binding, saved by the first instance that is configured for the binding and
-// nothing else: if instances are not shared, or once a call has failed, as others may. Restoring one takes microseconds,
-// a new instance a millisecond.
+// images holds a plugin's images, one for each binding. Restoring an instance from an image takes microseconds; making
+// a
+// new one takes a millisecond. An image is saved from an instance that was configured for the binding and has served no
+// call: from the first such instance if instances are not shared, otherwise from the one that replaces a failed
+// instance.
 //
-// It is safe for concurrent use. The lock is held while an image is used, so that close cannot pull it away.
+// It is safe for concurrent use. The lock is held while an image is restored, so that close cannot free it meanwhile.
 type images struct {
 	mu     sync.RWMutex
-	m      map[*Binding]*image // nil: the guest cannot be saved
+	m      map[*Binding]*image // a nil image: snapshots of this guest are not possible
 	closed bool
 }
 
-// save saves the guest as the binding's image, if that has not been tried before. After an error the guest may be dead, and
-// there will be no image.
+// save saves the state of g as the binding's image, unless that was tried before. After an error g may be dead, and the
+// binding stays without an image.
 func (s *images) save(b *Binding, g runner) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +41,7 @@ func (s *images) save(b *Binding, g runner) error {
 	return err
 }
 
-// has reports whether an image of the binding was saved, or cannot be.
+// has reports whether saving an image of the binding was tried, successfully or not.
 func (s *images) has(b *Binding) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -47,8 +49,9 @@ func (s *images) has(b *Binding) bool {
 	return tried
 }
 
-// restore restores a guest to the binding's image. It is false if there is none, or if that has failed: then the guest
-// may be dead.
+// restore restores a guest to the binding's image. It is false if there is no image, or if restoring failed, in which
+// case
+// the guest may be dead.
 func (s *images) restore(b *Binding, g runner) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -56,7 +59,7 @@ func (s *images) restore(b *Binding, g runner) bool {
 	return i != nil && g.restore(i) == nil
 }
 
-// revive is restore for a guest whose last call has failed.
+// revive is restore for a guest whose last call has failed. See engine.Instance.Revive.
 func (s *images) revive(b *Binding, g runner) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

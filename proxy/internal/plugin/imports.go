@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Indexes of the imports in abi.Imports, by name, so that neither list can get out of step with the other.
+// Indexes of the imports in abi.Imports. They are looked up by name, so this list cannot get out of step with that one.
 var (
 	importLog            = importIndex("log")
 	importFail           = importIndex("fail")
@@ -67,8 +67,9 @@ func importIndex(name string) int {
 	panic("plugin: the contract has no import " + name)
 }
 
-// decoders read each import's parameters off the guest's stack, in their order, and call the host's side. An invalid
-// address is recorded in the call, which then does nothing.
+// decoders read each import's parameters off the guest's stack, in order, and call the import's method of call. An
+// invalid
+// address is recorded as the call's error, after which the method does nothing.
 var decoders = map[string]func(a *args){
 	"log":  func(a *args) { a.call.Log(abi.LogLevel(a.i32()), a.bytes()) },
 	"fail": func(a *args) { a.call.Fail(abi.FailKind(a.i32()), a.bytes(), a.bytes(), a.bytes(), a.i32()) },
@@ -128,8 +129,8 @@ var decoders = map[string]func(a *args){
 	"hold":    func(a *args) { a.status(a.call.Hold(a.i32())) },
 }
 
-// args is the stack of one import's call. It lives in the instance, as an argument of a function value would be
-// allocated for each import.
+// args reads the parameters of one call of an import, and writes its result. It is a field of the instance, because a
+// local one, passed to a function value, would be allocated for each call.
 type args struct {
 	call  *call
 	guest *engine.Instance
@@ -146,17 +147,19 @@ func (a *args) cell() uint64 {
 func (a *args) i32() int32 { return int32(uint32(a.cell())) }
 func (a *args) i64() int64 { return int64(a.cell()) }
 
-// bytes reads an address and a length, and charges for the bytes. They are the guest's memory: valid until the import
-// returns. The address of an empty string is ignored: some languages have none.
+// bytes reads an address and a length, and charges for the bytes. The result is the guest's memory, valid until the
+// import
+// returns. The address of an empty string is ignored, because some languages have none.
 func (a *args) bytes() []byte {
 	p := a.memory()
 	a.guest.Charge(int64(len(p)) / fuelBytes)
 	return p
 }
 
-// buffer reads an address and a capacity to write to. The import charges for what it writes.
+// buffer reads the address and capacity of a buffer for the import's result. The import charges for what it writes.
 func (a *args) buffer() []byte { return a.memory() }
 
+// memory reads an address and a length. If they are not within the guest's memory, it records an error and returns nil.
 func (a *args) memory() []byte {
 	addr, n := uint32(a.cell()), uint32(a.cell())
 	if n == 0 {
@@ -192,18 +195,21 @@ func hostImports() ([]engine.Import, error) {
 	return list, nil
 }
 
-// hostImport returns the function of one import.
+// hostImport returns the engine's function for one import. Once an error is recorded, the guest is stopped and does not
+// run again.
 func hostImport(index int, decode func(*args)) engine.HostFunc {
 	return func(i *engine.Instance, stack []uint64) {
 		in := i.User().(*instance)
 		in.runImport(i, stack, index, decode)
 		if in.call.err != nil {
-			i.Stop() // the call has failed: what it has used so far is what it costs
+			i.Stop() // the call costs the fuel used so far
 		}
 	}
 }
 
-// missingImport returns the function of an import that a newer version of the contract has added. Only calling it fails.
+// missingImport returns the function for an import that a newer version of the ABI has added. The plugin loads, but a
+// call
+// that uses the import fails.
 func missingImport(name string) engine.HostFunc {
 	reason := fmt.Sprintf("%.64q is not an import of ABI %d.%d: it needs a newer gateway", name, abi.Major, abi.Minor)
 	return func(i *engine.Instance, _ []uint64) {
@@ -214,12 +220,12 @@ func missingImport(name string) engine.HostFunc {
 	}
 }
 
-// runImport runs one import. A panic of the gateway in it fails the call.
+// runImport runs one import. A panic of the gateway in it fails the guest's call.
 func (in *instance) runImport(i *engine.Instance, stack []uint64, index int, decode func(*args)) {
 	c := &in.call
 	defer rescue.Recover(c.importPanicked)
 	if c.meter == nil {
-		c.meter = i // the instance's own start is calling
+		c.meter = i // the import is called while the instance starts, before openWasm sets the meter
 	}
 	c.running = index
 	i.Charge(importFuel)

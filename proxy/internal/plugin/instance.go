@@ -7,38 +7,39 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// instance is one running copy of a plugin, with the call that it is in. It belongs to its pool while it is idle, and to
-// one call at a time otherwise.
+// instance is a running copy of a plugin, with the state of its current call. While idle it belongs to its pool,
+// otherwise
+// to one call at a time.
 type instance struct {
 	plugin *Plugin
 	guest  runner
 	call   call
 	args   args
 
-	configured  []bool   // by the index of the binding
-	owner       *Binding // of an instance that is not shared: the only binding it is configured for, nil for none yet
-	served      uint64   // calls other than sluice_configure
-	last        tenant   // of the last of them
-	uncollected bool     // it has served since the guest's housekeeping ran
-	spent       int64    // fuel used since it was acquired
-	idleSince   int64    // the Host's count of sweeps when it was released
+	configured  []bool   // bindings that it is configured for, by index
+	owner       *Binding // the only binding that an unshared instance is configured for; nil before the first
+	served      uint64   // calls served since the guest was new, without sluice_configure
+	last        tenant   // tenant of the last call that it served
+	uncollected bool     // calls were served since sluice_collect ran
+	spent       int64    // fuel used since the pool was last charged for it
+	idleSince   int64    // the Host's tick when it was released
 }
 
 func (in *instance) close() { in.guest.close() }
 
-// prepare makes the instance ready to serve t through b: configured, and without data that t must not see.
-// fresh: without data of any call. On an error the instance must be discarded.
+// prepare makes the instance ready to serve t through b: configured for b, and without data that t must not see. With
+// fresh, it must hold data of no earlier call at all. On an error the instance must be discarded.
 func (in *instance) prepare(ctx context.Context, b *Binding, t tenant, fresh bool) error {
 	isolation := in.plugin.pool.isolation
-	kept := in.served == 0 || !fresh && isolation.allows(in.last, t)
-	if kept && (isolation == Shared || in.owner == nil || in.owner == b) {
+	reusable := in.served == 0 || !fresh && isolation.allows(in.last, t)
+	if reusable && (isolation == Shared || in.owner == nil || in.owner == b) {
 		return in.configure(ctx, b)
 	}
 	return in.reset(ctx, b)
 }
 
-// configure passes a binding's settings to the instance, once. The first instance that is configured for a binding and not
-// shared saves an image, to which every instance of the plugin can be restored.
+// configure passes a binding's settings to the instance, once. If instances are not shared, the first one that is
+// configured for a binding also saves an image, to which every instance of the plugin can be restored.
 func (in *instance) configure(ctx context.Context, b *Binding) error {
 	if int(b.index) < len(in.configured) && in.configured[b.index] {
 		return nil
@@ -72,7 +73,8 @@ func (in *instance) markConfigured(b *Binding) {
 	}
 }
 
-// reset returns the instance to where it had only been configured for b: by the binding's image, or with a new guest.
+// reset returns the instance to the state right after configuration for b: from the binding's image, or with a new
+// guest.
 func (in *instance) reset(ctx context.Context, b *Binding) error {
 	in.served, in.uncollected, in.owner = 0, false, nil
 	clear(in.configured)
@@ -88,8 +90,7 @@ func (in *instance) reset(ctx context.Context, b *Binding) error {
 	return in.configure(ctx, b)
 }
 
-// revive is reset after a failed call, by the binding's image only. It is false where there is none: then the instance
-// must be discarded.
+// revive is reset after a failed call, from the binding's image only. If it is false, the instance must be discarded.
 func (in *instance) revive(b *Binding) bool {
 	if !in.plugin.images.revive(b, in.guest) {
 		return false
@@ -101,8 +102,9 @@ func (in *instance) revive(b *Binding) bool {
 	return true
 }
 
-// serve makes one call on an instance that is ready, and commits its output. An error that is not a *CallError is the
-// call's own result. The caller releases the instance, or discards it after a *CallError.
+// serve makes one call on a prepared instance and commits its output. failed means that the plugin has failed, and the
+// caller must not use the instance again before it is restored. Otherwise result is the outcome of the call, and the
+// caller releases the instance.
 func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result error) {
 	defer in.call.end()
 	in.served++
@@ -117,7 +119,7 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 	return nil, err
 }
 
-// forms calls sluice_forms, whose result is no status.
+// forms calls sluice_forms, whose result is a bit set and not a status.
 func (in *instance) forms(b *Binding) (abi.Forms, *CallError) {
 	defer in.call.end()
 	forms, err := in.execute(&invocation{export: exportForms, binding: b})
@@ -127,7 +129,7 @@ func (in *instance) forms(b *Binding) (abi.Forms, *CallError) {
 	return abi.Forms(forms), err
 }
 
-// run makes one call, which fails if its status is not 0. Nothing of it is committed.
+// run makes one call without committing it. A status other than 0 is a failure.
 func (in *instance) run(inv *invocation) *CallError {
 	status, err := in.execute(inv)
 	if err == nil && status != 0 {
@@ -136,7 +138,7 @@ func (in *instance) run(inv *invocation) *CallError {
 	return err
 }
 
-// execute makes one call and returns its result. Nothing of it is committed.
+// execute makes one call without committing it, accounts its fuel, and returns the export's result.
 func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	c := &in.call
 	c.begin(inv)
@@ -155,7 +157,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	c.logOutput(c.err != nil || err != nil || result != 0 && inv.export != exportForms)
 	switch {
 	case c.err != nil:
-		// The first error explains whatever came after it: it has taken away the guest's fuel.
+		// An import has recorded this error and stopped the guest, so err only says that it was stopped.
 		if c.err.Err == nil {
 			c.err.Err = err
 		}
@@ -177,7 +179,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 // statusError returns the failure of a call that has returned a status other than 0.
 func (in *instance) statusError(status int32) *CallError {
 	c, e := &in.call, &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
-	// A plugin gives up when the host rejects something. Only the host knows why.
+	// The plugin may have given up because the host has refused something, and only the host has the reason.
 	if refused := c.refusedRequest(); refused != nil {
 		e.Kind, e.Reason = KindProtocol, e.Reason+": "+refused.Error()
 	}
@@ -196,7 +198,7 @@ func (in *instance) addNames(e *CallError) *CallError {
 	return e
 }
 
-// collect runs the guest's housekeeping. On an error the instance must be discarded.
+// collect runs sluice_collect in the guest. On an error the instance must be discarded.
 func (in *instance) collect() error {
 	in.uncollected = false
 	in.call.err, in.call.running, in.call.phase = nil, -1, abi.PhaseConfigure

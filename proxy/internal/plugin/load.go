@@ -17,25 +17,26 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Spec is a plugin to load. Specs of the same module share what is compiled and nothing else.
+// Spec is a plugin to load. Specs of the same module share its machine code and nothing else.
 type Spec struct {
-	Name      string        // in a module of several plugins it also says which of them
-	Wasm      []byte        // must not be changed: a Load that was cancelled may still use it
-	Source    engine.Source // instead of Wasm: read only if the plugin is not in the cache
-	File      string        // that the module is from, for errors; "": it is built in
+	Name      string        // also selects the plugin if the module contains several
+	Wasm      []byte        // must not be modified: a cancelled Load may still read it
+	Source    engine.Source // replaces Wasm; read only if the compiled module is not in the cache
+	File      string        // the module's file, for errors; "" for a built-in plugin
 	Isolation Isolation
-	// Bundled: the bodies that it writes are not checked to be JSON. Tests have done so, and the check of a long conversation takes a fifth
-	// of the time of its translation.
+	// Bundled skips the check that bodies written by the plugin are JSON. The tests of bundled plugins make that check,
+	// and for a long conversation it takes a fifth of the time of the translation.
 	Bundled bool
-	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
+	// MemoryPages limits the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
 	MemoryPages uint32
 }
 
-// wrong returns an error about the module of one plugin, or of several.
-func (s *Spec) wrong(others []string, err error) error {
+// wrap adds the plugin's name and file to an error. names lists all plugins of the module if the error concerns all of
+// them.
+func (s *Spec) wrap(names []string, err error) error {
 	who := "plugin " + s.Name
-	if len(others) > 1 {
-		who = "plugins " + strings.Join(others, ", ")
+	if len(names) > 1 {
+		who = "plugins " + strings.Join(names, ", ")
 	}
 	if s.File != "" {
 		who += ": " + s.File
@@ -43,9 +44,9 @@ func (s *Spec) wrong(others []string, err error) error {
 	return fmt.Errorf("%s: %w", who, err)
 }
 
-// LoadError is why a plugin was not loaded. Its text names the plugin.
+// LoadError is the reason why a plugin was not loaded. Its text names the plugin.
 type LoadError struct {
-	Plugins []string // all of the module, if that is what is wrong
+	Plugins []string // all plugins of the module, if the module itself is at fault
 	Err     error
 }
 
@@ -54,9 +55,9 @@ func (e *LoadError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// Load compiles the modules of plugins, at most one on each core at a time, and checks them: exports, signatures, the
-// version of the contract, and that an instance starts. It loads all of them or none; the error has a LoadError for every plugin
-// that is at fault. The caller closes the Set.
+// Load compiles the modules of plugins, in parallel on all cores, and checks their exports, signatures and ABI version,
+// and that an instance starts. It loads all of them or none. The error joins a LoadError for every plugin that failed.
+// The caller closes the Set.
 func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 	g := newSet(h)
 	names := make(map[string]bool, len(specs))
@@ -80,14 +81,14 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 			g.plugins[p.name] = p
 		}
 	}
-	h.free() // what compiling took
+	h.free() // the memory that compilation has used
 	return h.register(g, errors.Join(errs...))
 }
 
-// limiter bounds how many functions run at a time.
+// limiter bounds how many functions run at the same time.
 type limiter chan struct{}
 
-// run runs do when there is room, unless ctx has ended by then, and turns a panic into an error.
+// run calls do once fewer functions than the limit are running, unless ctx ends first. It turns a panic into an error.
 func (l limiter) run(ctx context.Context, do func() error) (err error) {
 	select {
 	case l <- struct{}{}:
@@ -124,8 +125,8 @@ func groupByModule(specs []Spec) (sources []source) {
 	return sources
 }
 
-// loadModule compiles a module and makes its plugins. It returns those that are valid, and an error for all others. Each
-// step takes a core.
+// loadModule compiles a module and makes its plugins. It returns the valid ones, and a joined error for the others. The
+// compilation and each plugin's checks run under the limiter.
 func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plugins []*Plugin, err error) {
 	names := make([]string, len(from.specs))
 	for i, s := range from.specs {
@@ -138,9 +139,9 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 		return err
 	})
 	if err != nil {
-		return nil, &LoadError{names, from.specs[0].wrong(names, err)}
+		return nil, &LoadError{names, from.specs[0].wrap(names, err)}
 	}
-	// The machine code is held until each plugin has it too.
+	// m keeps the machine code alive until each plugin holds a reference of its own.
 	defer func() { err = errors.Join(err, m.Close()) }()
 	plugins, errs := make([]*Plugin, len(from.specs)), make([]error, len(from.specs))
 	var wg sync.WaitGroup
@@ -159,12 +160,12 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 	return plugins, errors.Join(errs...)
 }
 
-// load makes a plugin from a module that is compiled, and checks it. Its first instance is kept for the first call.
+// load makes a plugin from a compiled module, and checks it. The instance that the check starts serves the first call.
 func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, error) {
 	p := h.newPlugin(s.Name, s.Isolation)
 	m, err := h.engine.CompileFrom(ctx, s.Name, from)
 	if err != nil {
-		return nil, s.wrong(nil, err)
+		return nil, s.wrap(nil, err)
 	}
 	p.module, p.bundled = m, s.Bundled
 	if names := m.Missing(); len(names) > 0 {
@@ -179,13 +180,14 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 	return p, nil
 }
 
-// openFirst checks a plugin's module and makes the first instance, which knows what kind of plugin it is.
+// openFirst checks the exports of a plugin's module and makes its first instance, which reports the ABI version and the
+// plugin's kind.
 func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err error) {
 	if err = p.module.LimitMemory(s.MemoryPages); err == nil {
 		p.exports, err = checkExports(p.module.Exports())
 	}
 	if err != nil {
-		return nil, s.wrong(nil, err)
+		return nil, s.wrap(nil, err)
 	}
 	if in, err = p.open(ctx); err != nil {
 		return nil, err
@@ -194,14 +196,15 @@ func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err erro
 	if kind := in.guest.(*wasmGuest).kind; kind != 0 {
 		if p.exports, err = p.exports.restrict(kind); err != nil {
 			in.close()
-			return nil, s.wrong(nil, err)
+			return nil, s.wrap(nil, err)
 		}
 	}
 	return in, nil
 }
 
-// LoadNative makes a Set of one plugin that is a part of this program. newGuest is called for each instance, with
-// the host that serves that instance's calls; the guest must not use it outside of a call.
+// LoadNative makes a Set of one plugin that is compiled into this program. newGuest is called for each instance, with
+// the
+// host functions for that instance's calls. The guest must not use them outside of a call.
 func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, error) {
 	g := newSet(h)
 	p := h.newPlugin(name, Shared)
@@ -221,7 +224,8 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, err
 	return h.register(g, nil)
 }
 
-// register adds the plugins of a Set to the Host, or closes it on an error.
+// register adds the plugins of a Set to the Host. If err is set or the Host is closed, it closes the Set and returns
+// the error.
 func (h *Host) register(g *Set, err error) (*Set, error) {
 	h.mu.Lock()
 	if h.closed && err == nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// nativeGuest is a guest that is part of this program. It has no fuel and no memory of its own; all other rules
-// apply.
+// nativeGuest is a guest that is compiled into this program. It has no fuel limit and no memory of its own. All other
+// rules apply.
 type nativeGuest struct {
 	guest Guest
-	text  []byte // scratch: what was held of a text, and what follows
+	text  []byte // scratch: the held part of a text and the piece that follows it
 }
 
-// panicError is a panic of a native guest. Native guests are a plugin author's own, in tests, so its text may contain
-// anything.
+// panicError is a panic of a native guest. Only tests run native guests, so its text may contain anything.
 type panicError struct {
 	value any
 	stack []byte

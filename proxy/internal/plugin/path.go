@@ -12,12 +12,13 @@ import (
 // maxPath is the maximum length of a request's path with its query.
 const maxPath = 4 << 10
 
-// shortPath is how much of a path is decoded on the stack. A goroutine's stack grows by doubling and shrinks late, so
-// the rare long path must not make every open stream keep a large one.
+// shortPath is the length up to which a path is decoded in a buffer on the stack. Goroutine stacks grow by doubling and
+// shrink late, so a buffer for the longest path would leave many open streams with large stacks.
 const shortPath = 128
 
-// pattern is one of a provider's allowed paths, split into segments. In a segment `*` stands for any number of bytes; it
-// never matches a slash, so a pattern fixes how many segments a path has:
+// pattern is one of a provider's allowed paths, split into segments. In a segment `*` matches any number of bytes but
+// no
+// slash, so a pattern fixes the number of segments:
 //
 //	/v1/messages
 //	/v1beta/models/*:generateContent
@@ -66,7 +67,7 @@ var (
 	errPathQuery = errors.New("its query sets the credential's parameter")
 )
 
-// checkPath returns why a plugin's path is refused. The path is decoded for the check only: one that passes is sent
+// checkPath returns the reason why a plugin's path is refused, or nil. The path is decoded for the check only and sent
 // unchanged.
 func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	p, query, _ := bytes.Cut(path, []byte{'?'})
@@ -83,8 +84,9 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	if !ok {
 		return errPathForm
 	}
-	// Segments are checked in the decoded form, where an encoded slash separates, too: "..%2f" must not climb in a
-	// server that decodes it.
+	// Check segments in the decoded form, in which an encoded slash is a separator, too: "..%2f" must not reach the
+	// parent
+	// directory in a server that decodes it.
 	for {
 		seg, rest, more := bytes.Cut(plain, []byte{'/'})
 		if len(seg) == 0 || string(seg) == "." || string(seg) == ".." {
@@ -111,8 +113,8 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	return errPathRules
 }
 
-// inURI reports whether a byte is allowed unescaped in a path or query (RFC 3986, 3.3 and 3.4). All others must be
-// percent-encoded: servers differ in how they read them.
+// inURI reports whether a byte is allowed in a path or query (RFC 3986, sections 3.3 and 3.4). All others must be
+// percent-encoded, because servers differ in how they interpret them.
 func inURI(c byte) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
@@ -146,7 +148,9 @@ func checkQuery(query []byte, credential string) error {
 	return nil
 }
 
-// unescape appends s to dst with its percent-encoding decoded once. It is false if a % is not followed by two digits.
+// unescape appends s to dst with its percent-encoding decoded once. It is false if a % is not followed by two
+// hexadecimal
+// digits.
 func unescape(dst, s []byte) ([]byte, bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

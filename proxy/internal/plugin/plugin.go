@@ -13,8 +13,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Set and is
-// closed with it. It is safe for concurrent use.
+// Plugin is a loaded plugin. All its bindings share one pool of instances. It belongs to a Set and is closed with it.
+// It is
+// safe for concurrent use.
 type Plugin struct {
 	host    *Host
 	name    string
@@ -22,26 +23,26 @@ type Plugin struct {
 	minor   int32
 	pool    *pool
 	module  *engine.Module                                // nil for a native plugin
-	start   func(ctx context.Context, in *instance) error // sets an instance's guest to a new one
+	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
 	images  images
 	log     guestLog
 	breaker pluginBreaker
 
 	bundled bool // see Spec
 
-	number int64 // in the order in which plugins are loaded
+	number int64 // position in the Host's loading order
 
 	mu       sync.Mutex
-	bindings int32
+	bindings int32 // created so far: the index of the next one
 
 	counts  counts
 	unknown unknownSet
 }
 
-// Name returns the name that the plugin was loaded by.
+// Name returns the name under which the plugin was loaded.
 func (p *Plugin) Name() string { return p.name }
 
-// Minor returns the minor version of the contract that the plugin was written for; 0 for a native one.
+// Minor returns the minor version of the ABI that the plugin was built for, 0 for a native one.
 func (p *Plugin) Minor() int { return int(p.minor) }
 
 // Provider reports whether the plugin can translate for a provider.
@@ -53,7 +54,7 @@ func (p *Plugin) Router() bool { return p.exports.router() }
 // Filter reports whether the plugin can filter texts.
 func (p *Plugin) Filter() bool { return p.exports.filter() }
 
-// Kinds are what the plugin is: "provider", "router", "filter".
+// Kinds returns the plugin's kinds: "provider", "router", "filter".
 func (p *Plugin) Kinds() (kinds []string) {
 	for _, k := range [...]struct {
 		is   bool
@@ -66,11 +67,12 @@ func (p *Plugin) Kinds() (kinds []string) {
 	return kinds
 }
 
-// Kind describes what the plugin is: "a provider and a router".
+// Kind returns the plugin's kinds as a phrase: "a provider and a router".
 func (p *Plugin) Kind() string { return "a " + strings.Join(p.Kinds(), " and a ") }
 
-// Bind makes a use of the plugin, and has the plugin validate its settings: settings that it rejects are an error here
-// and not at the first request.
+// Bind creates a binding and has the plugin validate its settings, so that invalid settings are an error here and not
+// at
+// the first request.
 func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	b, err := newBinding(p, c)
 	if err != nil {
@@ -101,7 +103,7 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	return b, nil
 }
 
-// readForms asks a provider for the forms that it accepts for a binding.
+// readForms asks a provider which forms of requests it accepts under a binding.
 func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
 	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportForms, e) })
 	if !p.exports[exportForms] {
@@ -115,14 +117,14 @@ func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
 	return nil
 }
 
-// prepare makes an instance ready for a call; see instance.prepare. A panic of the gateway in it is an error like any other.
+// prepare is instance.prepare, with a panic of the gateway turned into an error.
 func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
 	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportConfigure, e) })
 	return in.prepare(ctx, b, t, fresh)
 }
 
-// panicked is the failure of a call in which the gateway itself panicked. The stack goes to the log, never the panic's
-// value, which may hold anything.
+// panicked returns the failure of a call in which the gateway itself panicked, and logs the stack. The panic's value is
+// not logged, because it may contain a prompt or a credential.
 func (p *Plugin) panicked(e export, r *rescue.Error) *CallError {
 	if log := p.host.options.Log; log != nil {
 		log.Error("panic in a plugin call", "plugin", p.name, "call", e.String(), "type", r.Type, "stack", string(r.Stack))
@@ -130,7 +132,8 @@ func (p *Plugin) panicked(e export, r *rescue.Error) *CallError {
 	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
 }
 
-// renew returns a fresh instance in the place of one that has failed: the same one, restored, if it has an image.
+// renew returns a fresh instance in place of one that has failed: the same one restored to its image, or else a new
+// one.
 func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallError) (*instance, error) {
 	if p.revive(in, b, e) {
 		return in, nil
@@ -138,7 +141,7 @@ func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallErr
 	return p.pool.renew(ctx, in)
 }
 
-// revive restores an instance that has failed with e to its image. It is false if that is not possible.
+// revive restores an instance that has failed with e to its image, and reports whether that was possible.
 func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
 	p.pool.chargeSpent(in)
 	if e.Kind == KindHost || !in.revive(b) {
@@ -148,9 +151,11 @@ func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
 	return true
 }
 
-// replace makes a new instance in the place of one that has failed with e, unless there is an idle one for the next call:
-// the call that broke it pays for that, and not the next one, which may be another tenant's. It saves an image, so that
-// the next failure costs less.
+// replace puts a usable instance into the pool in place of one that has failed with e. The failed call bears the cost
+// of
+// making it, rather than the next call, which may be another tenant's. A new instance saves an image of itself, so that
+// recovering from the next failure is cheap. Nothing is made if an image exists and the next call finds an idle
+// instance.
 func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallError) {
 	if p.revive(in, b, e) {
 		p.pool.release(in, p.host.ticks.Load())
@@ -171,7 +176,9 @@ func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallE
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// saveImage saves the image of an instance that has only been configured for b. It is false where that has broken it.
+// saveImage saves an image of an instance that has been configured for b and has served no call. It is false if that
+// has
+// left the instance unusable.
 func (p *Plugin) saveImage(in *instance, b *Binding) bool {
 	err := p.images.save(b, in.guest)
 	if err != nil && !errors.Is(err, engine.ErrNoImage) {
@@ -197,7 +204,7 @@ func (p *Plugin) logBreakerChange(open, all bool, t tenant, pause time.Duration)
 	log.Info("plugin circuit closed", "plugin", p.name, "key", who)
 }
 
-// release returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
+// release returns an instance to the pool, or closes it if its memory has grown past Options.KeepMemory.
 func (p *Plugin) release(in *instance) {
 	if in.guest.memory() > p.host.options.KeepMemory {
 		p.pool.discard(in)
@@ -206,7 +213,7 @@ func (p *Plugin) release(in *instance) {
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// open makes an instance that is not configured for anything.
+// open makes an instance that is not configured for any binding.
 func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	in := &instance{plugin: p}
 	in.call.plugin = p
@@ -217,7 +224,7 @@ func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
-// startWasm is start for a plugin in WebAssembly.
+// startWasm implements Plugin.start for a plugin in WebAssembly.
 func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	in.call.meter, in.call.err = nil, nil
 	in.call.out.dev = p.host.options.Dev
@@ -234,7 +241,7 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// sweep closes the instances that were released before a tick, and runs the housekeeping of the others.
+// sweep closes the idle instances that were released before the given tick, and runs sluice_collect in the others.
 func (p *Plugin) sweep(before int64) (err error) {
 	defer rescue.Into(&err)
 	p.pool.sweep(before)
@@ -242,7 +249,7 @@ func (p *Plugin) sweep(before int64) (err error) {
 	return nil
 }
 
-// collectIdle runs the housekeeping of idle guests that have served since the last time.
+// collectIdle runs sluice_collect in the idle guests that have served calls since it last ran.
 func (p *Plugin) collectIdle() {
 	for {
 		in := p.pool.takeIdle(func(in *instance) bool { return in.uncollected })
@@ -257,7 +264,7 @@ func (p *Plugin) collectIdle() {
 	}
 }
 
-// noteUnknown counts what was unknown in a committed call, and logs each of them once.
+// noteUnknown counts the unknown elements of a committed call, and logs each distinct one once.
 func (p *Plugin) noteUnknown(b *Binding, message string, names []string) {
 	for _, n := range names {
 		if p.unknown.add(n) && p.host.options.Log != nil {
@@ -272,7 +279,7 @@ func (p *Plugin) warn(text string, err error) {
 	}
 }
 
-// close closes the pool, and the images and the compiled module with it: nothing could be made of them afterwards.
+// close closes the pool, the images and the compiled module. Instances in use are closed when they are released.
 func (p *Plugin) close() error {
 	p.pool.close()
 	p.images.close()

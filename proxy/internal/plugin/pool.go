@@ -9,24 +9,24 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
 )
 
-// flow is who waits for an instance, or for a whole-body call: a plugin, and within it a tenant.
+// flow identifies a caller in a fair queue: a plugin, and within it a tenant.
 type flow = fairqueue.Flow[tenant]
 
-// pool is the instances of one plugin. It makes them when they are asked for, up to max at a time, hands out the one
-// that was used last, and drops those that have not been used for a while. It is the resource of its queue: a unit is an
-// idle instance, or nil for room to make one.
+// pool is the instances of one plugin. It makes instances on demand, up to max, prefers the one that was used last, and
+// closes those that have been idle for a while. It implements fairqueue.Resource for its queue, where a unit is an idle
+// instance, or nil for permission to make one.
 //
-// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; where calls wait
-// while there are idle instances or room for new ones, as many of them have been woken.
+// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; if calls wait
+// although units are available, at least as many callers as there are units have been woken.
 type pool struct {
 	isolation Isolation
 	max       int
 	open      func(ctx context.Context) (*instance, error)
 	queue     *fairqueue.Queue[tenant, *instance]
 
-	sync.Mutex             // nothing is locked while it is held: making and closing an instance happens outside of it
-	idle       []*instance // the one used last is at the end
-	live       int
+	sync.Mutex             // a leaf lock; instances are made and closed without it
+	idle       []*instance // most recently used last
+	live       int         // instances that are idle, in use or being made
 	closed     bool
 }
 
@@ -36,14 +36,16 @@ func newPool(i Isolation, max, queue int, open func(ctx context.Context) (*insta
 	return p
 }
 
-// queueOptions measures costs in units of fuel: a flow is in deficit 3 ms ahead of the others.
+// queueOptions sets costs in units of fuel. A flow is in deficit when it is 1,000,000 units, some 3 ms, ahead of the
+// others.
 func queueOptions(maxWaiting int) fairqueue.Options {
 	return fairqueue.Options{MaxWaiting: maxWaiting, MinCost: 1000, Deficit: 1_000_000}
 }
 
-// acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
-// ready. acquire waits while all instances are in use, no longer than limit, and says whether it did; a whole-body call
-// is urgent, as others wait for it to end. The instance must be given back with release, discard or renew.
+// acquire returns an instance for a call of t, preferably one that may serve t as it is. While all instances are in use
+// it
+// waits, no longer than limit, and reports whether it did. Whole-body calls are urgent, because they hold the semaphore
+// that other calls wait for. The caller prepares the instance, and gives it back with release, discard or renew.
 func (p *pool) acquire(ctx context.Context, t tenant, urgent bool, limit time.Duration) (in *instance, waited bool, err error) {
 	in, waited, err = p.queue.Acquire(ctx, flow{Member: t}, urgent, limit)
 	if err == nil && in == nil {
@@ -63,7 +65,7 @@ func (p *pool) Take(f flow) (in *instance, ok bool) {
 		return nil, true
 	}
 	if i < 0 {
-		// All idle ones have served another tenant. The one unused for longest has to forget.
+		// All idle instances have served another tenant. The one idle for longest is reset for this call.
 		i = 0
 	}
 	if i >= len(p.idle) {
@@ -87,7 +89,8 @@ func (p *pool) PutBack(in *instance) {
 	}
 }
 
-// choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds the lock.
+// choose returns the index of the idle instance to take for a call of t, -1 to prefer a new one. The caller holds the
+// lock.
 func (p *pool) choose(t tenant) int {
 	unused := -1
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -102,12 +105,12 @@ func (p *pool) choose(t tenant) int {
 		}
 	}
 	if unused < 0 && p.isolation == PerCall && len(p.idle) > 0 {
-		return len(p.idle) - 1 // no idle instance would ever fit without being made to forget
+		return len(p.idle) - 1 // every idle instance needs a reset, and that is cheaper than a new one
 	}
 	return unused
 }
 
-// fill opens an instance in a place that the caller has already counted.
+// fill opens an instance that the caller has already counted in live.
 func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 	defer func() {
 		if in == nil {
@@ -117,7 +120,7 @@ func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 	return p.open(ctx)
 }
 
-// adopt takes in an instance that was made outside, before the pool is used.
+// adopt adds an idle instance that the pool has not made itself.
 func (p *pool) adopt(in *instance) {
 	p.Lock()
 	p.live++
@@ -125,7 +128,8 @@ func (p *pool) adopt(in *instance) {
 	p.Unlock()
 }
 
-// release takes back a healthy instance. tick is the Host's count of sweeps.
+// release returns a healthy instance to the pool. tick is the Host's tick, from which sweep computes how long it was
+// idle.
 func (p *pool) release(in *instance, tick int64) {
 	in.idleSince = tick
 	p.Lock()
@@ -140,7 +144,7 @@ func (p *pool) release(in *instance, tick int64) {
 	p.Unlock()
 }
 
-// dispatch wakes the callers that wait for what has become free. The caller holds the lock.
+// dispatch wakes as many waiting callers as units are available. The caller holds the lock.
 func (p *pool) dispatch() {
 	p.queue.Dispatch()
 	if p.live == len(p.idle) && p.queue.Waiting() == 0 {
@@ -150,18 +154,18 @@ func (p *pool) dispatch() {
 
 // discard closes an instance that must not be used again.
 func (p *pool) discard(in *instance) {
-	// The place is vacated even if closing what is left of the instance panics.
+	// Deferred, so that live is right even if closing a broken instance panics.
 	defer p.vacate()
 	p.retire(in)
 }
 
-// retire closes an instance. The caller vacates or fills its place.
+// retire closes an instance. The caller calls vacate or fill for its place in live.
 func (p *pool) retire(in *instance) {
 	p.chargeSpent(in)
 	in.close()
 }
 
-// chargeSpent charges the tenant of the instance's last call for what its calls have used so far.
+// chargeSpent charges the tenant of the instance's last call for the fuel used so far.
 func (p *pool) chargeSpent(in *instance) {
 	p.Lock()
 	p.charge(in)
@@ -181,14 +185,15 @@ func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 	return p.fill(ctx)
 }
 
-// hasSpare reports whether no call waits and the next one finds an idle instance.
+// hasSpare reports whether the next call finds an idle instance: one is idle and no call waits. It is true of a closed
+// pool.
 func (p *pool) hasSpare() bool {
 	p.Lock()
 	defer p.Unlock()
 	return p.closed || len(p.idle) > 0 && p.queue.Waiting() == 0
 }
 
-// vacate frees the place of an instance that is gone.
+// vacate subtracts a closed instance from live.
 func (p *pool) vacate() {
 	p.Lock()
 	p.live--
@@ -196,13 +201,13 @@ func (p *pool) vacate() {
 	p.Unlock()
 }
 
-// charge counts what the instance's calls have used since it was acquired. The caller holds the lock.
+// charge charges the tenant of the instance's last call for in.spent. The caller holds the lock.
 func (p *pool) charge(in *instance) {
 	p.queue.Charge(flow{Member: in.last}, in.spent)
 	in.spent = 0
 }
 
-// sweep closes the instances that were released before a tick.
+// sweep closes the idle instances that were released before the given tick.
 func (p *pool) sweep(before int64) {
 	p.Lock()
 	n := 0
@@ -219,11 +224,11 @@ func (p *pool) sweep(before int64) {
 }
 
 // takeIdle takes an idle instance that matches, nil if there is none. The caller releases or discards it.
-func (p *pool) takeIdle(wants func(*instance) bool) *instance {
+func (p *pool) takeIdle(match func(*instance) bool) *instance {
 	p.Lock()
 	defer p.Unlock()
 	for i, in := range p.idle {
-		if wants(in) {
+		if match(in) {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return in
 		}
@@ -231,7 +236,7 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 	return nil
 }
 
-// addStats sets what the pool has in use.
+// addStats sets the fields of s that describe the pool.
 func (p *pool) addStats(s *Stats) {
 	p.Lock()
 	defer p.Unlock()

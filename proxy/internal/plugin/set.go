@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Set is the plugins that were loaded together. They stay usable, and can make new instances, until Close; the owner of
-// the Set closes it once nothing needs its plugins any more.
+// Set is a group of plugins that were loaded together, one generation of the configuration. They stay usable and can
+// make
+// new instances until Close. The owner closes the Set when no binding of its plugins is used any more.
 //
 // It is safe for concurrent use. Calls in flight when it is closed run to their end.
 type Set struct {
@@ -17,8 +18,8 @@ type Set struct {
 
 func newSet(h *Host) *Set { return &Set{host: h, plugins: make(map[string]*Plugin)} }
 
-// Close closes the plugins' instances and compiled modules, those in use once their call has ended. Another Close does
-// nothing.
+// Close closes the plugins' instances and compiled modules. An instance in use is closed when its call ends. Only the
+// first Close has an effect.
 func (s *Set) Close() {
 	if s.closed.Swap(true) {
 		return
@@ -31,11 +32,11 @@ func (s *Set) Close() {
 	s.host.forget(s.plugins)
 }
 
-// Plugin returns a plugin by the name it was loaded by, nil if there is none.
+// Plugin returns the plugin that was loaded under a name, or nil.
 func (s *Set) Plugin(name string) *Plugin { return s.plugins[name] }
 
-// Retire closes idle instances. It is for a Set that has been replaced: what still uses it are mostly streams that need a
-// plugin now and then, or not at all, and an instance takes megabytes.
+// Retire closes idle instances. It is called when the Set has been replaced by a reload: its remaining users are mostly
+// streams that rarely call a plugin, and each instance holds megabytes. They can still make new instances.
 func (s *Set) Retire() {
 	for _, p := range s.plugins {
 		p.pool.sweep(math.MaxInt64)
