@@ -11,35 +11,38 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// BindingConfig is one use that the configuration makes of a plugin: a provider, or the router.
+// BindingConfig describes one use of a plugin in the configuration: a provider, a filter or the router.
 type BindingConfig struct {
 	Name     string // the provider's name, for errors and logs
-	Settings []byte // its own table as a JSON object; nil is an empty one
+	Settings []byte // the plugin's settings as a JSON object; nil is an empty one
 
-	// Paths are the upstream paths that the plugin may ask for; see pattern. Headers are the names of the request
-	// headers that it may set.
+	// Paths are the patterns of the upstream paths that the plugin may request; see pattern. Headers are the names of
+	// the request headers that it may set.
 	Paths   []string
 	Headers []string
 
-	// CredentialHeader and CredentialQuery are where the host puts the credential: the plugin may use neither.
+	// CredentialHeader and CredentialQuery are the header or query parameter in which the host sends the credential.
+	// The plugin may set neither.
 	CredentialHeader string
 	CredentialQuery  string
 
-	// Redact takes configured credentials out of a text, by their values. It may return its argument, and keeps
-	// nothing. It is applied to error bodies and response headers before the plugin gets them, and to the plugin's own
-	// failures, warnings, log lines, explanations and finish reasons before anything else does. nil: nothing is redacted.
+	// Redact removes the values of configured credentials from a text. It may return its argument, and keeps no
+	// reference to it. The host applies it to error bodies and response headers before the plugin gets them, and to
+	// failures, warnings, log lines, explanations and finish reasons of the plugin before it uses them. nil: nothing is
+	// redacted.
 	Redact func([]byte) []byte
-	// Searches is how many times Redact goes through a text, which calls are charged for. nil: once.
+	// Searches returns how many times Redact passes over a text, for which calls are charged. nil: once.
 	Searches func() int
 }
 
-// Binding calls a plugin for one of its uses. It is safe for concurrent use; an Attempt is not.
+// Binding is one use of a plugin, and makes the calls for it. It is safe for concurrent use; an Attempt is not.
 //
 // The calls of an attempt are made one after the other, Request first. Each returns nil, or
 //
-//   - a *apierror.Error: the plugin has rejected the request, or the response has grown too large;
-//   - a *CallError: the plugin has failed in this call, which has no effect;
-//   - another error: the call was not made, because ctx ended in a wait or the Set is closed.
+//   - an *apierror.Error: the plugin has reported a failure of the request or of the provider, or the response has
+//     grown too large;
+//   - a *CallError: the plugin has failed, and the call has no effect;
+//   - another error: the call was not made, because ctx ended while it waited or the Set is closed.
 type Binding struct {
 	plugin          *Plugin
 	index           int32
@@ -82,17 +85,17 @@ func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
 	return b, nil
 }
 
-// Name returns the name that the binding was made with.
+// Name returns BindingConfig.Name.
 func (b *Binding) Name() string { return b.name }
 
-// Forms are the forms of requests that the provider accepts besides chat completions, as far as this host knows them. A request in
-// one of them is passed in Attempt.Request as its client wrote it, with Summary.Form set.
+// Forms returns the formats of requests that the provider accepts in addition to chat completions, as far as this host
+// knows them. A request in one of them is passed in Attempt.Request as its client wrote it, with Summary.Form set.
 func (b *Binding) Forms() abi.Forms { return b.forms }
 
 // Plugin returns the plugin that the binding uses.
 func (b *Binding) Plugin() *Plugin { return b.plugin }
 
-// searches returns how many times redact goes through a text.
+// searches returns how many times redact passes over a text.
 func (b *Binding) searches() int64 {
 	switch {
 	case b.redactor == nil:
@@ -110,15 +113,16 @@ func (b *Binding) redact(p []byte) []byte {
 	return b.redactor(p)
 }
 
-// Request asks the plugin for the upstream request of an attempt, or for its response if it responds itself. It
-// starts the attempt: the state slot is empty.
+// Request starts an attempt, with an empty state slot: it asks the plugin for the upstream request, or for the response
+// if
+// the plugin responds itself.
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(native.Options{})
 	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, a.tenant())
 }
 
-// Response passes a non-streaming response to the plugin: an error, or one JSON document.
+// Response passes a non-streaming response to the plugin: an error body, or one JSON document.
 func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []byte) error {
 	if status >= 300 {
 		body = b.redact(body)
@@ -140,8 +144,9 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 	return b.call(ctx, &inv, a.tenant())
 }
 
-// End tells the plugin that the body of a streaming response has ended cleanly. The response writer decides whether the
-// response is complete.
+// End reports to the plugin that the body of a streaming response has ended cleanly. Whether the response is complete
+// is
+// up to the response writer.
 func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
@@ -149,8 +154,9 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, a.tenant())
 }
 
-// List asks the plugin for the request for a page of its model list; an empty cursor is the first page. A provider
-// without a list returns an OutRequest without a path.
+// List asks the plugin for the upstream request of one page of the model list. An empty cursor means the first page.
+// For a
+// provider without a model list, the OutRequest has no path.
 func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 	if !b.plugin.exports[exportList] || !b.plugin.exports[exportModels] {
 		return OutRequest{}, nil
@@ -160,7 +166,7 @@ func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 	return r.out, err
 }
 
-// Models passes the response to List's request to the plugin. header is as Attempt.ResponseHeader.
+// Models passes the response to List's request to the plugin. header is like Attempt.ResponseHeader.
 func (b *Binding) Models(ctx context.Context, status int, header func(name []byte) []byte, body []byte) (Page, error) {
 	if status >= 300 {
 		body = b.redact(body)
@@ -173,13 +179,14 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 // Choose asks the router for the order in which to try n targets. input is the document that describes them. An empty
 // order means that the router has no preference.
 //
-// The call has no known tenant: unless instances are shared, it runs on one that serves no other call. ChooseFor avoids
-// that.
+// The call's tenant is unknown, so unless instances are shared it needs an instance that serves no other call.
+// ChooseFor
+// avoids that.
 func (b *Binding) Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error) {
 	return b.choose(ctx, tenant{kind: tenantUnknown}, input, n)
 }
 
-// ChooseFor is Choose for a request of the gateway key with this name.
+// ChooseFor is Choose for a request made with the gateway key of this name.
 func (b *Binding) ChooseFor(ctx context.Context, key string, input []byte, n int) (order []int, explain string, err error) {
 	return b.choose(ctx, tenant{tenantKey, key}, input, n)
 }
@@ -190,21 +197,22 @@ func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (or
 	return r.order, r.explain, err
 }
 
-// call makes one call on an instance of the pool.
+// call makes one call on an instance from the pool.
 //
-// A trap is retried once, on a fresh instance, if the first one had served before: then earlier calls may be the cause, by
-// a full or corrupted heap. Rule 17 makes the retry worthwhile and safe: on a fresh instance
-// the same input gives the same result, and nothing of the first try has taken effect. On an instance that was fresh
-// itself the retry would trap again. So would every retry of a call that ran out of fuel, nested too deep, wrote
-// too much or broke the contract, as far as the input is the reason; and an endless loop must not cost twice.
+// A trap, or running out of memory, is retried once on a fresh instance if the first one had served other calls: they
+// may
+// be the cause, because they have filled or corrupted the guest's heap. The retry is safe, because the failed call has
+// had
+// no effect. It is limited to this case, because a call on a fresh instance is deterministic and would only fail again.
+// Other failures are not retried: they mostly follow from the input, and an endless loop must not cost twice.
 func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	p := b.plugin
 	inv.binding = b
 	if !p.exports[inv.export] {
 		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
 	}
-	judged := t.kind != tenantShadow // by the circuit breaker
-	if judged && (exports[inv.export].begins || inv.begins) {
+	counted := t.kind != tenantShadow // by the circuit breaker
+	if counted && (exports[inv.export].begins || inv.begins) {
 		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
 			p.counts.recordFailure(KindOpen)
 			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
@@ -236,12 +244,12 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		if err != nil {
 			return b.notCalled(inv.export, err)
 		}
-		again := !fresh && in.served > 0
-		kept, failed, result := p.serve(ctx, in, inv, t, fresh)
+		retryable := !fresh && in.served > 0 // if it fails by a trap
+		usable, failed, result := p.serve(ctx, in, inv, t, fresh)
 		used += in.spent
-		if kept {
+		if usable {
 			p.release(in)
-			if inv.ticket != nil && judged {
+			if inv.ticket != nil && counted {
 				p.breaker.recordSuccess(inv.ticket, t, inv.provesHealth())
 			}
 			return result
@@ -250,16 +258,16 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			p.pool.discard(in)
 			return b.notCalled(inv.export, result)
 		}
-		excess := inv.excess(failed)
-		if excess == nil {
+		oversized := inv.oversized(failed)
+		if oversized == nil {
 			p.counts.recordFailure(failed.Kind)
 		}
-		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
+		if !retryable || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
 			p.replace(ctx, in, b, failed)
-			if excess != nil {
-				return excess
+			if oversized != nil {
+				return oversized
 			}
-			if inv.ticket != nil && judged && !p.host.options.Dev {
+			if inv.ticket != nil && counted && !p.host.options.Dev {
 				p.breaker.recordFailure(inv.ticket, t)
 			}
 			return failed
@@ -269,22 +277,25 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	}
 }
 
-// responseWaitFactor is how much longer calls wait that read a response: it has been paid for, and its client
-// may have a part of it. Thousands of streams can have events at the same moment.
+// responseWaitFactor multiplies Options.Wait for calls that read a response, because the provider has already charged
+// for
+// it and the client may have a part of it. Thousands of streams can have events at the same moment.
 const responseWaitFactor = 10
 
-// provesHealth reports whether the call, which has succeeded, shows that the plugin works: a request alone does not, unless
-// there is nothing more for the plugin to do.
+// provesHealth reports whether the success of this call shows that the plugin works. Translating the request does not,
+// unless it was the plugin's only task in the attempt.
 func (inv *invocation) provesHealth() bool {
 	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect != abi.DialectTranslated
 }
 
-// serve makes a call on an instance that the caller has acquired. The instance is kept if the call succeeded, whether its
-// result is an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as
-// the error, the call could not be made. A panic of the gateway fails this call only.
-func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (kept bool, failed *CallError, result error) {
+// serve makes a call on an instance that the caller has acquired. There are three outcomes:
+//
+//   - usable: the call succeeded and result is its result, possibly an *apierror.Error. The instance can serve again.
+//   - failed is set: the plugin has failed, or the gateway has panicked. The instance must not serve again as it is.
+//   - neither: the call could not be made, for the reason in result. The instance must not serve again.
+func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (usable bool, failed *CallError, result error) {
 	defer rescue.Recover(func(e *rescue.Error) {
-		kept, failed, result = false, p.panicked(inv.export, e), nil
+		usable, failed, result = false, p.panicked(inv.export, e), nil
 		failed.Binding = inv.binding.name
 	})
 	if err := in.prepare(ctx, inv.binding, t, fresh); err != nil {
@@ -299,7 +310,7 @@ func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t ten
 	return failed == nil, failed, result
 }
 
-// notCalled returns the error of a call that was not made.
+// notCalled returns the error for a call that was not made because of err.
 func (b *Binding) notCalled(e export, err error) error {
 	if errors.Is(err, fairqueue.ErrBusy) {
 		b.plugin.counts.recordFailure(KindBusy)

@@ -8,57 +8,62 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
-// pluginBreaker keeps new attempts away from a plugin that keeps failing. It belongs to the plugin of one generation, so
-// that a reload starts with a closed one.
+// pluginBreaker is a plugin's circuit breaker: it keeps new attempts away from a plugin that keeps failing. It belongs
+// to
+// the plugin of one generation, so it is closed after a reload.
 //
-// What makes a plugin fail is mostly its input, and that comes from clients. So each tenant has a circuit breaker of its
-// own, and there is one for all that opens only where most tenants, and at least three, see mostly failures: each has one
-// vote, however much it sends.
+// A plugin mostly fails because of its input, which comes from clients. So each tenant has a circuit breaker of its
+// own,
+// and the one for all tenants opens only if most tenants, and at least breakerTenants, see mostly failures. Each tenant
+// has
+// one vote, no matter how many requests it sends.
 //
-// Attempts are counted, not calls: a stream of a thousand events that fails at the last has failed. One that goes on well
-// counts for its tenant once in each breakerInterval, so that few failures among many long streams are seen to be few.
+// It counts attempts, not calls: a stream whose last event fails after a thousand others has failed. A stream without
+// failures counts as one success of its tenant in each breakerInterval, so that a few failures do not outweigh many
+// long
+// streams.
 //
-// As long as nothing fails it costs an attempt one load. It is safe for concurrent use.
+// While nothing fails it is disarmed, and costs one atomic load per call. It is safe for concurrent use.
 type pluginBreaker struct {
 	now    func() time.Time
-	opened *atomic.Int64 // times that a breaker opened, for all or for one tenant
-	// changed is called when a breaker opens or closes, for all or for one tenant. It must not use the breaker.
+	opened *atomic.Int64 // counts how often a breaker has opened, for all tenants or for one
+	// changed is called when a breaker opens or closes, for all tenants or for one. It must not use the breaker.
 	changed func(open, all bool, t tenant, pause time.Duration)
 
-	armed    atomic.Bool  // something has failed lately
-	interval atomic.Int64 // number of the interval
+	armed    atomic.Bool  // there were failures lately; if false, no breaker is open and nothing is counted
+	interval atomic.Int64 // number of the current interval
 
-	mu      sync.Mutex // nothing but changed is called while it is held
-	began   time.Time  // the interval
-	since   time.Time  // first failure since it was armed
+	mu      sync.Mutex // a leaf lock, except that changed is called with it
+	began   time.Time  // start of the current interval
+	since   time.Time  // first failure since the breaker was armed
 	all     breaker.Breaker
 	tenants map[tenant]*breaker.Breaker
 }
 
 const (
 	breakerInterval = 10 * time.Second
-	// breakerTenants is how many tenants must see mostly failures for the plugin to be at fault.
+	// breakerTenants is how many tenants must see mostly failures before the circuit opens for all.
 	breakerTenants = 3
-	// maxTenantBreakers bounds the tenants that have a breaker. Others are let through.
+	// maxTenantBreakers limits the tenants that have a breaker. Further tenants are let through.
 	maxTenantBreakers = 4096
 )
 
-// breakerPolicy is that of a tenant's breaker. A trial is an attempt, which can take as long as a stream does, so the next
-// one does not wait for its end.
+// breakerPolicy is the policy of all breakers. Trials are leased: a trial is an attempt, which can last as long as a
+// stream, so the next trial does not wait for its end.
 var breakerPolicy = breaker.Config{
 	Failures: 5, Share: 0.5, Window: 2 * breakerInterval, Grace: time.Second,
 	Pause: time.Second, MaxPause: 30 * time.Second, LeaseTrials: true,
 }
 
-// ticket is what a breaker knows of one attempt. The zero value is one that began while nothing failed.
+// ticket is a pluginBreaker's record of one attempt. The zero value is for an attempt that began while it was disarmed.
 type ticket struct {
 	own, all breaker.Ticket
-	interval int64 // the last one in which the attempt was counted as going well
+	interval int64 // the last interval in which the attempt was counted as a success
 }
 
 func (k *ticket) trial() bool { return k.own.Trial() || k.all.Trial() }
 
-// admit lets an attempt pass, or says for how long it must not.
+// admit admits an attempt and sets its ticket, or returns for how long the circuit stays open.
 func (b *pluginBreaker) admit(k *ticket, t tenant) (wait time.Duration) {
 	*k = ticket{}
 	if !b.armed.Load() {
@@ -86,8 +91,9 @@ func (b *pluginBreaker) admit(k *ticket, t tenant) (wait time.Duration) {
 	return 0
 }
 
-// recordSuccess notes a call that did what it should. proof says that the plugin has done so with a provider's response,
-// or has responded itself: that closes the breakers, where the attempt is a trial.
+// recordSuccess records a successful call. proof says that the call shows that the plugin works (see provesHealth): if
+// the
+// attempt is a trial, that closes the breakers.
 func (b *pluginBreaker) recordSuccess(k *ticket, t tenant, proof bool) {
 	if !b.armed.Load() || k.interval == b.interval.Load() && !(k.trial() && proof) {
 		return
@@ -120,7 +126,7 @@ func (b *pluginBreaker) recordSuccess(k *ticket, t tenant, proof bool) {
 	}
 }
 
-// recordFailure notes the plugin's own failure in a call, which ends the attempt.
+// recordFailure records that the plugin has failed in a call, which ends the attempt.
 func (b *pluginBreaker) recordFailure(k *ticket, t tenant) {
 	now := b.now()
 	b.mu.Lock()
@@ -167,7 +173,7 @@ func (b *pluginBreaker) failsForMost(now time.Time) bool {
 	return now.Sub(b.since) >= breakerPolicy.Grace && failures >= breakerPolicy.Failures && bad >= breakerTenants && 2*bad >= active
 }
 
-// tenantBreaker returns a tenant's breaker, nil where there are too many.
+// tenantBreaker returns a tenant's breaker, making one if necessary. It is nil if there are too many.
 func (b *pluginBreaker) tenantBreaker(t tenant) *breaker.Breaker {
 	own := b.tenants[t]
 	if own == nil && len(b.tenants) < maxTenantBreakers {
@@ -180,8 +186,8 @@ func (b *pluginBreaker) tenantBreaker(t tenant) *breaker.Breaker {
 	return own
 }
 
-// advance begins a new interval where the last one is over, and disarms where nothing has failed within the policy's window
-// and every breaker is closed. It reports whether the breaker is armed.
+// advance begins a new interval if the current one is over, and disarms the breaker if nothing has failed within the
+// policy's window and every circuit is closed. It reports whether the breaker is armed.
 func (b *pluginBreaker) advance(now time.Time) bool {
 	if !b.armed.Load() {
 		return false
@@ -209,14 +215,14 @@ func (b *pluginBreaker) advance(now time.Time) bool {
 	return needed
 }
 
-// closeUnused closes a breaker that no attempt has come to in a long time.
+// closeUnused closes a breaker whose pause ended long ago without a trial.
 func closeUnused(c *breaker.Breaker, now time.Time) {
 	if c.State() != breaker.Closed && now.Sub(c.Until()) >= breakerPolicy.MaxPause {
 		*c = breaker.Breaker{}
 	}
 }
 
-// state says for whom the breaker is open.
+// state returns the state for metrics and status.
 func (b *pluginBreaker) state() BreakerState {
 	if !b.armed.Load() {
 		return BreakerClosed

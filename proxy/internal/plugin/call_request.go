@@ -19,16 +19,17 @@ const (
 	maxWarnings = 64
 	maxOptions  = 4 << 10
 
-	// pathPasses is what checking a path costs in addition to copying it, in passes over its bytes.
+	// pathPasses is the price of checking a path in addition to reading it, in passes over its bytes.
 	pathPasses = 3
 
-	// maxCopies is how many times the length of the client's body may be copied into the plugin's own body. Dialects
-	// copy a range once; the second time is for those that repeat a part of it.
+	// maxCopies limits the bytes that request_copy may copy in one call, as a multiple of the client's body. Most
+	// dialects copy each range once; the second time is for dialects that repeat a part of the body.
 	maxCopies = 2
 )
 
-// chargeVisits charges for the values of the client's body that a look-up has passed: finding a late member of a large
-// object takes the host as long as the object has members.
+// chargeVisits charges for the values of the client's body that a look-up has visited since before. Finding a member of
+// an
+// object takes the host time in proportion to the members in front of it.
 func (c *call) chargeVisits(before uint64) {
 	c.chargeUnits(int64(c.attempt.Request.Doc.Visited() - before))
 }
@@ -54,7 +55,7 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 	return int32(len(value))
 }
 
-// edit records one of the four edits, with n bytes besides its path.
+// edit records one of the four edits of the client's body, which has n bytes in addition to its path.
 func (c *call) edit(imp int, path []byte, n int, record func(*jsondoc.Edits) abi.Status) abi.Status {
 	if !c.beginImport(imp) || !c.countOutput(len(path)+n+entryCost) {
 		return abi.StatusRefused
@@ -89,7 +90,7 @@ func (c *call) BodyReplace(path, old, new []byte) abi.Status {
 	return c.edit(importBodyReplace, path, len(old)+len(new), func(e *jsondoc.Edits) abi.Status { return e.Replace(path, old, new) })
 }
 
-// RequestPath implements abi.Host. The last path that was not refused is used.
+// RequestPath implements abi.Host. The last accepted path is used.
 func (c *call) RequestPath(path []byte) abi.Status {
 	if !c.beginImport(importRequestPath) {
 		return abi.StatusRefused
@@ -107,7 +108,7 @@ func (c *call) RequestPath(path []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// RequestHeader implements abi.Host. A name set twice has its last value.
+// RequestHeader implements abi.Host. The last value of a name is used.
 func (c *call) RequestHeader(name, value []byte) abi.Status {
 	if !c.beginImport(importRequestHeader) {
 		return abi.StatusRefused
@@ -143,7 +144,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// beginWrite begins a piece of the plugin's own body.
+// beginWrite begins an import that appends to the plugin's own body, which excludes edits of the client's.
 func (c *call) beginWrite(imp int) bool {
 	if !c.beginImport(imp) {
 		return false
@@ -208,16 +209,16 @@ func (c *call) RequestPart(part int32) {
 	c.parts = append(c.parts, partStart{part, len(c.own)})
 }
 
-// partStart is where the plugin has begun to write, or gone on with, a part of its own body.
+// partStart marks a position from which the plugin writes to a part of its own body, up to the next partStart.
 type partStart struct {
 	part int32
-	at   int // in call.own
+	at   int // offset in call.own
 }
 
-// joinParts puts the parts of the plugin's own body into their order.
+// joinParts reorders the plugin's own body by part.
 func (c *call) joinParts() {
 	if slices.IsSortedFunc(c.parts, func(a, b partStart) int { return cmp.Compare(a.part, b.part) }) {
-		return // written in that order
+		return // already in order
 	}
 	joined := slices.Grow(borrowBody(), len(c.own))
 	for part := range int32(abi.MaxParts) {
@@ -275,8 +276,9 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	default:
 		return abi.StatusUnknown
 	}
-	// The options are those of the OpenAI dialect, which a plugin that translates may use through openai_event. Mostly they
-	// are the same from one request to the next.
+	// The options are for the OpenAI dialect, which a translating plugin uses through openai_event. They are mostly the
+	// same
+	// for every request, so the last parsed ones are kept.
 	if !bytes.Equal(options, c.lastOptions) {
 		o, err := native.ParseOptions(options)
 		if err != nil {
@@ -291,7 +293,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	return abi.StatusOK
 }
 
-// Warn implements abi.Host. Members come from the client, so they are made fit for a header rather than refused.
+// Warn implements abi.Host. Members come from the client, so an invalid one is made printable rather than refused.
 func (c *call) Warn(kind abi.WarnKind, member []byte) {
 	if !c.beginImport(importWarn) {
 		return
@@ -315,15 +317,15 @@ var (
 	errNoDone     = errors.New("a response without done(0)")
 )
 
-// commitRequest sets the upstream request of the attempt, or writes the plugin's own response.
+// commitRequest sets the attempt's upstream request, or writes the response of a plugin that responds itself.
 func (c *call) commitRequest() error {
 	a := c.attempt
 	answered := len(c.batch.Events) > 0
-	wants := len(c.path) > 0 || c.answerOn || c.ownOn || c.edits.Len() > 0 || len(c.headers) > 0
+	hasRequest := len(c.path) > 0 || c.answerOn || c.ownOn || c.edits.Len() > 0 || len(c.headers) > 0
 	switch {
 	case c.failure != nil && !answered:
 		return c.failure
-	case answered && wants:
+	case answered && hasRequest:
 		return c.newProtocolError(errTwoAnswers)
 	case answered && !c.done && c.failure == nil:
 		return c.newProtocolError(errNoDone)
@@ -365,7 +367,8 @@ func (c *call) commitRequest() error {
 }
 
 // body returns the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's
-// unchanged. The plugin's own must be JSON, as the request says that it is; edits keep the others JSON.
+// unchanged. The request's content type is JSON: the client's body is, edits keep it so, and the plugin's own is
+// checked.
 func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
@@ -386,7 +389,7 @@ func (c *call) body() ([]byte, error) {
 	return r.Body, nil
 }
 
-// commitList sets the result of provider_list. A plugin that sets no path has no list.
+// commitList sets the result of provider_list. A plugin that sets no path has no model list.
 func (c *call) commitList() error {
 	if len(c.path) == 0 {
 		if c.refused.why != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// beginEvent begins an event of a choice with n bytes of text.
+// beginEvent begins an import that emits an event of a choice with n bytes of text.
 func (c *call) beginEvent(imp int, choice int32, n int) bool {
 	if !c.beginImport(imp) {
 		return false
@@ -24,9 +24,10 @@ func (c *call) beginEvent(imp int, choice int32, n int) bool {
 	return c.countOutput(n + entryCost)
 }
 
-// knowsEncoding reports whether the encoding is known, and counts it otherwise. The text itself is checked once, by the response
-// writer.
-func (c *call) knowsEncoding(e abi.Encoding) bool {
+// checkEncoding reports whether the encoding is known, and records it otherwise. The text itself is checked later, by
+// the
+// response writer.
+func (c *call) checkEncoding(e abi.Encoding) bool {
 	if e&^(abi.EncodingMask|abi.EncodingDefault) != 0 || e&abi.EncodingMask > abi.EncodingJSON {
 		c.ignore(int32(e))
 		return false
@@ -46,21 +47,21 @@ func (c *call) Start(id, model, reasoningFormat []byte) {
 
 // Text implements abi.Host.
 func (c *call) Text(choice int32, e abi.Encoding, s []byte) {
-	if c.beginEvent(importText, choice, len(s)) && c.knowsEncoding(e) {
+	if c.beginEvent(importText, choice, len(s)) && c.checkEncoding(e) {
 		c.batch.Text(choice, e, s)
 	}
 }
 
 // Refusal implements abi.Host.
 func (c *call) Refusal(choice int32, e abi.Encoding, s []byte) {
-	if c.beginEvent(importRefusal, choice, len(s)) && c.knowsEncoding(e) {
+	if c.beginEvent(importRefusal, choice, len(s)) && c.checkEncoding(e) {
 		c.batch.Refusal(choice, e, s)
 	}
 }
 
 // Reasoning implements abi.Host.
 func (c *call) Reasoning(choice int32, part abi.ReasoningPart, key int32, e abi.Encoding, s []byte) {
-	if !c.beginEvent(importReasoning, choice, len(s)) || !c.knowsEncoding(e) {
+	if !c.beginEvent(importReasoning, choice, len(s)) || !c.checkEncoding(e) {
 		return
 	}
 	if part < 0 || part >= abi.ReasoningParts {
@@ -95,7 +96,7 @@ func (c *call) ToolArguments(choice, key int32, e abi.Encoding, s []byte) abi.St
 	if !c.beginEvent(importToolArguments, choice, len(s)) {
 		return abi.StatusRefused
 	}
-	if !c.knowsEncoding(e) {
+	if !c.checkEncoding(e) {
 		return abi.StatusUnknown
 	}
 	if !c.hasTool(choice, key) {
@@ -112,8 +113,9 @@ func (c *call) ToolEnd(choice, key int32) {
 	}
 }
 
-// Extra implements abi.Host. The member is checked as the writer will check it, so that the plugin learns at once whether it
-// is accepted.
+// Extra implements abi.Host. The member is checked in the same way as by the response writer, so that the plugin learns
+// at
+// once whether it is accepted.
 func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) abi.Status {
 	if scope == abi.ScopeAnswer || scope == abi.ScopeUsage {
 		choice = 0
@@ -160,7 +162,7 @@ func (c *call) Usage(kind abi.UsageKind, value int64) {
 	}
 }
 
-// maxTokens bounds a token count, so that sums stay exact in every reader of JSON.
+// maxTokens limits a token count, so that sums of counts stay exact in JSON readers that use floating-point numbers.
 const maxTokens = 1 << 48
 
 // Finish implements abi.Host.
@@ -193,7 +195,7 @@ func (c *call) Done(more int32) {
 	c.batch.Done(more)
 }
 
-// Embedding implements abi.Host. The numbers are checked once, by the response writer.
+// Embedding implements abi.Host. The numbers are checked later, by the response writer.
 func (c *call) Embedding(index int32, numbers []byte) {
 	if c.beginItem(importEmbedding, index, numbers) {
 		c.batch.Embedding(index, numbers)
@@ -207,7 +209,8 @@ func (c *call) Rank(index int32, score []byte) {
 	}
 }
 
-// beginItem begins a vector or a rank. Empty ones stand for those that the host reads natively.
+// beginItem begins an import that emits a vector or a rank. Empty values are refused, because the batch uses them for
+// items that the host reads natively.
 func (c *call) beginItem(imp int, index int32, json []byte) bool {
 	if !c.beginImport(imp) || !c.countOutput(len(json)+entryCost) {
 		return false
@@ -225,11 +228,11 @@ func (c *call) beginItem(imp int, index int32, json []byte) bool {
 
 // Model implements abi.Host.
 func (c *call) Model(json []byte) {
-	const most = 10_000
+	const maxModels = 10_000
 	if !c.beginImport(importModel) || !c.countOutput(len(json)+entryCost) {
 		return
 	}
-	if len(c.models) >= most {
+	if len(c.models) >= maxModels {
 		c.abort(KindOutput, "too many models on a page")
 		return
 	}
@@ -243,11 +246,11 @@ func (c *call) Model(json []byte) {
 
 // More implements abi.Host.
 func (c *call) More(cursor []byte) {
-	const longest = 4 << 10
+	const maxCursor = 4 << 10
 	if !c.beginImport(importMore) || !c.countOutput(len(cursor)) {
 		return
 	}
-	if len(cursor) > longest || !utf8.Valid(cursor) {
+	if len(cursor) > maxCursor || !utf8.Valid(cursor) {
 		c.abort(KindProtocol, "cursor is too long or not UTF-8")
 		return
 	}
@@ -279,7 +282,7 @@ func (c *call) Explain(text []byte) {
 	}
 }
 
-// compactObject returns a copy of a JSON object without the white space.
+// compactObject returns a copy of a JSON object without white space.
 func compactObject(json []byte) ([]byte, error) {
 	object, err := jsondoc.AppendCompact(make([]byte, 0, len(json)), json)
 	if err == nil && object[0] != '{' {
@@ -290,26 +293,27 @@ func compactObject(json []byte) ([]byte, error) {
 
 var errNoObject = errors.New("not a JSON object")
 
-// applyBatch gives the events to the attempt's writer. A response that has grown too large is the provider's failure, not the
-// plugin's.
+// applyBatch passes the call's events to the attempt's writer. A response that has grown too large is the provider's
+// failure, any other error is the plugin's.
 func (c *call) applyBatch() error {
 	err := c.attempt.Writer.Apply(&c.batch)
 	if err == nil {
 		return nil
 	}
-	var large *apierror.Error // below the return: it moves to the heap
+	var large *apierror.Error // declared after the return, because it is allocated on the heap
 	if errors.As(err, &large) {
 		return large
 	}
 	return c.newProtocolError(err)
 }
 
-// largeInput is how large a response, or an event of one, may be for a plugin to be at fault if it runs out of memory.
+// largeInput is the size of a response, or of one of its events, above which running out of memory is not the plugin's
+// fault.
 const largeInput = framing.DefaultMaxEvent
 
-// excess is the provider's failure where the plugin has run out of memory on a response that is too large for any: that is
-// nothing to open the plugin's circuit for. It is nil for every other failure.
-func (inv *invocation) excess(failed *CallError) error {
+// oversized returns the provider's error if the plugin has run out of memory because the response was too large. Such a
+// failure does not count for the circuit breaker. It is nil for every other failure.
+func (inv *invocation) oversized(failed *CallError) error {
 	n := len(inv.first) + len(inv.second)
 	if failed.Kind != KindMemory || n <= largeInput || exports[inv.export].phase != abi.PhaseAnswer {
 		return nil
@@ -327,7 +331,7 @@ func (c *call) commitState() {
 	c.attempt.reader.dirty = false
 }
 
-// commitResponse writes the events of a call of the response phases to the attempt's response.
+// commitResponse commits a call of the response phases: its events and the state slot.
 func (c *call) commitResponse() error {
 	if err := c.applyBatch(); err != nil {
 		return err

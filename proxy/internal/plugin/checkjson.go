@@ -9,10 +9,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// outlineBytes is how much of a document's outline an error shows.
+// outlineBytes is the maximum length of the outline that an error shows of a document.
 const outlineBytes = 60
 
-// notJSON is the error of a document that is not JSON, with the place and without content. what names the document.
+// notJSON returns the error for a document that is not JSON. It has the offset and an outline but no content. what
+// names
+// the document.
 func notJSON(what string, document []byte, err error) error {
 	e, ok := errors.AsType[*jsondoc.SyntaxError](err)
 	if !ok {
@@ -25,11 +27,13 @@ func notJSON(what string, document []byte, err error) error {
 	return err
 }
 
-// endOfEvents is the data of the event with which streams in the format of chat completions end.
+// endOfEvents is the data of the last event of a chat completions stream.
 const endOfEvents = "[DONE]"
 
-// checkJSON checks what the provider has sent, for a plugin that reads nothing but JSON: a torn event must fail the response, and
-// not become text. Events without data, and the one that only marks the end, pass.
+// checkJSON checks that a response or event of the provider is JSON, for a plugin that has declared that it reads only
+// JSON: a truncated event must fail the response instead of being taken for text. Events without data and the end
+// marker
+// pass.
 func (a *Attempt) checkJSON(what string, p []byte) error {
 	if !a.EventsAreJSON || len(p) == 0 || string(p) == endOfEvents {
 		return nil

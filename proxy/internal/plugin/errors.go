@@ -13,20 +13,20 @@ import (
 // ErrClosed is returned for a use of a Host, Set or Plugin that has been closed.
 var ErrClosed = errors.New("plugin set is closed")
 
-// CallErrorKind says how a call of a plugin failed.
+// CallErrorKind is the way in which a call of a plugin failed.
 type CallErrorKind uint8
 
 // The kinds of failure.
 const (
-	KindTrap      CallErrorKind = iota + 1 // the guest died: unreachable, a bad access, an address outside of its memory
-	KindOutOfFuel                          // the budget of the call is used up
+	KindTrap      CallErrorKind = iota + 1 // trap: unreachable, an invalid memory access, an address outside of the memory
+	KindOutOfFuel                          // the call has used up its budget of fuel
 	KindDepth                              // calls nested too deep
-	KindMemory                             // the memory limit is reached
-	KindProtocol                           // the contract was broken
+	KindMemory                             // the memory limit was reached
+	KindProtocol                           // the plugin broke the contract
 	KindOutput                             // more output than the contract allows
-	KindStatus                             // a status other than 0
-	KindBusy                               // no instance became free in time
-	KindHost                               // the gateway itself panicked in the call
+	KindStatus                             // the plugin returned a status other than 0
+	KindBusy                               // not called: no instance became free in time
+	KindHost                               // the gateway itself panicked during the call
 	KindOpen                               // not called: the circuit is open after repeated failures
 
 	callErrorKinds = iota + 1
@@ -53,7 +53,7 @@ func (k CallErrorKind) String() string {
 	return "unknown failure"
 }
 
-// kindLabels are the kinds as metrics name them.
+// kindLabels are the values of the metrics' label.
 var kindLabels = [callErrorKinds]string{
 	KindTrap: "trap", KindOutOfFuel: "fuel", KindDepth: "depth", KindMemory: "memory", KindProtocol: "protocol",
 	KindOutput: "output", KindStatus: "status", KindBusy: "busy", KindHost: "host", KindOpen: "breaker",
@@ -70,22 +70,22 @@ func (k CallErrorKind) Label() string {
 // called reports whether the guest was called at all.
 func (k CallErrorKind) called() bool { return k != KindBusy && k != KindOpen }
 
-// CallError is a plugin's own failure in one call. Its text never contains what the guest reported for a response, nor what its
-// words repeat of its input.
+// CallError is the failure of a plugin in one call. Its text never contains the response that the guest reported, nor
+// passages of the call's input.
 type CallError struct {
 	Plugin  string
 	Binding string // "" if the failure concerns no binding
-	Call    string // the export, by its name in package abi
+	Call    string // the export's name, as in package abi
 	Kind    CallErrorKind
-	Reason  string // details, "" where the kind or Err says it all
-	Err     error  // the cause, may be nil; of a trap it has the guest's stack
-	Words   string // the guest's own last words, of a trap or a status other than 0: a panic with its place, or a line; may be ""
+	Reason  string // details, "" if the kind or Err says it all
+	Err     error  // the cause, may be nil; for a trap it has the guest's stack
+	Words   string // the guest's own explanation of a trap or a status other than 0: a panic with its location, or a line of output; may be ""
 
-	// Wait is for how long the circuit stays open, with KindOpen.
+	// Wait is the time for which the circuit stays open, with KindOpen.
 	Wait time.Duration
 }
 
-// Error is the text for the log: "plugin anthropic: provider_event: out of fuel".
+// Error returns the text for the log: "plugin anthropic: provider_event: out of fuel".
 func (e *CallError) Error() string {
 	s := "plugin " + e.Plugin
 	if e.Binding != "" && e.Binding != e.Plugin {
@@ -114,10 +114,11 @@ func (e *CallError) Error() string {
 	return s
 }
 
-// maxFrames is how many of the guest's functions are named in an error.
+// maxFrames is the maximum number of the guest's functions that an error names.
 const maxFrames = 3
 
-// Stack returns the guest's stack of a trap in lines, the innermost function first; "" for any other failure.
+// Stack returns the guest's stack of a trap, one function per line, the innermost first. It is "" for any other
+// failure.
 func (e *CallError) Stack() string {
 	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {
 		return trap.Stack()
@@ -128,11 +129,12 @@ func (e *CallError) Stack() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// busyRetry is the Retry-After of a client when no instance became free.
+// busyRetry is the Retry-After that a client gets when no instance became free.
 const busyRetry = time.Second
 
-// ClientError is the failure as a client sees it. Another target may serve the request, except where the gateway itself is
-// short of instances: trying further targets would only add to its load.
+// ClientError returns the error that a client gets. Another target may be tried, unless the gateway is overloaded,
+// which
+// more attempts would make worse, or has panicked.
 func (e *CallError) ClientError() *apierror.Error {
 	c := &apierror.Error{Status: 502, Kind: apierror.KindServer, TryNext: true, Cause: e}
 	switch e.Kind {

@@ -8,25 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Filtering is the way of one request and its response through one filter. The zero value is ready once the first group of members is
-// set. It belongs to one goroutine at a time.
+// Filtering is the state of one filter while it processes one request and its response. The zero value is ready once
+// the
+// first group of fields is set. It belongs to one goroutine at a time.
 type Filtering struct {
-	Tenant string   // the name of the gateway key, for isolation
-	Tags   []string // that the filter may set
+	Tenant string   // name of the gateway key, for isolation
+	Tags   []string // tags that the filter may set, at most MaxTags
 
-	Set  uint64 // the tags that it has set, by bit
-	Fuel int64  // used, also by calls that failed
+	Set  uint64 // bit i: the filter has set Tags[i]
+	Fuel int64  // used, including failed calls
 
 	ticket ticket
-	begun  bool
-	out    []byte // of the last call
+	begun  bool   // the first call was made, and the last one did not fail
+	out    []byte // buffer of Filtered.Out
 	result Filtered
 }
 
-// MaxTags is how many tags a filter may have.
+// MaxTags is the maximum number of tags of a filter.
 const MaxTags = 64
 
-// Reset prepares f for another request, and keeps its small allocations.
+// Reset prepares f for another request and keeps its small allocations.
 func (f *Filtering) Reset() {
 	const keep = 64 << 10
 	out := f.out[:0]
@@ -36,25 +37,25 @@ func (f *Filtering) Reset() {
 	*f = Filtering{out: out}
 }
 
-// Text is a text, or a piece of one, that a filter gets.
+// Text is a text, or a piece of a streamed one, that is passed to a filter.
 type Text struct {
 	What   abi.What
 	Choice int32
 	Flags  abi.TextFlags
-	Held   []byte // what the filter held of the piece before
+	Held   []byte // the end of the previous piece, which the filter held back
 	New    []byte // UTF-8
 }
 
-// Filtered is what a filter makes of a piece of text.
+// Filtered is the result of filtering one piece of text.
 type Filtered struct {
-	Out     []byte // goes on; valid until the next call with the same Filtering, and as long as the input
-	Held    int    // bytes at the end of the input, Held and New, that come again with the next piece
-	Changed bool   // Out is not the beginning of the input
+	Out     []byte // the text to pass on; valid as long as the input, and until the next call with the same Filtering
+	Held    int    // bytes at the end of the input (Held and New) that the caller passes again with the next piece
+	Changed bool   // Out is not simply the beginning of the input
 	Kept    int    // bytes of Out before the first change, if Changed
 }
 
-// FilterRequest tells a filter of a request, before it gets the request's texts. input is the document that describes it. A filter
-// without the export is not called.
+// FilterRequest announces a request to a filter before the request's texts. input is the document that describes it. A
+// filter without this export is not called.
 func (b *Binding) FilterRequest(ctx context.Context, f *Filtering, input []byte) error {
 	if !b.plugin.exports[exportFilterRequest] {
 		return nil
@@ -62,7 +63,7 @@ func (b *Binding) FilterRequest(ctx context.Context, f *Filtering, input []byte)
 	return b.filter(ctx, &invocation{export: exportFilterRequest, first: input, filtering: f}, f)
 }
 
-// FilterText gives a filter a piece of text.
+// FilterText passes a piece of text to a filter.
 func (b *Binding) FilterText(ctx context.Context, f *Filtering, t *Text) (Filtered, error) {
 	f.result = Filtered{}
 	inv := invocation{
@@ -73,22 +74,23 @@ func (b *Binding) FilterText(ctx context.Context, f *Filtering, t *Text) (Filter
 	return f.result, err
 }
 
-// filter makes a call of a filter. The breaker counts a request and its response as one attempt.
+// filter calls a filter. The circuit breaker counts all calls for a request and its response as one attempt, up to the
+// first failure.
 func (b *Binding) filter(ctx context.Context, inv *invocation, f *Filtering) error {
 	inv.ticket, inv.begins = &f.ticket, !f.begun
 	err := b.call(ctx, inv, tenant{tenantKey, f.Tenant})
 	_, failed := err.(*CallError)
-	f.begun = !failed // what follows a failure is another attempt
+	f.begun = !failed // the next call after a failure begins another attempt
 	return err
 }
 
-// replacement is what a filter puts in the place of a part of its input.
+// replacement replaces a range of a filter's input.
 type replacement struct {
-	from, to int
-	text     [2]int // in call.joined
+	from, to int    // range of the input
+	text     [2]int // range of call.joined
 }
 
-// largeText is from how many bytes on a text counts as a whole body, of which few are worked on at once.
+// largeText is the size, in bytes, above which a call for a text needs the semaphore of whole-body calls.
 const largeText = 32 << 10
 
 // Tag implements abi.Host.
@@ -110,7 +112,7 @@ func (c *call) Tag(name []byte) abi.Status {
 	return c.refuseFilter(abi.StatusRefused, 0, 0)
 }
 
-// inputAt returns a byte of the input, which is in two parts.
+// inputAt returns byte i of the input, which is the concatenation of first and second.
 func (c *call) inputAt(i int) byte {
 	if i < len(c.first) {
 		return c.first[i]
@@ -118,7 +120,7 @@ func (c *call) inputAt(i int) byte {
 	return c.second[i-len(c.first)]
 }
 
-// betweenRunes reports whether a character of the input begins at i, or it ends there.
+// betweenRunes reports whether i is a character boundary of the input.
 func (c *call) betweenRunes(i int) bool {
 	return i == len(c.first)+len(c.second) || c.inputAt(i)&0xC0 != 0x80
 }
@@ -144,7 +146,7 @@ func (c *call) Replace(from, to int32, text []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// Hold implements abi.Host. A character is held whole.
+// Hold implements abi.Host. It rounds n up to a character boundary.
 func (c *call) Hold(n int32) abi.Status {
 	if !c.beginImport(importHold) {
 		return abi.StatusRefused
@@ -170,7 +172,7 @@ func (c *call) Hold(n int32) abi.Status {
 	return abi.StatusOK
 }
 
-// commitFilter makes what a filter has said take effect.
+// commitFilter sets the result of a filter's call.
 func (c *call) commitFilter() error {
 	f := c.filtering
 	f.Set |= c.tags
@@ -214,7 +216,7 @@ func (c *call) appendInput(dst []byte, from, to int) []byte {
 	return dst
 }
 
-// FilterError is the failure of a filter as a client sees it.
+// FilterError returns the error that a client gets when a filter fails.
 func (e *CallError) FilterError() *apierror.Error {
 	c := e.ClientError()
 	c.TryNext = false

@@ -8,14 +8,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Limits of the headers that a plugin may set on a request.
+// Limits of the headers that a plugin sets on a request.
 const (
 	maxHeaders     = 32
 	maxHeaderValue = 4 << 10
 )
 
-// neverSet are headers that no configuration lets a plugin set: they carry credentials, frame the message, are
-// hop-by-hop, or identify the client. So do those with a prefix in neverSetPrefix.
+// neverSet are request headers that no configuration can allow a plugin to set: they carry credentials, frame the
+// message,
+// are hop-by-hop, or identify the client. The same holds for names with a prefix in neverSetPrefix.
 var neverSet = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "proxy-authenticate": true, "proxy-connection": true,
 	"host": true, "cookie": true, "set-cookie": true, "cookie2": true,
@@ -34,7 +35,7 @@ var neverRead = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true,
 }
 
-// MayReadHeader reports whether plugins may read a response header; the name is in lower case.
+// MayReadHeader reports whether plugins may read a response header. The name must be in lower case.
 func MayReadHeader(lower string) bool { return !neverRead[lower] }
 
 func mayNeverSet(lower string) bool {
@@ -49,8 +50,8 @@ func mayNeverSet(lower string) bool {
 	return false
 }
 
-// parseAllowedHeaders makes the set of headers that a binding's plugin may set. A name that may never be set is an error of
-// the configuration, rather than ignored.
+// parseAllowedHeaders returns the set of headers that a binding's plugin may set. A name that may never be set is a
+// configuration error.
 func parseAllowedHeaders(names []string, credential string) (map[string]bool, error) {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -68,8 +69,9 @@ func parseAllowedHeaders(names []string, credential string) (map[string]bool, er
 	return m, nil
 }
 
-// interned are the short texts that a plugin repeats, paths and headers, so that they are not allocated for each
-// request. They belong to an instance, and are cleared when it is reset for another tenant.
+// interned holds paths and headers that a plugin has used, so that repeating them does not allocate for each request.
+// It
+// belongs to an instance, and is cleared when the instance is reset for another tenant.
 type interned map[string]string
 
 const maxInterned = 64

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// inputDoc is the JSON document in a call's input, for plugins that leave reading it to the host. It is parsed when the plugin
-// first asks for a part of it, and belongs to one call.
+// inputDoc is the JSON document in a call's input, for plugins that let the host parse it. It is parsed at the first
+// look-up and belongs to one call.
 type inputDoc struct {
 	doc   jsondoc.Doc
 	state inputState
@@ -32,13 +32,15 @@ func (d *inputDoc) reset() {
 	}
 }
 
-// inputLimits are loose, as the documents are mostly providers'. Arrays of numbers are not worth a value for each element.
+// inputLimits are loose, because the documents are mostly responses of providers. The elements of arrays of numbers,
+// such
+// as embeddings, are not indexed one by one.
 var inputLimits = jsondoc.Limits{Loose: true, FlatNumbers: true}
 
-// inputPasses is what parsing an input costs, in passes over its bytes.
+// inputPasses is the price of parsing an input, in passes over its bytes.
 const inputPasses = 4
 
-// readInput parses the document of the call's input, once. It is false if that is not JSON.
+// readInput parses the document in the call's input, once. It is false if it is not JSON.
 func (c *call) readInput() bool {
 	if c.input.state == inputUnread {
 		p := c.first
@@ -54,8 +56,9 @@ func (c *call) readInput() bool {
 	return c.input.state == inputJSON
 }
 
-// lookUpInput finds a value in the call's input: an element of an array of numbers, which has no
-// Value, is returned as it is written.
+// lookUpInput finds a value in the call's input by its JSON pointer. An element of an array of numbers has no Value:
+// its
+// text is returned as number.
 func (c *call) lookUpInput(imp int, path []byte) (v jsondoc.Value, number []byte, s abi.Status) {
 	if !c.beginImport(imp) || !c.readInput() {
 		return v, nil, abi.StatusRefused
@@ -72,7 +75,7 @@ func (c *call) lookUpInput(imp int, path []byte) (v jsondoc.Value, number []byte
 	return v, number, abi.StatusOK
 }
 
-// flatNumber finds an element of an array of numbers.
+// flatNumber returns the text of an element of an array of numbers.
 func (c *call) flatNumber(path []byte) []byte {
 	i := bytes.LastIndexByte(path, '/')
 	if i < 0 {
@@ -93,7 +96,7 @@ func (c *call) flatNumber(path []byte) []byte {
 	return nil
 }
 
-// flatNumbers returns what is between the brackets of an array of numbers that is kept without its elements.
+// flatNumbers returns the text between the brackets of an array of numbers whose elements are not indexed.
 func flatNumbers(v jsondoc.Value) ([]byte, bool) {
 	if v.Kind() != jsondoc.Array || v.First().Exists() {
 		return nil, false
@@ -103,7 +106,7 @@ func flatNumbers(v jsondoc.Value) ([]byte, bool) {
 	return inside, len(inside) > 0
 }
 
-// InputGet implements abi.Host. The bytes are those of the input; a string keeps its quotes and escapes.
+// InputGet implements abi.Host. The bytes are as in the input; a string keeps its quotes and escapes.
 func (c *call) InputGet(path, dst []byte) int32 {
 	v, raw, s := c.lookUpInput(importInputGet, path)
 	if s != abi.StatusOK {

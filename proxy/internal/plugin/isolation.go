@@ -2,21 +2,24 @@ package plugin
 
 import "fmt"
 
-// Isolation says what an instance may have served before it serves a call. A guest reads the content of every request
-// that is routed to it and could keep it; isolation limits whom it could pass it on to.
+// Isolation determines which calls an instance may have served before it serves another one. A guest reads the content
+// of
+// every request that is routed to it and could keep it in its memory. Isolation limits which tenants' later calls could
+// read it there.
 type Isolation uint8
 
 const (
-	// Shared instances serve all tenants: for plugins that ship with the gateway.
+	// Shared instances serve all tenants. It is meant for plugins that ship with the gateway.
 	Shared Isolation = iota
-	// PerKey instances serve one gateway key, and one binding. Before they serve another, they are restored to their state
-	// after configuration, or replaced if that is not possible. It is the default of a plugin loaded from a file.
+	// PerKey instances serve one gateway key and one binding. Before an instance serves another one, it is restored to
+	// its state right after configuration, or replaced if that is not possible. It is the default for a plugin loaded
+	// from a file.
 	PerKey
-	// PerCall instances serve one call, and are then restored likewise.
+	// PerCall instances are restored or replaced in the same way before each call.
 	PerCall
 )
 
-// ParseIsolation returns the isolation of a name in the configuration: "shared", "key" or "call".
+// ParseIsolation parses the name of an isolation in the configuration: "shared", "key" or "call".
 func ParseIsolation(s string) (Isolation, error) {
 	for i, n := range isolationNames {
 		if s == n {
@@ -36,28 +39,29 @@ func (i Isolation) String() string {
 	return "unknown"
 }
 
-// tenant is on whose behalf a call is made.
+// tenant identifies on whose behalf a call is made.
 type tenant struct {
 	kind tenantKind
-	key  string // the gateway key's name, where the kind is tenantKey or tenantShadow
+	key  string // the gateway key's name, for tenantKey and tenantShadow
 }
 
 type tenantKind uint8
 
 const (
-	// tenantInternal itself is a tenant like any gateway key: a model list must not carry what a key's requests left in an
-	// instance.
+	// tenantInternal is the gateway itself. It is a tenant like any key: a model list must not contain data that a
+	// key's requests have left in an instance.
 	tenantInternal tenantKind = iota
 	tenantKey
-	// tenantUnknown is the tenant of a call whose key is not known. Its calls share an instance with no other call unless
-	// instances are shared.
+	// tenantUnknown is the tenant of a call whose key is not known. Unless instances are shared, its calls share an
+	// instance with no other call.
 	tenantUnknown
-	// tenantShadow is the tenant of a copy of a key's request that no client waits for. Its first call waits for no instance, and none
-	// of its calls counts for the plugin's circuit breaker, nor is it stopped by that: clients notice nothing of what becomes of it.
+	// tenantShadow is the tenant of a shadow request, a copy of a key's request that no client waits for. It must not
+	// affect clients: its first call never waits for an instance, and the plugin's circuit breaker neither counts nor
+	// rejects its calls.
 	tenantShadow
 )
 
-// allows reports whether an instance whose last call was for last may serve t as it is.
+// allows reports whether an instance whose last call was for last may serve t without being reset.
 func (i Isolation) allows(last, t tenant) bool {
 	return i == Shared || i == PerKey && last == t && t.kind != tenantUnknown
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The rate of a plugin's log lines: a burst, then so many a second. Lines beyond it are counted and dropped.
+// The rate limit of a plugin's log lines. Further lines are counted and dropped.
 const (
 	logBurst  = 20
 	logPerSec = 5
 )
 
-// guestLog forwards the log lines of one plugin, if enabled, at a bounded rate except for calls that failed. A line may contain prompts and responses,
-// which is why plugin logs are off by default.
+// guestLog forwards the log lines of one plugin, if enabled. The rate is limited except for lines of failed calls. A
+// line
+// may contain prompts and responses, which is why plugin logs are off by default.
 //
 // It is safe for concurrent use.
 type guestLog struct {
@@ -28,12 +29,12 @@ type guestLog struct {
 	plugin string
 
 	rate    *rate.Limiter
-	dropped atomic.Int64 // since the last line that passed
+	dropped atomic.Int64 // lines dropped since the last forwarded one
 }
 
 func (l *guestLog) enabled() bool { return l.out != nil }
 
-// write forwards one line. The line is copied. One that says why a call failed is always forwarded.
+// write forwards a copy of one line, with always even if it exceeds the rate limit.
 func (l *guestLog) write(now time.Time, binding string, level abi.LogLevel, line []byte, always bool) {
 	if !l.rate.AllowN(now, 1) && !always {
 		l.dropped.Add(1)
@@ -62,10 +63,10 @@ func slogLevel(l abi.LogLevel) slog.Level {
 	return slog.LevelError
 }
 
-// maxUnknown is how many different elements a plugin may report as unknown before further ones are only counted.
+// maxUnknown is the number of distinct unknown elements of a plugin that are logged. Further ones are only counted.
 const maxUnknown = 64
 
-// unknownSet counts the elements that a plugin skipped as unknown, and remembers which were logged.
+// unknownSet counts the elements that a plugin has skipped as unknown, and remembers which ones were logged.
 type unknownSet struct {
 	mu    sync.Mutex
 	seen  map[string]bool

@@ -6,12 +6,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// openAIReader reads the chunks that a plugin passes in the OpenAI dialect. Its state cannot be rolled back, so a call
-// that has used it is not retried.
+// openAIReader reads the chunks that a plugin passes to openai_event. Its state cannot be rolled back, so a call that
+// has
+// used it is not retried.
 type openAIReader struct {
 	options native.Options
-	reader  *native.Reader // nil until it is needed
-	dirty   bool           // used by the current call, or by one that has failed
+	reader  *native.Reader // made at the first use
+	dirty   bool           // used since the last commit, by the current call or a failed one
 }
 
 // reset makes the reader ready for another response.
@@ -22,7 +23,8 @@ func (r *openAIReader) reset(o native.Options) {
 	}
 }
 
-// OpenAIEvent implements abi.Host. A chunk that cannot be read is refused and adds nothing, so that the plugin can decide
+// OpenAIEvent implements abi.Host. A chunk that cannot be read is refused and adds no events, so that the plugin can
+// decide
 // what to do about it.
 func (c *call) OpenAIEvent(p []byte) abi.Status {
 	if !c.beginImport(importOpenAIEvent) || !c.countOutput(len(p)+entryCost) {
@@ -58,5 +60,5 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// openAIPasses is what reading a chunk costs in addition to copying it, in passes over its bytes.
+// openAIPasses is the price of parsing a chunk in addition to reading it, in passes over its bytes.
 const openAIPasses = 4

@@ -13,48 +13,49 @@ import (
 )
 
 const (
-	// maxOutputLine is how much of a line is kept: what is left of it after redaction is abi.MaxLogLine.
+	// maxOutputLine is the length at which a line is cut before redaction. Afterwards it is cut to abi.MaxLogLine.
 	maxOutputLine = 4 * abi.MaxLogLine
 
-	// maxKeptOutput and maxKeptLines bound the lines that are kept for the log until the call has ended. The oldest are dropped
-	// first.
+	// maxKeptOutput, in bytes, and maxKeptLines limit the lines that are kept until the call ends and they are logged.
+	// The oldest lines are dropped first.
 	maxKeptOutput = 16 << 10
 	maxKeptLines  = 64
 
-	// The same for the author of a plugin (Options.Dev), who has every line whole.
+	// The same limits with Options.Dev.
 	devOutputLine = maxCredential
 	devKeptOutput = 1 << 20
 	devKeptLines  = 10_000
 
-	// maxGuestOutput bounds what is read of a guest's output in one call: a line that tells why it failed comes last.
+	// maxGuestOutput limits the bytes that are read from a guest's output in one call. It is generous, because the line
+	// with the reason of a failure comes last.
 	maxGuestOutput = 256 << 10
 )
 
-// guestOutput is what a guest says in one call: in lines on its standard output and error, and with the import log. Runtimes
-// write a line in many pieces.
+// guestOutput collects the lines that a guest writes in one call: to standard output and error, which language runtimes
+// write in small pieces, and with the import log.
 //
-// It finds the guest's last words: a panic with its place, as the runtimes of Go, TinyGo, Rust and AssemblyScript write it, else
-// the last line of standard error.
+// It also finds the message that explains a failure: a panic with its location, as the runtimes of Go, TinyGo, Rust and
+// AssemblyScript write it, or else the last line.
 type guestOutput struct {
-	keep    bool // lines are kept for the log
-	dev     bool // with the limits of Options.Dev
-	lines   [3]partialLine
+	keep    bool           // keep lines for the log
+	dev     bool           // with the limits of Options.Dev
+	lines   [3]partialLine // unfinished lines, by descriptor
 	kept    []keptLine
-	text    []byte // of the kept lines
-	dropped int    // lines, since they were too many
+	text    []byte // the text of the kept lines, concatenated
+	dropped int    // lines that did not fit into the limits
 
 	logged  []byte // the last line that the guest logged as a warning or an error
 	last    []byte // the last line of standard error that is not empty
-	panic   []byte // the line of the last panic; the following lines say where
-	place   string
-	frame   string // the function of a stack trace whose file is on the next line
+	panic   []byte // the line of the last panic
+	place   string // location of the panic
+	frame   string // function of a stack trace whose file is on the next line
 	seeking seeking
 }
 
 // keptLine is a line for the log.
 type keptLine struct {
 	level abi.LogLevel
-	end   int // of its text in guestOutput.text, where the next one begins
+	end   int // end of its text in guestOutput.text, and start of the next line's
 }
 
 type partialLine struct {
@@ -62,13 +63,13 @@ type partialLine struct {
 	any  bool // something was written since the last newline
 }
 
-// seeking is what the lines after a panic are searched for.
+// seeking is what to look for in the lines after a panic.
 type seeking uint8
 
 const (
 	seekNothing seeking = iota
-	seekFrame           // of Go: the first function that is not the runtime's, and its file
-	seekMessage         // of Rust: the message, on the line after the place
+	seekFrame           // Go: the first function outside of the runtime, and its file
+	seekMessage         // Rust: the message, on the line after the location
 )
 
 func (o *guestOutput) reset(keep bool) {
@@ -81,16 +82,16 @@ func (o *guestOutput) reset(keep bool) {
 	o.place, o.frame, o.seeking = "", "", seekNothing
 }
 
-// write adds what a guest has written to a descriptor: 1 or 2.
+// write adds bytes that the guest has written to a descriptor, 1 or 2.
 func (o *guestOutput) write(fd int32, p []byte) {
 	l := &o.lines[fd]
 	for len(p) > 0 {
 		line, rest, whole := bytes.Cut(p, []byte{'\n'})
-		most := maxOutputLine
+		limit := maxOutputLine
 		if o.dev {
-			most = devOutputLine
+			limit = devOutputLine
 		}
-		l.text = append(l.text, line[:min(len(line), most-len(l.text))]...)
+		l.text = append(l.text, line[:min(len(line), limit-len(l.text))]...)
 		l.any = true
 		if whole {
 			o.endLine(fd)
@@ -99,7 +100,7 @@ func (o *guestOutput) write(fd int32, p []byte) {
 	}
 }
 
-// finish ends the lines that have no newline.
+// finish ends lines that have no newline yet.
 func (o *guestOutput) finish() {
 	for fd := range o.lines {
 		if o.lines[fd].any {
@@ -121,7 +122,7 @@ func (o *guestOutput) endLine(fd int32) {
 	l.text, l.any = l.text[:0], false
 }
 
-// add keeps a line for the log. It is copied.
+// add keeps a copy of a line for the log.
 func (o *guestOutput) add(level abi.LogLevel, line []byte) {
 	if !o.keep {
 		return
@@ -147,7 +148,7 @@ func (o *guestOutput) add(level abi.LogLevel, line []byte) {
 	o.kept = append(o.kept, keptLine{level, len(o.text)})
 }
 
-// search looks in a line of standard error for a panic and its place.
+// search looks for a panic and its location in a line of standard error.
 func (o *guestOutput) search(line []byte) {
 	text := bytes.TrimSpace(line)
 	if len(text) == 0 {
@@ -183,8 +184,10 @@ func (o *guestOutput) search(line []byte) {
 	}
 }
 
-// words are the guest's last words: why it failed.
-func (o *guestOutput) words() string {
+// message returns the guest's own explanation of a failure: a panic, a logged warning or error, or the last line of
+// standard
+// error.
+func (o *guestOutput) message() string {
 	switch {
 	case len(o.panic) > 0 && o.place != "":
 		return string(o.panic[:min(len(o.panic), abi.MaxLogLine)]) + " at " + o.place
@@ -196,24 +199,24 @@ func (o *guestOutput) words() string {
 	return string(o.last)
 }
 
-// lastWords are the guest's last words in the call, fit for the log: without configured credentials, and without what they
-// repeat of the call's input.
-func (c *call) lastWords() string {
+// guestMessage returns the guest's own explanation of a failure of this call, made safe for the log by quote.
+func (c *call) guestMessage() string {
 	c.out.finish()
-	return c.quote([]byte(c.out.words()))
+	return c.quote([]byte(c.out.message()))
 }
 
-// quote makes a guest's words fit for the log: one line, without configured credentials, and without what it repeats of the call's
-// input.
-func (c *call) quote(words []byte) string {
-	if len(words) == 0 {
+// quote makes a text from the guest safe for the log: a single line, without configured credentials, and without
+// passages
+// of the call's input.
+func (c *call) quote(text []byte) string {
+	if len(text) == 0 {
 		return ""
 	}
 	if c.binding != nil {
-		words = c.redact(words)
+		text = c.redact(text)
 	}
-	e := excerpt.New(words)
-	if c.export != exportConfigure { // its input is the operator's
+	e := excerpt.New(text)
+	if c.export != exportConfigure { // settings come from the operator
 		e.Cut(c.first)
 		e.Cut(c.second)
 	}
@@ -223,8 +226,8 @@ func (c *call) quote(words []byte) string {
 	return e.String()
 }
 
-// logOutput logs the lines that the guest has written or logged in the call. Those of a call that failed are not rate-limited:
-// they say why.
+// logOutput logs the lines that the guest has written or logged in the call. The lines of a failed call are not
+// rate-limited, because they explain the failure.
 func (c *call) logOutput(failed bool) {
 	if !c.out.keep {
 		return
@@ -238,23 +241,24 @@ func (c *call) logOutput(failed bool) {
 		name = c.binding.name
 	}
 	c.plugin.log.dropped.Add(int64(c.out.dropped))
-	most := abi.MaxLogLine
+	limit := abi.MaxLogLine
 	if c.out.dev {
-		most = devOutputLine
+		limit = devOutputLine
 	}
 	from, now := 0, time.Now()
 	for _, line := range c.out.kept {
 		text := c.out.text[from:line.end]
 		from = line.end
 		if c.binding != nil {
-			text = c.sanitize(text, most)
+			text = c.sanitize(text, limit)
 		}
-		c.plugin.log.write(now, name, line.level, text[:min(len(text), most)], failed)
+		c.plugin.log.write(now, name, line.level, text[:min(len(text), limit)], failed)
 	}
 	c.out.kept, c.out.text, c.out.dropped = c.out.kept[:0], c.out.text[:0], 0
 }
 
-// logStack logs the guest's stack of a trap, for the author of the plugin: a line for each function, the innermost first.
+// logStack logs the guest's stack of a trap with Options.Dev, one line for each function, the innermost first. It
+// returns e.
 func (p *Plugin) logStack(e *CallError) *CallError {
 	if !p.host.options.Dev || p.host.options.PluginLog == nil {
 		return e
@@ -269,7 +273,7 @@ func (p *Plugin) logStack(e *CallError) *CallError {
 	return e
 }
 
-// receiveOutput takes what a guest writes to its standard output and error.
+// receiveOutput implements engine.Options.Output.
 func receiveOutput(i *engine.Instance, fd int32, p []byte) {
 	if in, ok := i.User().(*instance); ok {
 		in.call.out.write(fd, p)

@@ -32,7 +32,7 @@ func TestLastWords(t *testing.T) {
 					rest = rest[n:]
 				}
 				o.finish()
-				if got := o.words(); got != c.want {
+				if got := o.message(); got != c.want {
 					t.Errorf("in pieces of %d: %q, want %q", size, got, c.want)
 				}
 			}

@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// refusal is a path or a header's name that the host has refused in a call. Its buffer is reused for the next call.
+// refusal is a path, tag or header name that the host has refused in a call. Its buffer is reused for the next call.
 type refusal struct {
-	why  error // nil: nothing was refused
+	why  error // nil if nothing was refused, and for tags
 	text []byte
 }
 
-// set records what was refused: of a long text the beginning.
+// set records a refused text, cut to abi.MaxName.
 func (r *refusal) set(why error, text []byte) {
 	r.why, r.text = why, append(r.text[:0], text[:min(len(text), abi.MaxName)]...)
 }
 
-// refusedRequest says which path or header of the request the host has refused and why, and what is allowed. It is nil if none
-// was, or none that matters.
+// refusedRequest explains which path, header or filter operation the host has refused in the call, why, and what is
+// allowed. It is nil if there was none. A refused path does not matter if another one was accepted.
 func (c *call) refusedRequest() error {
 	switch {
 	case c.refused.why != nil && len(c.path) == 0:
@@ -45,20 +45,20 @@ func (c *call) refusedRequest() error {
 	return c.refusedFilter()
 }
 
-// filterRefusal is the last call of an import that the host has refused to a filter.
+// filterRefusal is the last operation of a filter that the host has refused.
 type filterRefusal struct {
 	on       bool
 	imported int // index in abi.Imports
-	from, to int // of replace, and of hold to its number of bytes
+	from, to int // arguments of replace; for hold, to is the number of bytes
 }
 
-// refuseFilter refuses a call of the import that runs, and notes its numbers for refusedFilter.
+// refuseFilter records that the running import was refused, with its arguments for refusedFilter, and returns status.
 func (c *call) refuseFilter(status abi.Status, from, to int) abi.Status {
 	c.filterRefused = filterRefusal{true, c.running, from, to}
 	return status
 }
 
-// refusedFilter says what the host has refused to a filter and why. It is nil if nothing was.
+// refusedFilter explains which operation of a filter the host has refused and why. It is nil if there was none.
 func (c *call) refusedFilter() error {
 	r, n := &c.filterRefused, len(c.first)+len(c.second)
 	switch {
@@ -72,10 +72,10 @@ func (c *call) refusedFilter() error {
 	return fmt.Errorf("replace of bytes %d to %d of %d, of which %d are held: want ranges in ascending order, between characters, and UTF-8", r.from, r.to, n, c.hold)
 }
 
-// maxAllowed is how many of the allowed paths or headers an error lists.
+// maxAllowed is the maximum number of allowed paths or headers that an error lists.
 const maxAllowed = 8
 
-// listAllowed returns a key of the provider as it is in the configuration.
+// listAllowed formats the allowed values of a provider's key as in the configuration.
 func listAllowed(key string, values []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the provider has %s = [", key)

@@ -7,51 +7,51 @@ import (
 	"sync/atomic"
 )
 
-// Stats are a plugin's counts since it was loaded, or of all Sets that the Host has had a plugin of that name in, and its
-// current use of resources.
+// Stats is a plugin's counts and its current use of resources. Plugin.Stats covers one loaded plugin, Host.Stats all
+// plugins of that name in the Host's Sets, closed ones included.
 type Stats struct {
-	Plugin string // the name that it was loaded by
+	Plugin string // the name under which it was loaded
 
-	Calls    int64 // of all exports
+	Calls    int64 // calls of all exports
 	Failures int64 // calls that ended in a *CallError, retried or not
-	Retries  int64 // of them, retried on a fresh instance
+	Retries  int64 // failed calls that were retried on a fresh instance
 	Fuel     int64 // units used
-	Unknown  int64 // elements of provider responses that the plugin did not know, and numbers of its calls that the host did not
+	Unknown  int64 // elements of provider responses unknown to the plugin, plus numbers used by it that are unknown to the host
 
-	// Failed counts by kind the Failures, and the calls that were not made because no instance became free or the
-	// breaker was open. Kinds without any are not in it.
+	// Failed has, by kind, the Failures and the calls that were not made because no instance became free or the circuit
+	// was open. Kinds with a count of 0 are missing.
 	Failed map[CallErrorKind]int64
 
-	Waits   int64 // calls that waited for an instance, or for the semaphore of whole-body calls
+	Waits   int64 // times that a call waited for an instance, or for the semaphore of whole-body calls
 	Waiting int   // calls waiting for an instance
 
 	Made      int64 // instances made
 	Revived   int64 // instances restored after a failure
-	Instances int   // idle and in use
+	Instances int   // idle, in use or being made
 	Idle      int
 	Memory    int64 // bytes of the idle instances' memories
 
-	Generations int // that are open and have the plugin; 1 in the Stats of one
+	Generations int // open Sets that have the plugin
 
 	Breaker BreakerState // of the plugin that was loaded last
 	Opened  int64        // times that the circuit opened, for all keys or for one
 }
 
-// HostStats are what all plugins of a Host do and have done.
+// HostStats is the Stats of all plugins of a Host, and the load of its semaphore.
 type HostStats struct {
 	Plugins    []Stats // by name, including those no longer loaded
 	WholeCalls int     // whole-body calls in progress
 	Waiting    int     // whole-body calls waiting for the semaphore
 }
 
-// BreakerState says which new attempts may use a plugin.
+// BreakerState is the state of a plugin's circuit breaker.
 type BreakerState uint8
 
-// The states of a breaker.
+// The states of a circuit breaker.
 const (
-	BreakerClosed BreakerState = iota // all may
-	BreakerSome                       // all but those of some gateway keys may
-	BreakerOpen                       // none may, apart from trials
+	BreakerClosed BreakerState = iota // closed for all gateway keys
+	BreakerSome                       // open for some gateway keys
+	BreakerOpen                       // open for all keys: only trials are admitted
 	breakerStates = iota
 )
 
@@ -65,13 +65,13 @@ func (s BreakerState) String() string {
 	return "unknown"
 }
 
-// counts are a plugin's totals.
+// counts holds a plugin's running totals.
 type counts struct {
 	calls, retries, fuel, waits, made, revived, opened atomic.Int64
 	failed                                             [callErrorKinds]atomic.Int64
 }
 
-// recordFailure counts a call that was not made or failed.
+// recordFailure counts a call that has failed or was not made.
 func (c *counts) recordFailure(k CallErrorKind) { c.failed[k].Add(1) }
 
 // snapshot returns the counts as Stats.
@@ -104,7 +104,7 @@ func (p *Plugin) Stats() Stats {
 	return s
 }
 
-// add adds the Stats of another plugin of the name.
+// add adds the Stats of another plugin of the same name.
 func (s *Stats) add(o *Stats) {
 	s.Calls += o.Calls
 	s.Failures += o.Failures
@@ -125,7 +125,7 @@ func (s *Stats) add(o *Stats) {
 	s.Generations += o.Generations
 }
 
-// Stats returns the counts of all plugins, by name and over all Sets, closed ones included: counts never decrease.
+// Stats returns the counts of all plugins by name. Closed Sets are included, so that counts never decrease.
 func (h *Host) Stats() HostStats {
 	var s HostStats
 	s.WholeCalls, s.Waiting = h.whole.Load()
@@ -158,7 +158,7 @@ func (h *Host) Stats() HostStats {
 	return s
 }
 
-// archiveStats keeps the counts of a plugin that is closed. The caller holds h.mu.
+// archiveStats adds the counts of a closed plugin to the archive. The caller holds h.mu.
 func (h *Host) archiveStats(p *Plugin) {
 	o := p.Stats()
 	o.Generations, o.Instances, o.Idle, o.Memory, o.Waiting, o.Breaker = 0, 0, 0, 0, 0, BreakerClosed

@@ -9,41 +9,42 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Summary describes a request to a plugin: the input of provider_request, and a part of router_choose's. It does not
-// contain the client's body. sdk/abi/README.md has the schema.
+// Summary describes a request to a plugin: it is the input of provider_request, and a part of the input of
+// router_choose.
+// It does not contain the client's body. sdk/abi/README.md has the schema.
 type Summary struct {
 	RequestID string
 	Time      time.Time
 	Attempt   int    // 1 for the first target that is tried
 	Random    uint64 // for plugins that choose at random; unrelated to the request
 
-	// The client's request: set by Describe.
+	// Set by Describe from the client's request.
 	Stream       bool
 	IncludeUsage bool
 	Model        string // as the client wrote it
 	Flags        clientapi.Flags
-	Body         int // bytes of the client's body
+	Body         int // size in bytes of the document that the plugin gets
 
-	// Form is the name of the API whose request the body is, and ClientForm of the one that the client uses: clientapi.API.Name, and
-	// "chat" where they are empty. For a router, which has no body, they are the same. Betas are the words of the header
-	// anthropic-beta of a client that uses Messages.
+	// Form is the name of the API in whose format the body is, ClientForm of the API that the client uses, as in
+	// clientapi.API.Name. Empty means "chat". For a router, which gets no body, they are equal. Betas are the values of
+	// the anthropic-beta header of a client that uses the Messages API.
 	Form, ClientForm string
 	Betas            []string
-	Tags             []string // that filters have set
+	Tags             []string // set by filters
 
-	Target           string // the provider's name of the model
-	MaxTokens        int64  // the model's maximum, 0 where none is configured
-	DefaultMaxTokens int64  // for a provider that requires one and a client that set none; 0 where none is configured
-	Options          []byte // JSON object: the target's options over the provider's; nil for none
+	Target           string // the provider's name for the model
+	MaxTokens        int64  // the model's maximum; 0 if none is configured
+	DefaultMaxTokens int64  // for a provider that requires a maximum when the client set none; 0 if none is configured
+	Options          []byte // JSON object: the provider's options overridden by the target's; nil for none
 }
 
-// Describe sets the members that describe the client's request, of which a plugin gets a document of a size.
+// Describe sets the fields that describe the client's request. size is the size of the document that the plugin gets.
 func (s *Summary) Describe(f *clientapi.Facts, size int) {
 	s.Stream, s.IncludeUsage = f.Stream, f.IncludeUsage
 	s.Model, s.Flags, s.Body = f.Model, f.Flags, size
 }
 
-// Append appends the summary as a JSON object that always has every member.
+// Append appends the summary as a JSON object. All members are always present.
 func (s *Summary) Append(dst []byte) []byte {
 	dst = appendString(append(dst, `{"request_id":`...), s.RequestID)
 	dst = strconv.AppendInt(append(dst, `,"time":`...), s.Time.UnixMilli(), 10)
@@ -96,7 +97,7 @@ const chat = "chat"
 
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	// Names are short; the conversion stays on the stack where it is at most 32 bytes, and this runs once a request.
+	// The conversion does not allocate for up to 32 bytes. Names are short, and this runs once per request.
 	dst = jsondoc.AppendEscaped(dst, []byte(s))
 	return append(dst, '"')
 }

@@ -6,15 +6,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// textCount counts the code points of the texts in a batch, choice by choice, for text_length. It resumes where it
-// stopped, so that asking after every piece costs no more than asking once.
+// textCount counts the code points of the texts in a batch for each choice, for text_length. It resumes where it
+// stopped,
+// so that asking after every piece costs no more than asking once.
 //
-// A character that is split counts where it begins. The writer counts it where it ends, so the sum of both may be
-// one too small between the two halves, where no index can point.
+// A character that is split between two pieces is counted here where it begins, and by the writer where it ends.
+// Between
+// the two halves the sum of both may be one too small, but no index can point there.
 type textCount struct {
-	seen   int // events
-	points []int64
-	text   []byte
+	seen   int     // events counted so far
+	points []int64 // code points, by choice
+	text   []byte  // scratch: decoded JSON
 }
 
 func (t *textCount) reset() { t.seen, t.points = 0, t.points[:0] }
@@ -46,14 +48,14 @@ func (t *textCount) count(e abi.Encoding, s []byte) int64 {
 		}
 		return int64(n)
 	case abi.EncodingJSON:
-		// Invalid JSON counts as empty here and is refused when the call returns.
+		// Invalid JSON counts as empty here. The writer refuses it when the call is committed.
 		t.text, _ = jsondoc.AppendCompact(t.text[:0], s)
 		s = t.text
 	}
 	return int64(response.CountPoints(s))
 }
 
-// secondHalf reports whether the inside of a JSON string begins with the escape of a surrogate pair's second half.
+// secondHalf reports whether the content of a JSON string begins with the escape of a low surrogate.
 func secondHalf(s []byte) bool {
 	return len(s) >= 4 && s[0] == '\\' && s[1] == 'u' && s[2]|0x20 == 'd' && s[3]|0x20 >= 'c'
 }

@@ -9,28 +9,28 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// runner runs a guest's exports. One of them belongs to each instance.
+// runner runs the exports of one guest. Each instance has its own.
 type runner interface {
-	// run makes the call that in.call was prepared for, under the given fuel.
+	// run makes the call described by in.call with the given budget, and returns the fuel that it has used.
 	run(in *instance, fuel int64) (result int32, used int64, err error)
-	// snapshot makes an image of the guest, restore restores it to one. After engine.ErrNoImage, which means that this
-	// guest cannot be saved, it is unchanged; after any other error it is dead.
+	// snapshot makes an image of the guest, and restore restores the guest to one. engine.ErrNoImage means that this
+	// guest does not support images, and leaves it unchanged. After any other error the guest is dead.
 	snapshot() (*image, error)
 	restore(*image) error
 	// revive is restore for a guest whose last call may have failed.
 	revive(*image) error
-	// collect runs the guest's own housekeeping.
+	// collect runs sluice_collect, the guest's own housekeeping, if it has that export.
 	collect(fuel int64) error
-	// memory is the size of the guest's memory in bytes, 0 where that is not known.
+	// memory returns the size of the guest's memory in bytes, 0 if unknown.
 	memory() int
 	close()
 }
 
 const (
-	// minBuffer is the least that a guest is asked to reserve for its input: enough for any ordinary event.
+	// minBuffer is the smallest buffer that a guest is asked to reserve for its input: enough for any ordinary event.
 	minBuffer = 16 << 10
-	// largeBuffer is the size up to which a buffer is kept: above it the guest is asked again for a smaller one, and can
-	// free memory.
+	// largeBuffer is the size up to which a buffer is reused for every later input. After a larger one, the guest is
+	// asked for a small buffer again, so that it can free the large one.
 	largeBuffer = 1 << 20
 )
 
@@ -40,15 +40,16 @@ type wasmGuest struct {
 	funcs     [exportCount]*engine.Func // nil if the guest does not export it
 	buffer    *engine.Func
 	collector *engine.Func   // sluice_collect, or nil
-	kind      abi.PluginKind // what a module of several plugins has become; 0 of a module that is one plugin
-	minor     int32          // the minor version of the contract that it was written for
+	kind      abi.PluginKind // kind of the selected plugin in a module of several; 0 if the module is a single plugin
+	minor     int32          // minor version of the ABI that it was built for
 
 	// The input buffer that the guest returned last.
 	addr, size uint32
 }
 
-// openWasm makes an instance's guest, starts it, checks its version of the contract and selects the instance's plugin in
-// it.
+// openWasm makes and starts the guest of an instance, checks its ABI version, and selects the instance's plugin in a
+// module
+// of several.
 func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
 	in.call.phase, in.call.running = abi.PhaseConfigure, -1
 	i, err := m.Instantiate(ctx, in, fuel)
@@ -56,7 +57,7 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 		if err == nil {
 			i.Close()
 		}
-		err = in.call.err // it explains whatever came after it
+		err = in.call.err // the cause of err, if both are set
 	}
 	if err != nil {
 		return nil, err
@@ -84,8 +85,8 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 	return g, nil
 }
 
-// selectPlugin selects, in a module of several plugins, the one with the instance's name. Meanwhile the guest may do nothing
-// but log.
+// selectPlugin selects the plugin with the instance's name in a module of several plugins. The phase of the call allows
+// the guest to log and little else.
 func (g *wasmGuest) selectPlugin(in *instance) error {
 	f, ok := g.instance.Func(abi.ExportPlugin)
 	if !ok {
@@ -100,7 +101,7 @@ func (g *wasmGuest) selectPlugin(in *instance) error {
 	}
 	switch {
 	case c.err != nil:
-		return c.err // and whatever came after it
+		return c.err // the cause of err, if both are set
 	case err != nil:
 		return err
 	}
@@ -145,7 +146,8 @@ func (g *wasmGuest) writeInput(c *call, first, second []byte, fuel int64) (used 
 	return used, nil
 }
 
-// clearInput clears the input of n bytes. A guest that failed is discarded with its memory.
+// clearInput clears the n bytes of input. It is not needed after a failure, which resets or discards the guest's
+// memory.
 func (g *wasmGuest) clearInput(n uint32) {
 	if n == 0 {
 		return
@@ -156,10 +158,12 @@ func (g *wasmGuest) clearInput(n uint32) {
 	}
 }
 
-// maxInput is the longest input that a 32-bit address space could hold besides a guest.
+// maxInput bounds the length of an input: half of a 32-bit address space.
 const maxInput = 1 << 31
 
-// reserve makes the input buffer large enough for n bytes. Meanwhile the guest may do nothing but log.
+// reserve makes the input buffer large enough for n bytes. During its call of the guest only the imports of the
+// configure
+// phase are allowed.
 func (g *wasmGuest) reserve(c *call, n uint32, fuel int64) (used int64, err error) {
 	if n == 0 || n <= g.size && (g.size <= largeBuffer || n > largeBuffer) {
 		return 0, nil
@@ -180,7 +184,8 @@ func (g *wasmGuest) reserve(c *call, n uint32, fuel int64) (used int64, err erro
 	return g.instance.Used(), nil
 }
 
-// call calls the export, with the lengths of its input.
+// call calls the export with the parameters that the ABI defines for it. The input itself is in the buffer, so only its
+// length is passed.
 func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 	f := g.funcs[c.export]
 	b, number := uint64(uint32(c.binding.index)), uint64(uint32(c.number))
@@ -234,7 +239,7 @@ func (g *wasmGuest) memory() int { return int(g.instance.Memory()) }
 
 func (g *wasmGuest) close() { g.instance.Close() }
 
-// trapKinds maps traps of the engine.
+// trapKinds maps the engine's traps to kinds of their own. All others are a KindTrap.
 var trapKinds = map[engine.Kind]CallErrorKind{
 	engine.OutOfFuel:   KindOutOfFuel,
 	engine.Depth:       KindDepth,
