@@ -496,7 +496,7 @@ func (a *attempt) rejection(status int, body []byte) error {
 	if !a.released { // else what the words repeat of it could not be found any more
 		a.of.busy.Lock()
 		defer a.of.busy.Unlock()
-		words := excerpt.New([]byte(native.Words(body)))
+		words := excerpt.New([]byte(native.ErrorText(body)))
 		doc, _ := a.of.request.Document()
 		clientapi.EachText(doc, words.Cut)
 		r.Words = words.String()

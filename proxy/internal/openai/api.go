@@ -29,7 +29,7 @@ func (r *Request) Describe() *clientapi.Facts { return &r.Facts }
 // Document implements clientapi.Request.
 func (r *Request) Document() (*jsondoc.Doc, []byte) { return &r.Doc, r.Body }
 
-// AppendChat implements clientapi.Request: the request is one already.
+// AppendChat implements clientapi.Request. It copies the body, which is a chat completions request already.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	return append(dst, r.Body...), nil, nil
 }
@@ -37,20 +37,20 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 // Origin implements clientapi.Request.
 func (r *Request) Origin(path string) string { return path }
 
-// Respond implements clientapi.Renderer: a response repeats nothing of its request.
+// Respond implements clientapi.Renderer. It does nothing, because responses repeat nothing of their requests.
 func (r *Renderer) Respond(clientapi.Request) {}
 
-// Pass implements clientapi.Renderer. Responses of providers that speak chat completions are rendered like all others: what
-// they leave out or write in another way is put right.
+// Pass implements clientapi.Renderer. It does nothing: responses of providers that speak chat completions are rendered like
+// all others, which corrects members that these providers omit or write differently.
 func (r *Renderer) Pass() {}
 
-// Frame implements response.Renderer: see Pass.
+// Frame implements response.Renderer. It is never called, see Pass.
 func (r *Renderer) Frame(name, data []byte) {}
 
-// Reader implements clientapi.Reader. It makes no frames: see Renderer.Pass.
+// Reader implements clientapi.Reader. It produces no frames, see Renderer.Pass.
 type Reader struct {
 	native.Reader
-	Options native.Options // of the response that the next Reset prepares for
+	Options native.Options // used from the next Reset on
 }
 
 // Reset implements clientapi.Reader.

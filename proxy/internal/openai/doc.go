@@ -1,8 +1,9 @@
-// Package openai is the OpenAI chat completions API as clients see it: requests are read and checked (Request), and
-// responses are spelled (Renderer, for the writer of package response). API has it all as one of the APIs of package clientapi.
+// Package openai implements the OpenAI chat completions API for clients: it reads and checks requests (Request), and renders
+// responses (Renderer, for the writer of package response). API describes it as one of the APIs of package clientapi.
 //
-// Files begin with the part that they belong to: request_… and render_…. Responses of providers that speak the same format
-// are read by the package native below. The package knows nothing of HTTP, providers, plugins or configuration.
+// File names start with the part that they belong to, request_ or render_. Package native, in the directory below, reads the
+// responses of providers that speak the same format. The package does not depend on HTTP, providers, plugins or
+// configuration.
 //
-// Nothing here is safe for concurrent use, except for functions without a receiver.
+// Functions without a receiver are safe for concurrent use; the types are not.
 package openai

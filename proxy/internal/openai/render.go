@@ -14,48 +14,48 @@ import (
 // Renderer implements response.Renderer for chat completions: frames with chat.completion.chunk objects, or one
 // chat.completion object.
 //
-// In a stream each choice begins with one chunk that has its role and ends with one that has its finish reason; the usage
-// chunk, where the client asked for it, and "[DONE]" come last. Every frame is one line of valid JSON in UTF-8, and ends
-// with a blank line.
+// In a stream each choice starts with a chunk that has its role and ends with a chunk that has its finish reason. The usage
+// chunk, if the client asked for it, and "[DONE]" come last. Every frame is one line of valid JSON in UTF-8, followed by a
+// blank line.
 type Renderer struct {
 	head    *response.Head
 	out     response.Output
 	stream  bool
-	choices []*choiceState // by index; those that are not used hold memory for later
+	choices []*choiceState // by index; unused ones are kept for their memory
 
-	prefix  []byte  // of every chunk, up to and with `"choices":[`; empty when it must be put together again
-	sticky  members // short extra members of the response, in every chunk
-	once    members // extra members of the response, for the next chunk; for a non-streaming response all of them
+	prefix  []byte  // start of every chunk, up to and including `"choices":[`; empty if it has to be rebuilt
+	sticky  members // short extra members of the response, repeated in every chunk
+	once    members // extra members of the response for the next chunk; in a non-streaming response, all of them
 	usage   usageMembers
-	escaped []byte // scratch: the name of an extra member
+	escaped []byte // scratch for the name of an extra member
 }
 
-// NewWriter returns a writer of chat completions.
+// NewWriter returns a Writer that renders chat completions.
 func NewWriter() *response.Writer { return response.NewWriter(new(Renderer)) }
 
 // choiceState is the state of one choice.
 type choiceState struct {
 	index    int32
-	opened   bool // the chunk with the role is written
+	opened   bool // the chunk with the role has been written
 	finished bool
 	reason   abi.FinishReason
 	native   []byte // the provider's own reason
 
-	message members // extra members of the message, or of the next delta
-	choice  members // extra members of the choice, or of the next chunk's
+	message members // extra members of the message; in a stream, for the next delta
+	choice  members // extra members of the choice; in a stream, for its next chunk
 	tools   []toolState
 
-	// Of a non-streaming response. Texts are the inside of JSON strings.
+	// The following are only used for non-streaming responses. Texts are the contents of JSON strings.
 	content, refusal []byte
-	reasoning        []byte // the reasoning that people can read
+	reasoning        []byte // human-readable reasoning
 	details          thinking.Details
 }
 
-// toolState is the state of one tool call, at its index in the list.
+// toolState is the state of one tool call.
 type toolState struct {
 	key        int32
 	id         []byte
-	name, args []byte // of a non-streaming response
+	name, args []byte // only used for non-streaming responses
 	members    members
 }
 
@@ -98,15 +98,15 @@ func (c *choiceState) reset() {
 	}
 }
 
-// at returns a choice's state, making room for it.
-func (r *Renderer) at(index int32) *choiceState {
+// choiceAt returns the state of a choice and allocates it if necessary.
+func (r *Renderer) choiceAt(index int32) *choiceState {
 	for int(index) >= len(r.choices) {
 		r.choices = append(r.choices, &choiceState{index: int32(len(r.choices))})
 	}
 	return r.choices[index]
 }
 
-// tool returns the tool call with an index, making room for it. The pointer is valid until the next call.
+// tool returns the tool call with an index and allocates it if necessary. The pointer is valid until the next call.
 func (c *choiceState) tool(index int32) *toolState {
 	for int(index) >= len(c.tools) {
 		n := len(c.tools)
@@ -123,7 +123,7 @@ func (c *choiceState) tool(index int32) *toolState {
 
 // Text implements response.Renderer.
 func (r *Renderer) Text(choice int32, s []byte) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	if !r.stream {
 		c.content = append(c.content, s...)
 		r.out.Held += len(s)
@@ -134,7 +134,7 @@ func (r *Renderer) Text(choice int32, s []byte) {
 
 // Refusal implements response.Renderer.
 func (r *Renderer) Refusal(choice int32, s []byte) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	if !r.stream {
 		c.refusal = append(c.refusal, s...)
 		r.out.Held += len(s)
@@ -145,25 +145,25 @@ func (r *Renderer) Refusal(choice int32, s []byte) {
 
 // Reasoning implements response.Renderer.
 func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	if r.stream {
 		r.writeReasoning(c, part, key, s)
 		return
 	}
 	c.details.Add(part, key, s)
 	r.out.Held += len(s)
-	if readable(part) {
+	if isReadable(part) {
 		c.reasoning = append(c.reasoning, s...)
 		r.out.Held += len(s)
 	}
 }
 
-// readable reports whether a part of the reasoning is text for people: it goes into reasoning_content.
-func readable(p abi.ReasoningPart) bool {
+// isReadable reports whether a part of the reasoning is human-readable text, which goes into reasoning_content.
+func isReadable(p abi.ReasoningPart) bool {
 	return p == abi.ReasoningText || p == abi.ReasoningSummary
 }
 
-// callID returns the id of the tool call with a key, nil if there is none.
+// callID returns the id of the tool call with a key, or nil if there is none.
 func (c *choiceState) callID(key int32) []byte {
 	for i := range c.tools {
 		if t := &c.tools[i]; t.key == key {
@@ -175,7 +175,7 @@ func (c *choiceState) callID(key int32) []byte {
 
 // ToolCall implements response.Renderer.
 func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	t := c.tool(call.Index)
 	t.key = call.Key
 	t.id = append(t.id[:0], call.ID...)
@@ -191,7 +191,7 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 
 // ToolArguments implements response.Renderer.
 func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	t := c.tool(tool)
 	if r.stream {
 		r.writeArguments(c, tool, t, s)
@@ -201,13 +201,13 @@ func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
 	r.out.Held += len(s)
 }
 
-// ToolEnd implements response.Renderer. The format does not say where a call ends.
+// ToolEnd implements response.Renderer. It does nothing, because the format does not mark the end of a call.
 func (r *Renderer) ToolEnd(choice, tool int32) {}
 
-// Flush implements response.Renderer. Extra members of the message are a part of its content, such as sound, and may begin
-// it; those of the choice wait until something has, or for the chunk with the finish reason.
+// Flush implements response.Renderer. Extra members of the message are content, for example audio, so they may open the
+// choice. Extra members of the choice wait until it is open, or for the chunk with the finish reason.
 func (r *Renderer) Flush(choice int32, finished bool) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	content := len(c.message.list) > 0
 	switch {
 	case !r.stream:
@@ -223,7 +223,7 @@ func (r *Renderer) Flush(choice int32, finished bool) {
 
 // Finish implements response.Renderer.
 func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	c := r.at(choice)
+	c := r.choiceAt(choice)
 	c.finished, c.reason, c.native = true, reason, native
 	if r.stream {
 		r.writeFinish(c)
@@ -279,11 +279,11 @@ func (r *Renderer) Member(scope abi.Scope, choice, tool int32, name, value []byt
 	case abi.ScopeUsage:
 		to, name = r.usage.object(name)
 	case abi.ScopeChoice:
-		to = &r.at(choice).choice
+		to = &r.choiceAt(choice).choice
 	case abi.ScopeMessage:
-		to = &r.at(choice).message
+		to = &r.choiceAt(choice).message
 	case abi.ScopeTool:
-		to = &r.at(choice).tool(tool).members
+		to = &r.choiceAt(choice).tool(tool).members
 	}
 	r.escaped = jsondoc.AppendEscaped(r.escaped[:0], name)
 	return r.add(to, value)

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// A frame is one "data:" line and the blank line that ends it. What goes into it is escaped or compact JSON, so there is
-// no other line feed in it.
+// A frame is one "data:" line followed by a blank line. It contains no other line feeds, because its parts are escaped or
+// compact JSON.
 
-// appendOpening appends a choice's first chunk, the one with the role, if it has not been written. contentNull is for a
-// choice that begins with something else than content, as far as the OpenAI API tells these apart.
+// appendOpening appends a choice's first chunk, which has the role, unless it has been written. contentNull is set if the
+// choice starts with anything that the OpenAI API opens with a null content.
 func (r *Renderer) appendOpening(dst []byte, c *choiceState, contentNull bool) []byte {
 	if c.opened {
 		return dst
@@ -40,7 +40,7 @@ func (r *Renderer) writeText(c *choiceState, member string, s []byte, contentNul
 func (r *Renderer) writeReasoning(c *choiceState, part abi.ReasoningPart, key int32, s []byte) {
 	dst := r.appendOpening(r.out.Buf, c, false)
 	dst = r.beginChunk(dst, c)
-	if readable(part) {
+	if isReadable(part) {
 		dst = append(appendString(dst, "reasoning_content", s), ',')
 	}
 	dst = append(dst, `"reasoning_details":[{"type":`...)
@@ -64,7 +64,7 @@ func (r *Renderer) writeReasoning(c *choiceState, part abi.ReasoningPart, key in
 	r.out.Buf = r.endChunk(dst, c)
 }
 
-// writeCall writes the beginning of a tool call.
+// writeCall writes the start of a tool call.
 func (r *Renderer) writeCall(c *choiceState, t *toolState, call response.ToolCall) {
 	dst := r.appendOpening(r.out.Buf, c, true)
 	if r.head.FunctionCalls {
@@ -102,8 +102,8 @@ func (r *Renderer) endTool(dst []byte, c *choiceState, t *toolState) []byte {
 	return r.endChunk(append(dst, `}]`...), c)
 }
 
-// writeFunctionCall writes a piece of a tool call in the older form, which has no id and one call for each message: calls after
-// the first are left out, and a model that still wants them calls again once it has the first one's result.
+// writeFunctionCall writes a piece of a tool call as a function_call, which has no id and of which a message has only one.
+// Calls after the first are left out. A model that still needs them repeats them after it has received the first result.
 func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, name, args []byte) {
 	r.out.Held -= t.members.size
 	t.members.reset()
@@ -118,8 +118,8 @@ func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, 
 	r.out.Buf = r.endChunk(dst, c)
 }
 
-// writeFinish writes the end of a choice. Extra members that are in no chunk yet go with it, those of tool calls in chunks
-// of their own before it.
+// writeFinish writes the last chunk of a choice, with its pending extra members. Those of tool calls are written before it,
+// in chunks of their own.
 func (r *Renderer) writeFinish(c *choiceState) {
 	dst := r.appendOpening(r.out.Buf, c, false)
 	for i := range c.tools {
@@ -132,7 +132,7 @@ func (r *Renderer) writeFinish(c *choiceState) {
 	r.out.Buf = r.endChoice(dst, c)
 }
 
-// finishReasons are the reasons as clients know them.
+// finishReasons are the names of finish reasons in the OpenAI API.
 var finishReasons = [abi.FinishReasons]string{
 	abi.FinishStop:          "stop",
 	abi.FinishLength:        "length",
@@ -141,7 +141,7 @@ var finishReasons = [abi.FinishReasons]string{
 	abi.FinishFunctionCall:  "function_call",
 }
 
-// appendFinish appends why a choice ended, and the provider's own reason where that is another.
+// appendFinish appends a choice's finish reason, and the provider's own name of it if that differs.
 func (r *Renderer) appendFinish(dst []byte, c *choiceState) []byte {
 	reason := finishReasons[c.reason]
 	if c.reason == abi.FinishToolCalls && r.head.FunctionCalls {
@@ -154,7 +154,7 @@ func (r *Renderer) appendFinish(dst []byte, c *choiceState) []byte {
 	return dst
 }
 
-// writeUsage writes the chunk that has no choices.
+// writeUsage writes the usage chunk, which has no choices.
 func (r *Renderer) writeUsage(u *response.Usage) {
 	dst := append(r.appendPrefix(r.out.Buf), ']')
 	dst = r.appendAndRelease(dst, &r.once)
@@ -162,7 +162,7 @@ func (r *Renderer) writeUsage(u *response.Usage) {
 	r.out.Buf = append(dst, "}\n\n"...)
 }
 
-// beginChunk appends a chunk as far as into its delta.
+// beginChunk appends the start of a chunk, up to and including the opening brace of its delta.
 func (r *Renderer) beginChunk(dst []byte, c *choiceState) []byte {
 	dst = append(r.appendPrefix(dst), `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
@@ -189,7 +189,7 @@ func (r *Renderer) endChoice(dst []byte, c *choiceState) []byte {
 	return r.endFrame(append(dst, `}]`...))
 }
 
-// endFrame appends what comes after the choices in every chunk but the usage chunk.
+// endFrame appends the members after the choices, in every chunk except the usage chunk.
 func (r *Renderer) endFrame(dst []byte) []byte {
 	dst = r.appendAndRelease(dst, &r.once)
 	if r.head.IncludeUsage {
@@ -198,7 +198,7 @@ func (r *Renderer) endFrame(dst []byte) []byte {
 	return append(dst, "}\n\n"...)
 }
 
-// appendPrefix appends what all chunks begin with. It is put together once, and again when a member of all chunks changes.
+// appendPrefix appends the common start of all chunks. It is cached until a sticky member changes.
 func (r *Renderer) appendPrefix(dst []byte) []byte {
 	if len(r.prefix) == 0 {
 		r.head.Fix()
@@ -213,7 +213,7 @@ func (r *Renderer) appendPrefix(dst []byte) []byte {
 	return append(dst, r.prefix...)
 }
 
-// appendAndRelease appends extra members, each with a comma before it, and forgets them.
+// appendAndRelease appends extra members, each with a comma before it, and removes them from ms.
 func (r *Renderer) appendAndRelease(dst []byte, ms *members) []byte {
 	if len(ms.list) == 0 {
 		return dst

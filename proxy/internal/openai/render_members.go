@@ -8,43 +8,42 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// maxMembers is how many extra members one object may have; others are dropped.
+// maxMembers is the maximum number of extra members of one object. Others are dropped.
 const maxMembers = 64
 
-// maxSticky is the length of the longest value that is repeated in every chunk.
+// maxSticky is the maximum length of a value that is repeated in every chunk.
 const maxSticky = 256
 
-// members is the extra members of one object, in the order in which their names came first. Memory is kept from one use to
-// the next.
+// members holds the extra members of one object, in the order in which their names first appeared. Its memory is reused.
 type members struct {
 	list []member
 	size int // bytes of names and values
 }
 
-// member is one extra member. Name and value are as they stand in JSON, the name without quotes.
+// member is one extra member. Its name and value are JSON, the name without quotes.
 //
-// Of a list that grows (mergeList) the value is what stands between the brackets, of a text (mergeText) between the quotes.
-// An object that grows (mergeObject) has its members in sub, and value is what came first.
+// The value of a growing array (mergeList) or string (mergeText) lacks the brackets or quotes. A growing object (mergeObject)
+// has its members in sub, and value is the object that came first.
 type member struct {
 	name  []byte
-	rule  merge
+	rule  mergeRule
 	value []byte
 	sub   members
 }
 
-// merge is what happens when a member comes again.
-type merge uint8
+// mergeRule determines how another value of the same member is added.
+type mergeRule uint8
 
 const (
-	mergeReplace merge = iota // the last one wins
-	mergeList                 // lists append
-	mergeText                 // strings concatenate
-	mergeObject               // each member by its own rule
+	mergeReplace mergeRule = iota // the last value wins
+	mergeList                     // append arrays
+	mergeText                     // concatenate strings
+	mergeObject                   // apply the rule of each member
 )
 
-// mergeRule is the rule for a member of the response, a choice or a message; parent is the object that it is in, if that is
-// an extra member itself.
-func mergeRule(parent, name []byte) merge {
+// ruleFor returns the rule for a member of the response, a choice or a message. parent is the extra member that contains it,
+// empty if there is none.
+func ruleFor(parent, name []byte) mergeRule {
 	switch string(parent) {
 	case "":
 		switch string(name) {
@@ -81,7 +80,7 @@ func (ms *members) reset() {
 	ms.list = ms.list[:0]
 }
 
-// get returns the member with a name, nil if there is none.
+// get returns the member with a name, or nil if there is none.
 func (ms *members) get(name []byte) *member {
 	for i := range ms.list {
 		if bytes.Equal(ms.list[i].name, name) {
@@ -91,7 +90,7 @@ func (ms *members) get(name []byte) *member {
 	return nil
 }
 
-// remove removes a member, if it is there. It returns how many bytes fewer are held.
+// remove removes a member if it exists, and returns its size.
 func (ms *members) remove(name []byte) (size int, ok bool) {
 	e := ms.get(name)
 	if e == nil {
@@ -103,8 +102,8 @@ func (ms *members) remove(name []byte) (size int, ok bool) {
 	return size, true
 }
 
-// find returns the member with a name, making it if need be; nil if there are too many.
-func (ms *members) find(name []byte) (_ *member, isNew bool) {
+// getOrAdd returns the member with a name and adds it if necessary. It returns nil if there are too many members.
+func (ms *members) getOrAdd(name []byte) (_ *member, isNew bool) {
 	if e := ms.get(name); e != nil {
 		return e, false
 	}
@@ -123,10 +122,10 @@ func (ms *members) find(name []byte) (_ *member, isNew bool) {
 	return &ms.list[n], true
 }
 
-// add merges a member into the object. name is escaped, value is compact JSON; both are copied. It returns how many bytes
-// more are held, and false if there is no room for another member.
+// add merges a member into the object. name is escaped, value is compact JSON; both are copied. It returns the change in size,
+// and false if there are too many members.
 func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
-	e, isNew := ms.find(name)
+	e, isNew := ms.getOrAdd(name)
 	if e == nil {
 		return 0, false
 	}
@@ -134,10 +133,10 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 	if isNew {
 		before = -len(name)
 	}
-	rule := mergeRule(parent, name)
+	rule := ruleFor(parent, name)
 	switch {
 	case rule != mergeReplace && !isNew && string(value) == "null":
-		// null adds nothing to what has been collected.
+		// null leaves the collected value unchanged.
 	case rule == mergeList && value[0] == '[':
 		if e.rule != mergeList {
 			e.rule, e.value = mergeList, e.value[:0]
@@ -154,7 +153,7 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 		}
 		e.value = append(e.value, value[1:len(value)-1]...)
 	case rule == mergeObject && value[0] == '{' && len(e.value) > 0 && e.value[0] == '{':
-		// An object is split into its members when it comes a second time: in a stream it does not.
+		// Only split an object into its members when it comes a second time. In most responses it does not.
 		if e.rule != mergeObject {
 			e.rule = mergeObject
 			size = e.addMembers(e.value)
@@ -172,7 +171,7 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 func (e *member) addMembers(object []byte) (size int) {
 	var d jsondoc.Doc
 	if d.Parse(object, jsondoc.Limits{}) != nil {
-		return 0 // it has been checked before
+		return 0 // cannot happen, the value has been checked
 	}
 	for v := d.Root().First(); v.Exists(); v = v.Next() {
 		n, _ := e.sub.add(e.name, v.Name().Inside(), v.Raw())
@@ -181,7 +180,7 @@ func (e *member) addMembers(object []byte) (size int) {
 	return size
 }
 
-// appendTo appends the members, each with a comma in front.
+// appendTo appends the members, each with a comma before it.
 func (ms *members) appendTo(dst []byte) []byte {
 	for i := range ms.list {
 		e := &ms.list[i]
@@ -204,7 +203,7 @@ func (ms *members) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// dropComma removes the byte at from, which is the comma in front of an object's first member, if there is one.
+// dropComma removes the comma before an object's first member, at from. It does nothing if there are no members.
 func dropComma(dst []byte, from int) []byte {
 	if len(dst) == from {
 		return dst
@@ -213,8 +212,8 @@ func dropComma(dst []byte, from int) []byte {
 	return dst[:len(dst)-1]
 }
 
-// scalar reports whether a JSON value is neither an object nor an array.
-func scalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }
+// isScalar reports whether a JSON value is neither an object nor an array.
+func isScalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }
 
 // add adds a member, whose name is in r.escaped, to one of the objects of the response.
 func (r *Renderer) add(to *members, value []byte) bool {
@@ -223,10 +222,11 @@ func (r *Renderer) add(to *members, value []byte) bool {
 	return ok
 }
 
-// addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar holds for all of
-// the response, such as the system's fingerprint, and is in every chunk from then on; anything else is in one.
+// addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar, for example
+// system_fingerprint, applies to the whole response and is repeated in every chunk from then on. Any other value is written
+// once.
 func (r *Renderer) addToResponse(value []byte) bool {
-	if !r.stream || !scalar(value) || len(value) > maxSticky {
+	if !r.stream || !isScalar(value) || len(value) > maxSticky {
 		if n, ok := r.sticky.remove(r.escaped); ok {
 			r.out.Held -= n
 			r.prefix = r.prefix[:0]

@@ -41,7 +41,7 @@ func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
 	return append(dst, '}')
 }
 
-// appendTools appends the tool calls in the order in which they began.
+// appendTools appends the tool calls in the order in which they started.
 func appendTools(dst []byte, c *choiceState) []byte {
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range c.tools {

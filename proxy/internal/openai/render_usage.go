@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// usageMembers are the extra members of the usage object and of the two objects in it.
+// usageMembers holds the extra members of the usage object and of the two objects in it.
 type usageMembers struct{ top, prompt, completion members }
 
 func (x *usageMembers) reset() {
@@ -17,7 +17,7 @@ func (x *usageMembers) reset() {
 	x.completion.reset()
 }
 
-// object returns the object that an extra member belongs to, and its name there.
+// object returns the object that an extra member of the usage belongs to, and its name in that object.
 func (x *usageMembers) object(name []byte) (to *members, inner []byte) {
 	if rest, ok := bytes.CutPrefix(name, []byte(response.PromptDetails+".")); ok {
 		return &x.prompt, rest
@@ -28,7 +28,7 @@ func (x *usageMembers) object(name []byte) (to *members, inner []byte) {
 	return &x.top, name
 }
 
-// appendUsage appends the usage object, with those details that the provider gave.
+// appendUsage appends the usage object, with the details that the provider gave.
 func (r *Renderer) appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = append(dst, '{')
 	dst = appendCount(dst, "prompt_tokens", u.Prompt)
@@ -75,7 +75,7 @@ func appendCount(dst []byte, name string, n int64) []byte {
 	return strconv.AppendInt(dst, n, 10)
 }
 
-// openDetails begins a member that is an object. from is where its first member's comma will stand.
+// openDetails starts a member that is an object. from is the position of the first member's comma.
 func openDetails(dst []byte, name string) (_ []byte, from int) {
 	dst = append(append(append(dst, `,"`...), name...), `":{`...)
 	return dst, len(dst)

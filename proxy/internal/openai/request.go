@@ -6,29 +6,29 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Request is a chat completion request that has been read and checked once. Doc is that one reading: what a plugin looks
-// up or edits, and what is forwarded, comes from it.
+// Request is a chat completions request. Its body is parsed and checked once, into Doc, which serves the plugin's lookups and
+// edits as well as forwarding.
 //
-// The zero value is ready for Parse. A Request that is used again does not allocate for an ordinary body, but for Model.
-// It is not safe for concurrent use.
+// The zero value is ready for Parse. Parsing an ordinary body with a reused Request allocates nothing but Model. A Request is
+// not safe for concurrent use.
 type Request struct {
 	Doc  jsondoc.Doc
-	Body []byte // canonical: what was given to Parse, or a copy with edits. It must not change before Reset
+	Body []byte // the canonical request: the argument of Parse, or an edited copy; must not change before Reset
 
 	clientapi.Facts
 
-	maxTokens  jsondoc.Value // that MaxTokens comes from
-	budget     jsondoc.Value // that Thinking.BudgetTokens comes from
+	maxTokens  jsondoc.Value // source of MaxTokens
+	budget     jsondoc.Value // source of Thinking.BudgetTokens
 	calls      []openCall    // tool calls of the last assistant message
-	unanswered int           // how many of calls have no tool message yet
-	nextCall   int           // the call that the next tool message most likely responds to
-	function   functionCall  // of the last assistant message
-	toolNames  []toolName    // of tools and functions
-	scratch    []byte        // the text of a short escaped string
+	unanswered int           // number of calls without a tool message
+	nextCall   int           // index of the call that the next tool message most likely answers
+	function   functionCall  // function_call of the last assistant message
+	toolNames  []toolName    // names of tools and functions
+	scratch    []byte        // see keyword
 
-	edits     jsondoc.Edits // that make the request canonical
-	edited    bool          // edits holds some
-	rewritten []byte        // the canonical request, where it is not the body given to Parse
+	edits     jsondoc.Edits // edits that make the request canonical
+	edited    bool          // edits is not empty
+	rewritten []byte        // the canonical request if it differs from the argument of Parse
 }
 
 // toolName is the name of a tool or of a legacy function.
@@ -43,20 +43,20 @@ type openCall struct {
 	answered bool
 }
 
-// Reset drops the request and releases its body. Memory that only a very large request needs is freed.
+// Reset drops the request and releases its body. It frees buffers that only very large requests need.
 func (r *Request) Reset() {
 	const keepRewritten = 64 << 10
 	r.Doc.Reset()
 	clear(r.Warnings)
 	r.Warnings = r.Warnings[:0]
-	r.forget()
+	r.clearFacts()
 	if r.rewritten = r.rewritten[:0]; cap(r.rewritten) > keepRewritten {
 		r.rewritten = nil
 	}
 }
 
-// forget drops what has been read, but neither what it was read from nor the warnings.
-func (r *Request) forget() {
+// clearFacts drops everything that was read from the request, except warnings. It keeps the document.
+func (r *Request) clearFacts() {
 	if r.edited {
 		r.edits.Reset(nil)
 	}
@@ -66,12 +66,13 @@ func (r *Request) forget() {
 	}
 }
 
-// Parse reads and checks a request's body, and makes it canonical. It keeps body, without a copy, until Reset, unless
-// Rewritten. It never changes the length of body, but writes to it to repair unpaired surrogates. The error is a 400 whose Param
-// is the path of the offending member, "messages[2].role"; the Request must be Reset or parsed again after one.
+// Parse reads and checks the body of a request, and makes it canonical. It retains body until Reset unless Rewritten reports
+// true. It may overwrite bytes of body to repair unpaired surrogates, but never changes its length. An error has status 400,
+// and its Param is the path of the offending member, for example "messages[2].role". After an error call Reset or Parse
+// before using the Request again.
 //
-// Where the OpenAI API leaves it open: null counts as absent for every member that may be absent; an integer must be written
-// as one, 5 and not 5.0 or 5e0; a duplicate member name is rejected, however it is written; unknown members are ignored.
+// The OpenAI API leaves some cases open. Here, null counts as absent for every optional member; an integer must be written as
+// 5, not as 5.0 or 5e0; duplicate member names are rejected, even if they are escaped differently; unknown members are ignored.
 func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
@@ -87,11 +88,11 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	return e
 }
 
-// keyword is the text of a string that is compared with keywords of the API. It is valid until the next call.
+// keyword returns the text of a string for comparison with keywords of the API. It is valid until the next call.
 func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }
 
-// FitModel implements clientapi.Request. A larger max_tokens is lowered in Body as well, and so is a thinking budget that
-// would take all of it.
+// FitModel implements clientapi.Request. It also lowers max_tokens in Body if that exceeds the model's limit, and a thinking
+// budget that would leave no tokens for the response.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	asked, budget := r.MaxTokens, r.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {
@@ -105,16 +106,16 @@ func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Err
 	}
 	if asked > maxTokens {
 		r.MaxTokens = maxTokens
-		r.lower(r.maxTokens, maxTokens)
+		r.lowerInt(r.maxTokens, maxTokens)
 	}
-	// A budget that did not leave room for a response before is the client's mistake, and its provider's to judge.
+	// If the client's own budget leaves no tokens for a response, do not repair it: the provider rejects it.
 	if budget >= maxTokens && (asked == 0 || budget < asked) {
-		room := maxTokens / 2
+		reserved := maxTokens / 2
 		if asked > 0 {
-			room = min(room, asked-budget)
+			reserved = min(reserved, asked-budget)
 		}
-		r.Thinking.BudgetTokens = max(maxTokens-room, 1)
-		r.lower(r.budget, r.Thinking.BudgetTokens)
+		r.Thinking.BudgetTokens = max(maxTokens-reserved, 1)
+		r.lowerInt(r.budget, r.Thinking.BudgetTokens)
 	}
 	return nil
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// TestParseAllocatesOnlyModel checks that parsing a request allocates only the copy of the model's name, once for each time that
-// it is read.
+// TestParseAllocatesOnlyModel checks that parsing a request allocates only the copy of the model's name, once per reading.
 func TestParseAllocatesOnlyModel(t *testing.T) {
 	for name, test := range map[string]struct {
 		body []byte
 		most float64
 	}{
-		"1 KB":       {conversationOf(1 << 10), 1},
-		"100 KB":     {conversationOf(100 << 10), 1},
+		"1 KB":       {buildConversation(1 << 10), 1},
+		"100 KB":     {buildConversation(100 << 10), 1},
 		"escaped":    {[]byte(`{"m\u006fdel":"name","messages":[{"r\u006fle":"\u0075ser","content":"\n"}]}`), 1},
 		"no content": {[]byte(talk(called("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`)), 2},
 	} {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// conversationOf is a request of about size bytes, as a client with tools sends it.
-func conversationOf(size int) []byte {
+// buildConversation returns a request of about size bytes, like those of a client with tools.
+func buildConversation(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"gpt-4o-mini","temperature":0.7,"top_p":0.9,"max_tokens":1024,"stream":true,"stream_options":{"include_usage":true},` +
 		`"tools":[{"type":"function","function":{"name":"weather","description":"Tells the weather","strict":false,` +
@@ -29,7 +29,7 @@ func conversationOf(size int) []byte {
 
 func BenchmarkRequestParse(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
-		body := conversationOf(size)
+		body := buildConversation(size)
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
 			var r openai.Request
 			b.SetBytes(int64(len(body)))

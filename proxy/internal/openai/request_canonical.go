@@ -9,19 +9,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The canonical request is what plugins see and what is forwarded. It says what the client's request says, in one way where
-// clients have several:
+// Plugins receive, and the gateway forwards, the canonical request. It has the same meaning as the client's request, but only
+// one of several possible forms:
 //
-//   - A message of an assistant or a tool has a content. It may be null only beside something else, such as tool calls.
-//   - Lists of tools and tool calls are absent rather than empty, and without tools there is nothing about their choice.
+//   - A message with the role assistant or tool has a content. It is null only if there is something else, such as tool calls.
+//   - Lists of tools and tool calls are absent instead of empty. Without tools, members about their choice are absent as well.
 //   - Tool calls have arguments.
-//   - There are no functions, the older form of tools: Request.FunctionCalls says whether the response must have it.
-//   - Surrogates come in pairs.
+//   - Functions, the predecessor of tools, are replaced by tools. Request.FunctionCalls is set if the response must use
+//     function_call.
+//   - Surrogates are paired.
 //
-// Reading a request records the edits that make it canonical. They are then applied together, and the result is read again,
-// as if the client had sent it. Nearly all requests need no edit and are read once.
+// Reading a request records the edits that make it canonical. If there are any, they are applied together, and the result is
+// read as if the client had sent it. Nearly all requests need no edit and are read once.
 
-// edit is where the edits that make the request canonical are recorded.
+// edit returns the recorder of edits that make the request canonical.
 func (r *Request) edit() *jsondoc.Edits {
 	if !r.edited {
 		r.edited = true
@@ -30,7 +31,7 @@ func (r *Request) edit() *jsondoc.Edits {
 	return &r.edits
 }
 
-// rewrite applies the recorded edits, and reads the canonical request.
+// rewrite applies the recorded edits and reads the canonical request.
 func (r *Request) rewrite(l *clientapi.Limits) *apierror.Error {
 	body, err := r.edits.Apply(r.rewritten[:0])
 	if err != nil {
@@ -40,10 +41,10 @@ func (r *Request) rewrite(l *clientapi.Limits) *apierror.Error {
 	return r.reread(body, l)
 }
 
-// reread reads a version of the request that is canonical.
+// reread reads body, which must be canonical, in place of the current body.
 func (r *Request) reread(body []byte, l *clientapi.Limits) *apierror.Error {
 	functionCalls := r.FunctionCalls
-	r.forget()
+	r.clearFacts()
 	r.Body, r.FunctionCalls = body, functionCalls
 	if err := r.Doc.Parse(body, l.Document()); err != nil {
 		return clientapi.Unreadable(err)
@@ -51,8 +52,8 @@ func (r *Request) reread(body []byte, l *clientapi.Limits) *apierror.Error {
 	return r.readRequest(r.Doc.Root(), l)
 }
 
-// Replace makes body the canonical request: what r has read, with what the gateway has put into it or taken out of it. It
-// is kept, without a copy, until Reset. After an error r is as it was.
+// Replace makes body the canonical request. body is a version of r.Body that the gateway has edited; r retains it until Reset.
+// After an error r is unchanged.
 func (r *Request) Replace(body []byte, l clientapi.Limits) *apierror.Error {
 	l = l.WithDefaults()
 	before := r.Body
@@ -65,10 +66,10 @@ func (r *Request) Replace(body []byte, l clientapi.Limits) *apierror.Error {
 	return nil
 }
 
-// Rewritten reports whether Body is the Request's own memory, and the body that was given to Parse is no longer needed.
+// Rewritten reports whether Body is owned by the Request, so that the argument of Parse is no longer needed.
 func (r *Request) Rewritten() bool { return len(r.rewritten) > 0 }
 
-// dropEmpty removes a list without elements, and returns it as absent; any other value is returned unchanged.
+// dropEmpty removes an empty array and returns an absent value. It returns any other value unchanged.
 func (r *Request) dropEmpty(list jsondoc.Value) jsondoc.Value {
 	if !isEmptyArray(list) {
 		return list
@@ -77,8 +78,8 @@ func (r *Request) dropEmpty(list jsondoc.Value) jsondoc.Value {
 	return jsondoc.Value{}
 }
 
-// dropNull removes a member that is null, and returns it as absent; any other value is returned unchanged. It is for members
-// that the canonical request does not have: some hosts refuse unknown ones even then.
+// dropNull removes a null member and returns an absent value. It returns any other value unchanged. It is used for members that
+// a canonical request does not have, because some providers reject unknown members even if they are null.
 func (r *Request) dropNull(v jsondoc.Value) jsondoc.Value {
 	if v.Kind() != jsondoc.Null {
 		return v
@@ -89,7 +90,7 @@ func (r *Request) dropNull(v jsondoc.Value) jsondoc.Value {
 
 func isEmptyArray(v jsondoc.Value) bool { return v.Kind() == jsondoc.Array && !v.First().Exists() }
 
-// fillContent gives a message without content an empty one. It reports false if there is content.
+// fillContent adds an empty content to a message without content. It reports false if the message has content.
 func (r *Request) fillContent(m *message) bool {
 	switch c := m.content; {
 	case !c.Exists():
@@ -102,7 +103,7 @@ func (r *Request) fillContent(m *message) bool {
 	return true
 }
 
-// fillArguments gives a tool call without arguments an empty object: clients leave empty ones out, and providers want them.
+// fillArguments adds an empty object to a tool call without arguments. Some clients leave them out, but providers require them.
 func (r *Request) fillArguments(callee, arguments jsondoc.Value) {
 	switch {
 	case !arguments.Exists():
@@ -112,7 +113,7 @@ func (r *Request) fillArguments(callee, arguments jsondoc.Value) {
 	}
 }
 
-// renameFunctions makes functions tools. A client that sends both is taken for one that knows tools.
+// renameFunctions converts functions to tools. A client that sends both is assumed to support tool_calls in the response.
 func (r *Request) renameFunctions(functions, tools jsondoc.Value) {
 	e := r.edit()
 	const before, after = `{"type":"function","function":`, `}`
@@ -133,7 +134,7 @@ func (r *Request) renameFunctions(functions, tools jsondoc.Value) {
 	r.FunctionCalls = true
 }
 
-// renameFunctionCall makes function_call a tool_choice, unless there is one.
+// renameFunctionCall converts function_call to tool_choice, or removes it if there is a tool_choice.
 func (r *Request) renameFunctionCall(v, toolChoice jsondoc.Value) {
 	e := r.edit()
 	if clientapi.Given(toolChoice) {
@@ -149,15 +150,15 @@ func (r *Request) renameFunctionCall(v, toolChoice jsondoc.Value) {
 	}
 }
 
-// functionCall is a call in the older form, which a message with the role function must answer.
+// functionCall is the function_call of an assistant message, which a message with the role function must answer.
 type functionCall struct {
-	value jsondoc.Value // absent: there is none
+	value jsondoc.Value // absent if there is no function_call
 	name  jsondoc.Value
-	id    string // of the tool call that it becomes, in quotes
+	id    string // id of the tool call that replaces it, in quotes
 }
 
-// renameCall makes the function_call of an assistant message a tool call. Its id is made of the message's position, so that it is
-// the same in each request of a conversation and prompt caches match.
+// renameCall converts the function_call of an assistant message to a tool call. Its id is derived from the message's position,
+// so it is the same in every request of a conversation, and prompt caches match.
 func (r *Request) renameCall(m *message) {
 	f := m.functionCall
 	name, arguments := f.Get("name"), string(f.Get("arguments").Raw())
@@ -180,7 +181,7 @@ func (r *Request) renameCall(m *message) {
 	e.SetValue(f, "[", call, "]")
 }
 
-// renameResult makes the result of a function that of the tool call that renameCall has made.
+// renameResult converts the result of a function to the result of the tool call from renameCall.
 func (r *Request) renameResult(m *message) {
 	e := r.edit()
 	e.SetValue(m.role, `"tool"`)
@@ -193,8 +194,8 @@ func (r *Request) renameResult(m *message) {
 	r.function = functionCall{}
 }
 
-// lower replaces an integer of the body by a smaller one, in place, and warns of it.
-func (r *Request) lower(v jsondoc.Value, n int64) {
+// lowerInt replaces an integer of the body with a smaller one, in place, and adds a warning.
+func (r *Request) lowerInt(v jsondoc.Value, n int64) {
 	v.LowerInt(n)
 	r.Warn(abi.WarnClamped, clientapi.Path(v))
 }

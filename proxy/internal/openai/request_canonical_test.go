@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestCanonicalRequests shows what is forwarded of requests that say the same in different ways.
+// TestCanonicalRequests shows the canonical form of requests that express the same in different ways.
 func TestCanonicalRequests(t *testing.T) {
 	const (
 		makesCall  = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
@@ -71,7 +71,7 @@ func TestCanonicalRequests(t *testing.T) {
 				t.Fatal(e)
 			}
 			if string(r.Body) != test.want {
-				// The order of the messages' members is not compared where tool calls without arguments get them.
+				// In the case "no arguments" the order of a message's members may differ.
 				want := strings.ReplaceAll(test.want, `"content":null,"tool_calls"`, `"content":"","tool_calls"`)
 				if test.name != "no arguments" || string(r.Body) != want {
 					t.Errorf("got  %s\nwant %s", r.Body, test.want)
@@ -84,7 +84,7 @@ func TestCanonicalRequests(t *testing.T) {
 				t.Errorf("rewritten: %v", r.Rewritten())
 			}
 
-			// What is canonical stays as it is, and means the same.
+			// A canonical request is not rewritten and has the same meaning.
 			var again openai.Request
 			if e := again.Parse([]byte(test.want), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
@@ -92,14 +92,14 @@ func TestCanonicalRequests(t *testing.T) {
 			if again.Rewritten() {
 				t.Errorf("%s becomes %s", test.want, again.Body)
 			}
-			if diff := cmp.Diff(askedOf(&again), askedOf(&r)); diff != "" {
+			if diff := cmp.Diff(summarize(&again), summarize(&r)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func TestFunctionCallsAreAskedFor(t *testing.T) {
+func TestDetectsFunctionCallClients(t *testing.T) {
 	for members, want := range map[string]bool{
 		``:                            false,
 		`,"tools":[` + oneTool + `]`:  false,
@@ -115,21 +115,21 @@ func TestFunctionCallsAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestValuesOfOtherHostsAreAccepted parses what some hosts take beyond the OpenAI API. What a provider does not take is its
-// plugin's to replace or to refuse.
-func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
+// TestAcceptsValuesOfOtherProviders parses values that some providers support in addition to the OpenAI API. If a provider does
+// not support one, its plugin replaces or rejects it.
+func TestAcceptsValuesOfOtherProviders(t *testing.T) {
 	for _, test := range []struct {
 		members string
-		want    asked
+		want    summary
 	}{
-		{`,"max_tokens":-1`, asked{}},
-		{`,"max_completion_tokens":-1,"max_tokens":5`, asked{MaxTokens: 5}},
-		{`,"tools":[` + oneTool + `],"tool_choice":"any"`, asked{Tools: 1, TextBytes: 2 + len(oneTool), Flags: "tools"}},
-		{`,"reasoning_effort":"default"`, asked{}},
-		{`,"response_format":{"type":"grammar","grammar":"root ::= x"}`, asked{Flags: "response_format"}},
-		{`,"response_format":{"type":"regex","pattern":"x"}`, asked{Flags: "response_format"}},
-		{`,"thinking":{"type":"disabled","budget_tokens":0}`, asked{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
-		{`,"thinking":{"type":"disabled","budget_tokens":"none"}`, asked{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
+		{`,"max_tokens":-1`, summary{}},
+		{`,"max_completion_tokens":-1,"max_tokens":5`, summary{MaxTokens: 5}},
+		{`,"tools":[` + oneTool + `],"tool_choice":"any"`, summary{Tools: 1, TextBytes: 2 + len(oneTool), Flags: "tools"}},
+		{`,"reasoning_effort":"default"`, summary{}},
+		{`,"response_format":{"type":"grammar","grammar":"root ::= x"}`, summary{Flags: "response_format"}},
+		{`,"response_format":{"type":"regex","pattern":"x"}`, summary{Flags: "response_format"}},
+		{`,"thinking":{"type":"disabled","budget_tokens":0}`, summary{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
+		{`,"thinking":{"type":"disabled","budget_tokens":"none"}`, summary{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
 	} {
 		var r openai.Request
 		body := hello(test.members)
@@ -140,7 +140,7 @@ func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
 		want := test.want
 		want.Model, want.N, want.Messages = "m", 1, 1
 		want.TextBytes += 5
-		if diff := cmp.Diff(want, askedOf(&r)); diff != "" || string(r.Body) != body {
+		if diff := cmp.Diff(want, summarize(&r)); diff != "" || string(r.Body) != body {
 			t.Errorf("%s: %s%s", test.members, diff, r.Body)
 		}
 	}
@@ -150,7 +150,7 @@ func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestSurrogatesAreNamed(t *testing.T) {
+func TestWarnsOfRepairedSurrogates(t *testing.T) {
 	body := talk(`{"role":"user","content":[{"type":"text","text":"a\ud83d b\ud83d"},{"type":"text","text":"\ude00"}]}`)
 	var r openai.Request
 	if e := r.Parse([]byte(body[:len(body)-1]+`,"metadata":{"k\ud800 é":"v"}}`), clientapi.Limits{}); e != nil {
@@ -166,7 +166,7 @@ func TestSurrogatesAreNamed(t *testing.T) {
 	}
 }
 
-// TestManyRepairs makes a conversation canonical in which each message needs an edit.
+// TestManyRepairs parses a conversation in which each message needs an edit.
 func TestManyRepairs(t *testing.T) {
 	turns := 20_000
 	if testing.Short() {
@@ -186,7 +186,7 @@ func TestManyRepairs(t *testing.T) {
 	}
 }
 
-func TestCheckModelLowersLimits(t *testing.T) {
+func TestFitModelLowersLimits(t *testing.T) {
 	for _, test := range []struct {
 		name, members, want string
 		most                int64
@@ -241,7 +241,7 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("%d warnings, rewritten %v", warnings, r.Rewritten())
 	}
 	if e := r.Replace([]byte(`{"model":"m"}`), clientapi.Limits{}); e == nil {
-		t.Error("a request without messages is accepted")
+		t.Error("a request without messages was accepted")
 	}
 	if string(r.Body) != before || r.Messages != 2 || len(r.Warnings) != warnings {
 		t.Errorf("after an error: %s, %d messages, %d warnings", r.Body, r.Messages, len(r.Warnings))

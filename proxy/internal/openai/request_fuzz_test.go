@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// FuzzRequest parses any body. What is accepted must be strictly valid JSON and mean to encoding/json what the Request
-// says, and be canonical: read again, it is unchanged and means the same. What is rejected must get a 400 whose body is short JSON.
+// FuzzRequest parses arbitrary bodies. An accepted body must be strictly valid JSON which encoding/json reads in the same way,
+// and its canonical form must be stable, so that parsing that changes nothing. A rejected body must get a 400 with short JSON.
 //
 // covers: F127
 func FuzzRequest(f *testing.F) {
@@ -50,18 +50,18 @@ func FuzzRequest(f *testing.F) {
 		if e != nil {
 			text := clientapi.AppendErrorBody(nil, e)
 			if e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
-				t.Fatalf("refused with %s", text)
+				t.Fatalf("rejected with %s", text)
 			}
 			return
 		}
 		if len(body) != len(before) || !jsontext.Value(body).IsValid() {
-			t.Fatal("what is no JSON is accepted")
+			t.Fatal("invalid JSON was accepted")
 		}
 		if e := again.Parse(bytes.Clone(r.Body), clientapi.Limits{}); e != nil {
-			t.Fatalf("%s is not accepted again: %v", r.Body, e)
+			t.Fatalf("the canonical request %s was rejected: %v", r.Body, e)
 		} else if string(again.Body) != string(r.Body) || again.FunctionCalls {
 			t.Fatalf("%s is not canonical: %s", r.Body, again.Body)
-		} else if diff := cmp.Diff(askedOf(&r), askedOf(&again)); diff != "" {
+		} else if diff := cmp.Diff(summarize(&r), summarize(&again)); diff != "" {
 			t.Fatalf("%s means something else: %s", r.Body, diff)
 		}
 		body = r.Body
@@ -72,18 +72,18 @@ func FuzzRequest(f *testing.F) {
 			N        *int
 			Tools    []any
 		}
-		// encoding/json takes "MODEL" for "model": only what names the members exactly is compared.
+		// encoding/json ignores the case of member names, so only compare bodies with exact names.
 		if err := json.Unmarshal(body, &want); err != nil || otherCase(body) {
 			return
 		}
 		if want.Model != r.Model || len(want.Messages) != r.Messages || want.Stream != r.Stream || want.N != nil && *want.N != r.N || want.N == nil && r.N != 1 {
-			t.Fatalf("read %+v, encoding/json reads %+v", askedOf(&r), want)
+			t.Fatalf("read %+v, encoding/json reads %+v", summarize(&r), want)
 		}
 		for _, m := range want.Messages {
 			switch m.Role {
 			case "system", "developer", "user", "assistant", "tool":
 			default:
-				t.Fatalf("the role %q is accepted", m.Role)
+				t.Fatalf("the role %q was accepted", m.Role)
 			}
 		}
 		if r.TextBytes > len(body) || r.Tools < len(want.Tools) {
@@ -92,7 +92,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// otherCase says whether a member that is compared is also there in other letters.
+// otherCase reports whether the body has a compared member whose name is in another case.
 func otherCase(body []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// topLevel are the members of a request that are checked after all of them are known.
+// topLevel holds the top-level members that can only be checked when all of them are known.
 type topLevel struct {
 	model, messages, stream, streamOptions jsondoc.Value
 	maxTokens, maxCompletionTokens         jsondoc.Value
@@ -17,7 +17,7 @@ type topLevel struct {
 	logprobs, topLogprobs                  jsondoc.Value
 }
 
-// readRequest reads a request's members. Those that can be checked on their own are, in the order of the document.
+// readRequest reads the members of a request. It first checks the ones that do not depend on others, in document order.
 func (r *Request) readRequest(root jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	var t topLevel
 	for v := root.First(); v.Exists(); v = v.Next() {
@@ -43,7 +43,7 @@ func (r *Request) readRequest(root jsondoc.Value, l *clientapi.Limits) *apierror
 	return r.readMessages(t.messages, root, l)
 }
 
-// readMember checks one member of the request, or keeps it for later.
+// readMember checks a member, or stores it in t if it depends on others.
 func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) (e *apierror.Error) {
 	switch string(r.keyword(v.Name())) {
 	case "model":
@@ -120,7 +120,7 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 	return nil
 }
 
-// readModel copies the model's name. It is looked up in the catalogue later; only what cannot be a name is rejected here.
+// readModel copies the model's name. It only rejects strings that cannot be names; the model is looked up later.
 func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
 	if e := clientapi.NeedString(v, root, "model"); e != nil {
 		return e
@@ -163,8 +163,8 @@ func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
 	return nil
 }
 
-// readMaxTokens reads both names of the limit. The newer one wins where both are given. -1, no limit, counts as absent: some
-// hosts take it, and the plugins of others leave it out.
+// readMaxTokens reads both names of the limit. If both are given, the newer one wins. -1 means no limit and counts as absent:
+// some providers accept it, and the plugins of others leave it out.
 func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 	for _, v := range [...]jsondoc.Value{t.maxTokens, t.maxCompletionTokens} {
 		if n, ok := v.Int(); ok && n == -1 {
@@ -181,8 +181,8 @@ func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 	return nil
 }
 
-// readThinking reads the member thinking: {type, budget_tokens}. Many clients leave the budget to the provider, so it
-// may be absent. One beside "disabled" means nothing, whatever it is.
+// readThinking reads thinking: {type, budget_tokens}. The budget is optional, because many clients leave it to the provider.
+// It is ignored if the type is "disabled".
 func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	if !clientapi.Given(v) {
 		return nil
@@ -211,7 +211,8 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	return e
 }
 
-// readEffort reads reasoning_effort. "default" asks for nothing; some hosts take it, and the plugins of others leave it out.
+// readEffort reads reasoning_effort. "default" requests nothing: some providers accept it, and the plugins of others leave it
+// out.
 func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil
@@ -229,8 +230,8 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	return clientapi.NotOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
-// readFormat reads response_format. Which types there are beyond those of the OpenAI API is the plugin's to decide: hosts have
-// grammars and regular expressions.
+// readFormat reads response_format. Other types than those of the OpenAI API are left to the plugin, because providers support
+// more, for example grammars and regular expressions.
 func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil

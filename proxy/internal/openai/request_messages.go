@@ -16,7 +16,7 @@ const (
 	roleUser
 	roleAssistant
 	roleTool
-	roleFunction // the older form of tool
+	roleFunction // the predecessor of tool
 )
 
 // readMessages reads the conversation.
@@ -43,7 +43,7 @@ func (r *Request) readMessages(list, root jsondoc.Value, l *clientapi.Limits) *a
 	return r.checkAnswered()
 }
 
-// message is a message's members, as far as they depend on its role.
+// message holds the members of a message whose meaning depends on its role.
 type message struct {
 	self, role, content            jsondoc.Value
 	toolCalls, toolCallID          jsondoc.Value
@@ -52,7 +52,7 @@ type message struct {
 	reasoning, details, thinkBlock jsondoc.Value
 }
 
-// readMessage reads one message: the members that can be checked on their own, then those that depend on its role.
+// readMessage reads one message: first the members that can be checked on their own, then those that depend on its role.
 func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	m := message{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -80,7 +80,7 @@ func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Er
 			m.details, e = c, clientapi.CheckObjects(c)
 		case "thinking_blocks":
 			m.thinkBlock, e = c, clientapi.CheckObjects(c)
-		case "is_error": // of a tool's result: the gateway's own
+		case "is_error": // the gateway's own member of a tool's result
 			_, e = clientapi.CheckBool(c)
 		case "cache_control":
 			e = r.readCacheControl(c)
@@ -147,45 +147,46 @@ func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
 	return roleUnknown, clientapi.NotOneOf(v, "system", "developer", "user", "assistant", "tool", "function")
 }
 
-// readAssistant reads an earlier message of a model. Its content may be null if the message has something else that was said.
+// readAssistant reads an assistant message. Its content may be null if the message has audio, a refusal or calls instead.
 func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error {
-	silent := true
+	contentOnly := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
 		if clientapi.Given(c) {
 			r.Flags |= clientapi.FlagReasoningHistory
 		}
 	}
-	// The same reasoning may stand in more than one form; a model reads one of them.
+	// These are forms of the same reasoning, of which a model reads one.
 	r.TextBytes += max(len(m.reasoning.Raw()), len(m.details.Raw()), len(m.thinkBlock.Raw()))
 	if clientapi.Given(m.audio) {
-		silent = false
+		contentOnly = false
 		r.Flags |= clientapi.FlagAudio
 	}
 	if clientapi.Given(m.refusal) {
-		silent = false
+		contentOnly = false
 		r.TextBytes += len(m.refusal.Inside())
 	}
 	if clientapi.Given(m.toolCalls) {
-		silent = false
+		contentOnly = false
 		if e := r.readToolCalls(m.toolCalls, l); e != nil {
 			return e
 		}
 	}
 	if clientapi.Given(m.functionCall) {
-		silent = false
+		contentOnly = false
 		r.Flags |= clientapi.FlagToolHistory
 		if _, e := r.readCallee(m.functionCall); e != nil {
 			return e
 		}
 		r.renameCall(m)
 	}
-	if !silent && m.content.Kind() == jsondoc.Null || r.fillContent(m) {
+	if !contentOnly && m.content.Kind() == jsondoc.Null || r.fillContent(m) {
 		return nil
 	}
 	return r.needContent(m, partText|partRefusal)
 }
 
-// readFunctionResult reads the older form of a tool's result, which names a function in place of a call.
+// readFunctionResult reads a message with the role function, the predecessor of tool, which names a function instead of a
+// call.
 func (r *Request) readFunctionResult(m *message) *apierror.Error {
 	r.Flags |= clientapi.FlagToolHistory
 	if e := clientapi.NeedName(m.name, m.self, "name"); e != nil {
@@ -276,8 +277,8 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 	return id, clientapi.NotOneOf(typ, toolFunction, toolCustom)
 }
 
-// readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: the
-// plugin decides what it must be.
+// readCallee reads {name, arguments}. The arguments are a string written by a model, so they may not be JSON. The plugin
+// decides how to handle that.
 func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apierror.Error) {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
@@ -296,17 +297,17 @@ func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apier
 	return arguments, clientapi.NeedName(name, f, "name")
 }
 
-// resolveCall finds the call that a tool message is the result of.
+// resolveCall finds the call that a tool message answers.
 func (r *Request) resolveCall(m *message) *apierror.Error {
 	r.Flags |= clientapi.FlagToolHistory
 	id := m.toolCallID
 	if e := clientapi.NeedString(id, m.self, "tool_call_id"); e != nil {
 		return e
 	}
-	// Results mostly come in the order of the calls.
+	// Results are mostly in the order of the calls.
 	for i := range r.calls {
-		at := (r.nextCall + i) % len(r.calls)
-		c := &r.calls[at]
+		index := (r.nextCall + i) % len(r.calls)
+		c := &r.calls[index]
 		if !c.id.SameText(id) {
 			continue
 		}
@@ -315,14 +316,14 @@ func (r *Request) resolveCall(m *message) *apierror.Error {
 		}
 		c.answered = true
 		r.unanswered--
-		r.nextCall = (at + 1) % len(r.calls)
+		r.nextCall = (index + 1) % len(r.calls)
 		return nil
 	}
 	return clientapi.InvalidValue(id, clientapi.CodeInvalidValue, "'%s' is '%s', but the assistant message before it has no tool call with this id.", clientapi.Quotable(id.Text()))
 }
 
-// checkAnswered checks that only tool messages come between an assistant's calls and the last of their results, and closes the
-// calls.
+// checkAnswered checks that all calls of the last assistant message are answered, and clears them. It is called before every
+// message that is not a result.
 func (r *Request) checkAnswered() *apierror.Error {
 	if r.unanswered > 0 {
 		for _, c := range r.calls {

@@ -18,7 +18,7 @@ const (
 	partVideo
 )
 
-// partTypes are the names of contentParts, by bit.
+// partTypes are the type names of contentParts, by bit.
 var partTypes = [...]string{"text", "image_url", "input_audio", "file", "refusal", "video_url"}
 
 func (s contentParts) names() (names []string) {
@@ -113,7 +113,7 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 	return clientapi.NotOneOf(typ, allowed.names()...)
 }
 
-// readMedia reads {url, detail} of an image or a video. The address is for the provider: the gateway fetches nothing.
+// readMedia reads {url, detail} of an image or a video. The gateway does not fetch the URL; the provider does.
 func (r *Request) readMedia(v, p jsondoc.Value, member string) *apierror.Error {
 	if e := clientapi.NeedObject(v, p, member); e != nil {
 		return e
@@ -135,7 +135,7 @@ func (r *Request) readAudio(v, p jsondoc.Value) *apierror.Error {
 	return clientapi.NeedString(v.Get("format"), v, "format")
 }
 
-// readFile reads {file_data, file_id, filename}, of which the first or the second must be there.
+// readFile reads {file_data, file_id, filename}. One of the first two is required.
 func (r *Request) readFile(v, p jsondoc.Value) *apierror.Error {
 	if e := clientapi.NeedObject(v, p, "file"); e != nil {
 		return e

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// everyMember is a valid request that holds every member that the gateway looks at.
+// everyMember is a valid request with every member that the gateway checks.
 const everyMember = `{
   "model": "m", "stream": true, "stream_options": {"include_usage": true, "include_obfuscation": false},
   "temperature": 1, "top_p": 0.5, "presence_penalty": -1.5, "frequency_penalty": 2, "n": 2, "seed": -7,
@@ -41,9 +41,9 @@ const everyMember = `{
     {"role": "function", "name": "g", "content": "t"}]
 }`
 
-// schema has a line for each member: its pointer, and the kinds that it may have: s string, i integer, d decimal number,
-// b boolean, o object, a array; "?" if it may be absent or null with nothing else wrong then, "~" if it may be absent
-// but something else needs it, "!" if it must be there.
+// schema has a line for each member with its JSON pointer and its allowed kinds: s string, i integer, d decimal number, b boolean,
+// o object, a array. "?" marks an optional member, which may also be null; "~" one that is optional but needed by another member
+// of the request; "!" a required one.
 const schema = `
 /model s!
 /messages a!
@@ -166,14 +166,14 @@ const schema = `
 /messages/5/name s!
 `
 
-// wrong are values of every kind.
+// wrong has a value of every kind.
 var wrong = []struct{ kind, value, called string }{
 	{"s", `"x"`, "a string"}, {"i", `1`, "an integer"}, {"d", `1.5`, "a decimal number"}, {"b", `true`, "a boolean"},
 	{"o", `{}`, "an object"}, {"a", `[]`, "an array"}, {"null", `null`, "null"},
 }
 
-// paramOf turns a pointer into the way in which errors name a member.
-func paramOf(pointer string) string {
+// formatParam converts a JSON pointer to the Param of an error.
+func formatParam(pointer string) string {
 	var b strings.Builder
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		switch {
@@ -188,7 +188,7 @@ func paramOf(pointer string) string {
 	return b.String()
 }
 
-// edited is everyMember after one edit.
+// edited returns everyMember after an edit.
 func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 	t.Helper()
 	var d jsondoc.Doc
@@ -198,7 +198,7 @@ func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 	var e jsondoc.Edits
 	e.Reset(&d)
 	if edit(&e) != abi.StatusOK {
-		t.Fatal("the request does not hold the member")
+		t.Fatal("the request does not have the member")
 	}
 	out, err := e.Apply(nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 	return out
 }
 
-// TestMemberTypes tries every member with a value of every kind, and without it.
+// TestMemberTypes parses requests in which a member has a value of another kind, or is missing.
 //
 // covers: F119
 func TestMemberTypes(t *testing.T) {
@@ -217,7 +217,7 @@ func TestMemberTypes(t *testing.T) {
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(schema), "\n") {
 		pointer, kinds, _ := strings.Cut(line, " ")
-		param := paramOf(pointer)
+		param := formatParam(pointer)
 		for _, w := range wrong {
 			if strings.Contains(kinds, w.kind) {
 				continue
@@ -226,7 +226,7 @@ func TestMemberTypes(t *testing.T) {
 			e := r.Parse(body, clientapi.Limits{})
 			if w.kind == "null" && strings.ContainsAny(kinds, "?~") {
 				if strings.Contains(kinds, "?") && e != nil {
-					t.Errorf("%s: null is refused: %v", param, e)
+					t.Errorf("%s: null was rejected: %v", param, e)
 				}
 				continue
 			}
@@ -246,7 +246,7 @@ func TestMemberTypes(t *testing.T) {
 		switch {
 		case strings.Contains(kinds, "?"):
 			if e != nil {
-				t.Errorf("%s: it may be absent, but: %v", param, e)
+				t.Errorf("%s: the request without it was rejected: %v", param, e)
 			}
 		case e == nil || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != param:
 			t.Errorf("%s: absent gives %v", param, e)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// asked is what a Request says of a body, apart from the body.
-type asked struct {
+// summary holds the facts of a parsed Request.
+type summary struct {
 	Model                string
 	Stream, IncludeUsage bool
 	N                    int
@@ -28,16 +28,16 @@ type asked struct {
 	TextBytes            int
 }
 
-func askedOf(r *openai.Request) asked {
-	return asked{r.Model, r.Stream, r.IncludeUsage, r.N, r.MaxTokens, r.Thinking, strings.Join(r.Flags.Names(), " "), r.Messages, r.Tools, r.TextBytes}
+func summarize(r *openai.Request) summary {
+	return summary{r.Model, r.Stream, r.IncludeUsage, r.N, r.MaxTokens, r.Thinking, strings.Join(r.Flags.Names(), " "), r.Messages, r.Tools, r.TextBytes}
 }
 
-// hello is a request with the given members after model and messages.
+// hello returns a request with the given members after model and messages.
 func hello(members string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hello"}]` + members + `}`
 }
 
-// talk is a request with the given messages.
+// talk returns a request with the given messages.
 func talk(messages ...string) string {
 	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`
 }
@@ -45,54 +45,54 @@ func talk(messages ...string) string {
 func TestParseRequests(t *testing.T) {
 	for _, test := range []struct {
 		name, body string
-		want       asked
+		want       summary
 	}{
-		{"the least", hello(``), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"escaped names and values", `{"m\u006fdel":"a\/b","messages":[{"r\u006fle":"\u0075ser","content":"h\u0069"}]}`, asked{Model: "a/b", N: 1, Messages: 1, TextBytes: 7}},
-		{"a seed beyond 2^53", hello(`,"seed":9007199254740993`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}}, // covers: V14
+		{"the least", hello(``), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"escaped names and values", `{"m\u006fdel":"a\/b","messages":[{"r\u006fle":"\u0075ser","content":"h\u0069"}]}`, summary{Model: "a/b", N: 1, Messages: 1, TextBytes: 7}},
+		{"a seed beyond 2^53", hello(`,"seed":9007199254740993`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}}, // covers: V14
 		// covers: S5
-		{"stream_options without include_usage", hello(`,"stream":true,"stream_options":{}`), asked{Model: "m", Stream: true, N: 1, Messages: 1, TextBytes: 5}},
+		{"stream_options without include_usage", hello(`,"stream":true,"stream_options":{}`), summary{Model: "m", Stream: true, N: 1, Messages: 1, TextBytes: 5}},
 		// covers: S4
-		{"include_usage", hello(`,"stream":true,"stream_options":{"include_usage":true}`), asked{Model: "m", Stream: true, IncludeUsage: true, N: 1, Messages: 1, TextBytes: 5}},
+		{"include_usage", hello(`,"stream":true,"stream_options":{"include_usage":true}`), summary{Model: "m", Stream: true, IncludeUsage: true, N: 1, Messages: 1, TextBytes: 5}},
 		// covers: A2
-		{"max_completion_tokens wins", hello(`,"max_completion_tokens":7,"max_tokens":5`), asked{Model: "m", N: 1, MaxTokens: 7, Messages: 1, TextBytes: 5}},
-		{"bounds", hello(`,"temperature":2,"top_p":1.0,"n":128,"max_tokens":1,"presence_penalty":-2`), asked{Model: "m", N: 128, MaxTokens: 1, Messages: 1, TextBytes: 5}},
+		{"max_completion_tokens wins", hello(`,"max_completion_tokens":7,"max_tokens":5`), summary{Model: "m", N: 1, MaxTokens: 7, Messages: 1, TextBytes: 5}},
+		{"bounds", hello(`,"temperature":2,"top_p":1.0,"n":128,"max_tokens":1,"presence_penalty":-2`), summary{Model: "m", N: 128, MaxTokens: 1, Messages: 1, TextBytes: 5}},
 		{"other bounds", hello(`,"temperature":0,"top_p":0,"frequency_penalty":2.0,"top_logprobs":0,"logprobs":true`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "logprobs"}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "logprobs"}},
 		{"thinking", hello(`,"thinking":{"type":"enabled","budget_tokens":2048}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2048}}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2048}}},
 		{"thinking without a budget", hello(`,"thinking":{"type":"enabled"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled}}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled}}},
 		{"adaptive thinking", hello(`,"thinking":{"type":"adaptive"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}}},
 		{"no thinking", hello(`,"thinking":{"type":"disabled"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
 		// covers: F120
-		{"unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"unknown members everywhere", talk(`{"role":"user","x":1,"content":[{"type":"text","text":"abc","x":{}}]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 3}},
+		{"unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"unknown members everywhere", talk(`{"role":"user","x":1,"content":[{"type":"text","text":"abc","x":{}}]}`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 3}},
 		{"null for everything that may be absent", hello(`,"temperature":null,"n":null,"stop":null,"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"thinking":null,"metadata":null,"logit_bias":null,"reasoning_effort":null,"response_format":null,"max_tokens":null`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"text as a response format", hello(`,"response_format":{"type":"text"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"json_object as a response format", hello(`,"response_format":{"type":"json_object"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "response_format"}},
-		{"stop", hello(`,"stop":"x","metadata":{},"logit_bias":{},"modalities":["text"]`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"no stop sequences", hello(`,"stop":[]`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"a prefilled answer", talk(`{"role":"system","content":"ab"}`, `{"role":"user","content":"cd"}`, `{"role":"assistant","content":""}`), asked{Model: "m", N: 1, Messages: 3, TextBytes: 4}},
-		{"an image is no text", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "images"}},
-		{"a file", talk(`{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "files"}},
-		{"audio", talk(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AA","format":"mp3"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
-		{"audio of an earlier answer", talk(`{"role":"assistant","audio":{"id":"a"}}`), asked{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"text as a response format", hello(`,"response_format":{"type":"text"}`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"json_object as a response format", hello(`,"response_format":{"type":"json_object"}`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "response_format"}},
+		{"stop", hello(`,"stop":"x","metadata":{},"logit_bias":{},"modalities":["text"]`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"no stop sequences", hello(`,"stop":[]`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"a prefilled answer", talk(`{"role":"system","content":"ab"}`, `{"role":"user","content":"cd"}`, `{"role":"assistant","content":""}`), summary{Model: "m", N: 1, Messages: 3, TextBytes: 4}},
+		{"an image is no text", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`), summary{Model: "m", N: 1, Messages: 1, Flags: "images"}},
+		{"a file", talk(`{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), summary{Model: "m", N: 1, Messages: 1, Flags: "files"}},
+		{"audio", talk(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AA","format":"mp3"}}]}`), summary{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
+		{"audio of an earlier answer", talk(`{"role":"assistant","audio":{"id":"a"}}`), summary{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
 		{"reasoning of an earlier turn", talk(`{"role":"assistant","content":"a","reasoning_content":"thought","reasoning_details":[{"type":"reasoning.text","text":"thought"}]}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 1 + 44, Flags: "reasoning_history"}},
+			summary{Model: "m", N: 1, Messages: 1, TextBytes: 1 + 44, Flags: "reasoning_history"}},
 		// covers: A11
-		{"an answer that is reasoning only", talk(`{"role":"assistant","thinking_blocks":[]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2, Flags: "reasoning_history"}},
-		{"a refusal", talk(`{"role":"assistant","content":null,"refusal":"no"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2}},
+		{"an answer that is reasoning only", talk(`{"role":"assistant","thinking_blocks":[]}`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 2, Flags: "reasoning_history"}},
+		{"a refusal", talk(`{"role":"assistant","content":null,"refusal":"no"}`), summary{Model: "m", N: 1, Messages: 1, TextBytes: 2}},
 		// covers: A7
 		{"no arguments", talk(`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"}}]}`, `{"role":"tool","tool_call_id":"1","content":""}`),
-			asked{Model: "m", N: 1, Messages: 2, TextBytes: 1 + 2, Flags: "tool_history"}},
-		{"older functions", hello(`,"functions":[{"name":"f"}],"function_call":"auto"`), asked{Model: "m", N: 1, Messages: 1, Tools: 1, TextBytes: 5 + 45, Flags: "tools"}},
+			summary{Model: "m", N: 1, Messages: 2, TextBytes: 1 + 2, Flags: "tool_history"}},
+		{"older functions", hello(`,"functions":[{"name":"f"}],"function_call":"auto"`), summary{Model: "m", N: 1, Messages: 1, Tools: 1, TextBytes: 5 + 45, Flags: "tools"}},
 		{"the result of an older function", talk(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":null}`),
-			asked{Model: "m", N: 1, Messages: 2, TextBytes: 3, Flags: "tool_history"}},
-		{"everything", everyMember, asked{Model: "m", Stream: true, IncludeUsage: true, N: 2, MaxTokens: 200, Messages: 6, Tools: 3, TextBytes: 319,
+			summary{Model: "m", N: 1, Messages: 2, TextBytes: 3, Flags: "tool_history"}},
+		{"everything", everyMember, summary{Model: "m", Stream: true, IncludeUsage: true, N: 2, MaxTokens: 200, Messages: 6, Tools: 3, TextBytes: 319,
 			Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 1024},
 			Flags:    "tools tool_history thinking reasoning reasoning_history images files audio response_format logprobs parallel_tools cache_control"}},
 	} {
@@ -101,19 +101,19 @@ func TestParseRequests(t *testing.T) {
 			if e := r.Parse([]byte(test.body), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			if diff := cmp.Diff(test.want, askedOf(&r)); diff != "" {
+			if diff := cmp.Diff(test.want, summarize(&r)); diff != "" {
 				t.Error(diff)
 			}
 			if r.Doc.Size() != len(r.Body) || !r.Rewritten() && string(r.Body) != test.body {
-				t.Error("Body is not the body")
+				t.Error("Body is not the argument of Parse")
 			}
 		})
 	}
 }
 
-// TestParseRecordedRequests parses requests that clients have sent and providers have accepted.
+// TestParseRecordedRequests parses requests of real clients that providers have accepted.
 func TestParseRecordedRequests(t *testing.T) {
-	want := map[string]asked{
+	want := map[string]summary{
 		"openai-image":              {Model: "gpt-5", N: 1, MaxTokens: 4000, Messages: 2, TextBytes: 65, Flags: "images"},
 		"openai-parallel-tools-t2":  {Model: "gpt-4o-mini", N: 1, MaxTokens: 4000, Messages: 5, Tools: 2, TextBytes: 725, Flags: "tools tool_history"},
 		"openai-stream-json-schema": {Model: "gpt-4o-mini", Stream: true, IncludeUsage: true, N: 1, MaxTokens: 4000, Messages: 1, TextBytes: 371, Flags: "response_format"},
@@ -136,7 +136,7 @@ func TestParseRecordedRequests(t *testing.T) {
 			if e := r.Parse(body, clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			if diff := cmp.Diff(want[name], askedOf(&r)); diff != "" {
+			if diff := cmp.Diff(want[name], summarize(&r)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -193,12 +193,12 @@ func TestRequestReuse(t *testing.T) {
 	if e := r.Parse([]byte(hello(``)), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
-	if diff := cmp.Diff(asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}, askedOf(&r)); diff != "" {
-		t.Errorf("something of an earlier request is left: %s", diff)
+	if diff := cmp.Diff(summary{Model: "m", N: 1, Messages: 1, TextBytes: 5}, summarize(&r)); diff != "" {
+		t.Errorf("Parse keeps state of an earlier request: %s", diff)
 	}
 	r.Reset()
 	if r.Body != nil || r.Model != "" || r.Doc.Root().Exists() {
-		t.Error("Reset leaves something")
+		t.Error("Reset keeps state")
 	}
 }
 
@@ -215,8 +215,8 @@ func TestModelIsCopied(t *testing.T) {
 	}
 }
 
-// TestCheckModel checks requests against models as a strict gateway does.
-func TestCheckModel(t *testing.T) {
+// TestFitModelStrict fits requests to models as a strict gateway does.
+func TestFitModelStrict(t *testing.T) {
 	for name, test := range map[string]struct {
 		members   string
 		maxTokens int64

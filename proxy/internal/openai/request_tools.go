@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// readTools reads tools and tool_choice, and the two older members that they have replaced.
+// readTools reads tools and tool_choice, and their predecessors functions and function_call.
 func (r *Request) readTools(t *topLevel, l *clientapi.Limits) *apierror.Error {
 	t.tools, t.functions, t.functionCall = r.dropEmpty(t.tools), r.dropNull(r.dropEmpty(t.functions)), r.dropNull(t.functionCall)
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
@@ -137,7 +137,7 @@ func (r *Request) readToolChoice(v jsondoc.Value) *apierror.Error {
 	}
 	if v.Kind() == jsondoc.String {
 		switch string(r.keyword(v)) {
-		case "none", "auto", "required", "any": // "any" is how other APIs call "required"
+		case "none", "auto", "required", "any": // "any" is the name of "required" in other APIs
 			return nil
 		}
 		return clientapi.NotOneOf(v, "none", "auto", "required")
@@ -157,7 +157,7 @@ func (r *Request) readToolChoice(v jsondoc.Value) *apierror.Error {
 	return clientapi.NotOneOf(typ, toolFunction, toolCustom, "allowed_tools")
 }
 
-// readChosen reads {type, [kind]: {name}}, which must name one of the tools.
+// readChosen reads {type, [kind]: {name}}. The name must be that of a tool in the request.
 func (r *Request) readChosen(v jsondoc.Value, kind string) *apierror.Error {
 	chosen := v.Get(kind)
 	if e := clientapi.NeedObject(chosen, v, kind); e != nil {
@@ -199,7 +199,7 @@ func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 	if list.Kind() != jsondoc.Array {
 		return clientapi.WrongType(list, "an array")
 	}
-	// No more than there are tools: so the look-ups are bounded by the square of the limit of tools.
+	// Limiting the list to the number of tools bounds the number of comparisons.
 	if list.Len() > len(r.toolNames) {
 		return clientapi.TooMany(list, len(r.toolNames))
 	}
@@ -224,7 +224,7 @@ func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readFunctionCall reads function_call, the older tool_choice.
+// readFunctionCall reads function_call, the predecessor of tool_choice.
 func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil
@@ -232,14 +232,14 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
 		return clientapi.WrongType(v, "a string or an object")
 	}
-	word := v.Is("none") || v.Is("auto")
+	isKeyword := v.Is("none") || v.Is("auto")
 	switch {
-	case !functions && word:
+	case !functions && isKeyword:
 		r.edit().DeleteValue(v)
 		return nil
 	case !functions:
 		return apierror.Invalid(clientapi.CodeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
-	case v.Kind() == jsondoc.String && !word:
+	case v.Kind() == jsondoc.String && !isKeyword:
 		return clientapi.NotOneOf(v, "none", "auto")
 	case v.Kind() == jsondoc.Object:
 		name := v.Get("name")
@@ -254,7 +254,8 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 	return nil
 }
 
-// readCacheControl reads the mark of a message, part or tool up to which a provider should cache.
+// readCacheControl reads cache_control of a message, part or tool, which marks the end of a prefix that the provider should
+// cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
 	if clientapi.Given(v) {
 		r.Flags |= clientapi.FlagCacheControl

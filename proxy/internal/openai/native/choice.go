@@ -11,7 +11,7 @@ import (
 
 var errChoice = errors.New("a choice is not an object, or its index is out of range")
 
-// body is the members of a delta or message that have a meaning here.
+// body holds the members of a delta or message that this package interprets.
 type body struct {
 	content, refusal            jsondoc.Value
 	reasoning, reasoningContent jsondoc.Value
@@ -20,8 +20,8 @@ type body struct {
 	others                      bool
 }
 
-// choice reads one element of choices. position is its place in the list. whole is set where the choice turns out to
-// hold a message, and not a delta.
+// choice reads one element of choices. position is its index in the list. It sets whole if the choice has a message instead of
+// a delta.
 func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whole *bool) error {
 	var delta, message, finish, native, usage jsondoc.Value
 	index := position
@@ -58,13 +58,13 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 		}
 	}
 	ci := int32(index)
-	c := r.at(ci)
+	c := r.choiceAt(ci)
 	if !c.seen {
 		c.seen = true
-		b.Text(ci, abi.EncodingUTF8, nil) // the choice begins, though it has no content yet
+		b.Text(ci, abi.EncodingUTF8, nil) // starts the choice, which has no content yet
 	}
 	if delta.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.hasContent) {
-		// A host that does not stream sends its one event with a message. A message besides deltas repeats them.
+		// A provider that cannot stream sends a single event with a message. A message after deltas repeats them and is skipped.
 		delta, *whole = message, true
 	}
 	if delta.Kind() == jsondoc.Object {
@@ -138,7 +138,7 @@ func (r *Reader) content(b *response.Batch, c *choice, ci int32, v jsondoc.Value
 	}
 }
 
-// part reads a part of a content that is a list. Parts of kinds that are neither text nor thinking are skipped.
+// part reads an element of a content list. Parts other than text and thinking are skipped.
 func (r *Reader) part(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	switch kind := v.Get("type"); {
 	case kind.Is("thinking"), kind.Is("reasoning"):
@@ -148,14 +148,14 @@ func (r *Reader) part(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	}
 }
 
-// thinkingPart reads the inside of a thinking part: a text, or a list of text parts.
+// thinkingPart reads the value of a thinking part: a text, or a list of text parts.
 func (r *Reader) thinkingPart(b *response.Batch, ci int32, v jsondoc.Value) {
 	if v.Kind() == jsondoc.String {
-		r.think(b, ci, abi.ReasoningText, 0, v)
+		r.emitReasoning(b, ci, abi.ReasoningText, 0, v)
 		return
 	}
 	for p := v.First(); p.Exists() && v.Kind() == jsondoc.Array; p = p.Next() {
-		r.think(b, ci, abi.ReasoningText, 0, p.Get("text"))
+		r.emitReasoning(b, ci, abi.ReasoningText, 0, p.Get("text"))
 	}
 }
 
@@ -175,7 +175,7 @@ func (r *Reader) text(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	b.Text(ci, abi.EncodingEscaped, s)
 }
 
-// finish reads why a choice ended, if it has.
+// finish reads the finish reason of a choice, if it has one.
 func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonValue, nativeValue jsondoc.Value) {
 	reason := r.shortString(reasonValue)
 	if reason == "" || c.finished {
@@ -189,14 +189,14 @@ func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonValue, nat
 	r.endThinkingIn(b, c, ci)
 	c.finished = true
 	native := r.shortString(nativeValue)
-	if native == "" && !standard(reason) {
+	if native == "" && !isStandardReason(reason) {
 		native = reason
 	}
 	b.Finish(ci, code, []byte(native))
 }
 
-// standard reports whether a reason is one of the OpenAI API.
-func standard(reason string) bool {
+// isStandardReason reports whether a finish reason is defined by the OpenAI API.
+func isStandardReason(reason string) bool {
 	switch reason {
 	case "stop", "length", "tool_calls", "content_filter", "function_call":
 		return true
@@ -204,12 +204,12 @@ func standard(reason string) bool {
 	return false
 }
 
-// finishReason translates a provider's reason, which may stand for a failure.
+// finishReason translates a provider's finish reason, or returns an error if the reason means a failure.
 func finishReason(reason string) (abi.FinishReason, *apierror.Error) {
 	switch reason {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS",
 		"model_context_window_exceeded", "insufficient_system_resource", "abort":
-		// With the last two the provider cut the response short: it must not pass for a complete one.
+		// The last two mean that the provider cut the response short, so it must not look complete.
 		return abi.FinishLength, nil
 	case "tool_calls", "tool_call", "tool_use", "TOOL_CALL":
 		return abi.FinishToolCalls, nil

@@ -1,12 +1,12 @@
-// Package native reads the responses of providers that speak the chat completions format, chunk by chunk or whole, into the
-// events of package response: what a plugin need not do for them.
+// Package native reads the responses of providers that speak the chat completions format, chunk by chunk or as one body, into
+// the events of package response, so that their plugins do not have to.
 //
-// The format is spoken with many accents: usage on the last chunk or in one of its own or in all of them, tool calls without
-// an index, reasoning under three names, content as a list of parts, errors inside of a stream that began well. This package
-// knows them all and nothing else does; what it emits is the same whoever the provider is. Members that it does not know pass
-// through, except for padding and what repeats the usage.
+// Providers vary the format: usage is in the last chunk, in a chunk of its own or in all chunks; tool calls have no index;
+// reasoning has three names; content is a list of parts; errors arrive in streams that started well. All of these variants are
+// handled in this package, and it emits the same events for all of them. Unknown members are passed through, except for
+// padding and copies of the usage.
 //
-// It does not split a body into events, write what a client receives, or decide what is tried next.
+// The package does not split a body into events, write the client's response, or decide about retries.
 //
-// Concurrency: a Reader belongs to one attempt and is for one goroutine at a time. Failure is safe for concurrent use.
+// A Reader belongs to one attempt and must not be used concurrently. Failure is safe for concurrent use.
 package native

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// memberName is the name of a member. It is valid until the next call.
+// memberName returns the name of a member. It is valid until the next call.
 func (r *Reader) memberName(v jsondoc.Value) []byte {
 	n := v.Name()
 	if !n.Escaped() {
@@ -19,9 +19,8 @@ func (r *Reader) memberName(v jsondoc.Value) []byte {
 	return r.name
 }
 
-// passes reports whether a member that this package does not know is passed on: not reserved names, not
-// padding, and no empty values.
-func (r *Reader) passes(scope abi.Scope, name []byte, v jsondoc.Value) bool {
+// passesThrough reports whether an unknown member is passed on. Reserved names, padding and empty values are not.
+func (r *Reader) passesThrough(scope abi.Scope, name []byte, v jsondoc.Value) bool {
 	switch string(name) {
 	case "", "obfuscation", "p":
 		return false
@@ -37,29 +36,29 @@ func (r *Reader) passes(scope abi.Scope, name []byte, v jsondoc.Value) bool {
 			return false
 		}
 	}
-	return !r.loose || r.strict(v)
+	return !r.loose || r.isStrict(v)
 }
 
-// strict reports whether a value of a document that is not strict JSON is strict JSON itself.
-func (r *Reader) strict(v jsondoc.Value) bool {
+// isStrict reports whether a value in a document that is not strict JSON is strict JSON itself.
+func (r *Reader) isStrict(v jsondoc.Value) bool {
 	_, err := jsondoc.AppendCompact(nil, v.Raw())
 	return err == nil
 }
 
-// responseExtras passes on the members of the response. Many providers repeat them in every chunk: they are passed on when
-// they change.
+// responseExtras passes on unknown members of the response. Many providers repeat them in every chunk, so they are passed on
+// only when they change.
 func (r *Reader) responseExtras(b *response.Batch, root jsondoc.Value, whole bool) {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {
 		case "x_groq":
-			continue // the request's id, which is a header too, and the usage again, also for clients that asked for none
+			continue // has the request's id, which is also a header, and a copy of the usage, even for clients that want none
 		case "prompt_filter_results":
 			if !whole {
-				continue // Azure sends it in a chunk without choices, which clients mistake for the usage chunk
+				continue // Azure sends it in a chunk without choices, which clients take for the usage chunk
 			}
 		}
-		if r.passes(abi.ScopeAnswer, name, v) {
+		if r.passesThrough(abi.ScopeAnswer, name, v) {
 			if value := r.repeats.unsent(name, v); value != nil {
 				b.Extra(abi.ScopeAnswer, 0, 0, name, value)
 			}
@@ -67,44 +66,44 @@ func (r *Reader) responseExtras(b *response.Batch, root jsondoc.Value, whole boo
 	}
 }
 
-// choiceExtras passes on the members of a choice.
+// choiceExtras passes on unknown members of a choice.
 func (r *Reader) choiceExtras(b *response.Batch, ci int32, choice jsondoc.Value) {
 	for v := choice.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		if string(name) == "logprobs" && !v.Get("content").First().Exists() && !v.Get("refusal").First().Exists() {
 			continue
 		}
-		if r.passes(abi.ScopeChoice, name, v) {
+		if r.passesThrough(abi.ScopeChoice, name, v) {
 			b.Extra(abi.ScopeChoice, ci, 0, name, v.Raw())
 		}
 	}
 }
 
-// messageExtras passes on the members of a delta or message.
+// messageExtras passes on unknown members of a delta or message.
 func (r *Reader) messageExtras(b *response.Batch, ci int32, body jsondoc.Value) {
 	for v := body.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {
 		case "reasoning", "thinking_blocks":
-			continue // emitted under the OpenAI API's names
+			continue // emitted as reasoning
 		}
-		if r.passes(abi.ScopeMessage, name, v) {
+		if r.passesThrough(abi.ScopeMessage, name, v) {
 			b.Extra(abi.ScopeMessage, ci, 0, name, v.Raw())
 		}
 	}
 }
 
-// toolExtras passes on the members of a tool call.
+// toolExtras passes on unknown members of a tool call.
 func (r *Reader) toolExtras(b *response.Batch, ci, key int32, entry jsondoc.Value) {
 	for v := entry.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
-		if string(name) != "custom" && r.passes(abi.ScopeTool, name, v) {
+		if string(name) != "custom" && r.passesThrough(abi.ScopeTool, name, v) {
 			b.Extra(abi.ScopeTool, ci, key, name, v.Raw())
 		}
 	}
 }
 
-// usageExtras passes on the members of the usage object, or of one of the objects in it.
+// usageExtras passes on unknown members of the usage object, or of one of the objects in it.
 func (r *Reader) usageExtras(b *response.Batch, prefix string, object jsondoc.Value) {
 	for v := object.First(); v.Exists() && object.Kind() == jsondoc.Object; v = v.Next() {
 		name := r.memberName(v)
@@ -115,28 +114,28 @@ func (r *Reader) usageExtras(b *response.Batch, prefix string, object jsondoc.Va
 			continue
 		}
 		r.unescaped = append(append(r.unescaped[:0], prefix...), name...)
-		if r.passes(abi.ScopeUsage, r.unescaped, v) {
+		if r.passesThrough(abi.ScopeUsage, r.unescaped, v) {
 			b.Extra(abi.ScopeUsage, 0, 0, r.unescaped, v.Raw())
 		}
 	}
 }
 
-// repeats remembers the members of the response that have been passed on.
+// repeats records the members of the response that have been passed on.
 type repeats struct{ list []repeat }
 
 type repeat struct {
 	name, value uint64 // hashes
-	elements    int    // of a list: how many were passed on
+	elements    int    // number of elements passed on, if the value is an array
 }
 
 var repeatSeed = maphash.MakeSeed()
 
-// maxRepeats is how many members are remembered. What is not remembered is passed on each time.
+// maxRepeats is the number of members to record. Others are passed on each time.
 const maxRepeats = 32
 
 func (m *repeats) reset() { m.list = m.list[:0] }
 
-// unsent returns what is new in a member: all of it, nothing, or the rest of a list that has grown.
+// unsent returns the new part of a member: all of it, nothing, or the new elements of an array that has grown.
 func (m *repeats) unsent(name []byte, v jsondoc.Value) []byte {
 	raw := v.Raw()
 	n, sum := maphash.Bytes(repeatSeed, name), maphash.Bytes(repeatSeed, raw)
@@ -149,32 +148,33 @@ func (m *repeats) unsent(name []byte, v jsondoc.Value) []byte {
 			return nil
 		}
 		if v.Kind() == jsondoc.Array && e.elements > 0 {
-			if rest, ok := grown(v, e); ok {
+			if rest, ok := newElements(v, e); ok {
 				e.value, e.elements = sum, v.Len()
 				return rest
 			}
 		}
-		*e = repeat{n, sum, elements(v)}
+		*e = repeat{n, sum, elementCount(v)}
 		return raw
 	}
 	if len(m.list) < maxRepeats {
-		m.list = append(m.list, repeat{n, sum, elements(v)})
+		m.list = append(m.list, repeat{n, sum, elementCount(v)})
 	}
 	return raw
 }
 
-func elements(v jsondoc.Value) int {
+func elementCount(v jsondoc.Value) int {
 	if v.Kind() != jsondoc.Array {
 		return 0
 	}
 	return v.Len()
 }
 
-// grown returns what a list holds beyond what was passed on of it, if it begins with that.
-func grown(v jsondoc.Value, e *repeat) ([]byte, bool) {
-	raw, at := v.Raw(), 0
+// newElements returns the elements of an array after those in e. It reports false if the array does not start with those, or
+// has no others.
+func newElements(v jsondoc.Value, e *repeat) ([]byte, bool) {
+	raw, count := v.Raw(), 0
 	for element := v.First(); element.Exists(); element = element.Next() {
-		if at++; at < e.elements {
+		if count++; count < e.elements {
 			continue
 		}
 		end := element.Offset() + len(element.Raw()) - v.Offset()

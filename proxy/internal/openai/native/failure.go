@@ -14,16 +14,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Failure is the error that a response with an error status stands for. body may be anything: JSON in one of the forms in
-// use, or the HTML page of a proxy. It is not kept.
+// Failure returns the error for a response with an error status. body may be anything, for example JSON in one of the forms in
+// use, or the HTML page of a proxy. Failure does not retain it.
 //
-// What the provider says of the request is passed on in its words. What it says of the operator's account (its key, its
-// limits, its bill) is not: it is not the client's business, and may name the account.
+// The provider's message is passed on if it is about the request. A message about the operator's account (its key, limits or
+// billing) is not, because it does not concern the client and may identify the account.
 func Failure(status int, body []byte) *apierror.Error {
 	var d jsondoc.Doc
 	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) == nil {
 		root := d.Root()
-		if root.Kind() == jsondoc.Array { // some send a list of one
+		if root.Kind() == jsondoc.Array { // some providers send an array with one error
 			root = root.First()
 		}
 		if w := findError(root); w != nil {
@@ -37,8 +37,8 @@ func Failure(status int, body []byte) *apierror.Error {
 	return proxyFailure(status, body)
 }
 
-// failureIn is the failure in a chunk, or in a response with a success status; nil if there is none. code is that of a
-// failure of which nothing more is known.
+// failureIn returns the failure in a chunk or in a response with a success status, or nil if there is none. code is used for
+// unclassified failures.
 func failureIn(root jsondoc.Value, code string) *apierror.Error {
 	if w := findError(root); w != nil {
 		return w.failure(0, code)
@@ -46,9 +46,9 @@ func failureIn(root jsondoc.Value, code string) *apierror.Error {
 	return nil
 }
 
-// Words is what an error response says, for the log: its type, its code and its message, or the text that it is instead. body is
-// as for Failure. The words are the provider's, and may repeat what the log must not hold.
-func Words(body []byte) string {
+// ErrorText returns the type, code and message of an error response, or its text if it has none of these. body is as for Failure.
+// The result is meant for the log, but callers must redact it first, because the provider may quote the request or secrets.
+func ErrorText(body []byte) string {
 	var d jsondoc.Doc
 	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) != nil {
 		return clean(string(body[:min(len(body), 8*maxMessage)]))
@@ -74,11 +74,11 @@ func Words(body []byte) string {
 // providerError is an error as a provider reports it.
 type providerError struct {
 	message, kind, code, param string
-	status                     int  // a status in the body
-	moderation                 bool // the prompt was flagged
+	status                     int  // status in the body
+	moderation                 bool // the prompt was flagged by moderation
 }
 
-// findError finds a provider's error in a document; nil if there is none.
+// findError returns the provider's error in a document, or nil if there is none.
 func findError(root jsondoc.Value) *providerError {
 	if root.Kind() != jsondoc.Object {
 		return nil
@@ -127,7 +127,7 @@ func readError(v jsondoc.Value) *providerError {
 	return w
 }
 
-// messageText reads a message in one of its forms: a string, an object with a detail, or a list of findings.
+// messageText reads a message in one of its forms: a string, an object with a detail, or a list of validation errors.
 func messageText(v jsondoc.Value) string {
 	switch v.Kind() {
 	case jsondoc.String:
@@ -146,7 +146,7 @@ func messageText(v jsondoc.Value) string {
 	return ""
 }
 
-// shortText returns a short string, else "".
+// shortText returns the text of a string, or "" if it is longer than abi.MaxName.
 func shortText(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return ""
@@ -154,8 +154,7 @@ func shortText(v jsondoc.Value) string {
 	return v.Text()
 }
 
-// upstreamError is the cause of a failure as the log sees it: without the provider's message, which may repeat what the
-// log must not hold.
+// upstreamError is the cause of a failure for the log. It excludes the provider's message, which may quote the request.
 type upstreamError struct {
 	status     int
 	kind, code string
@@ -165,7 +164,7 @@ func (e *upstreamError) Error() string {
 	return fmt.Sprintf("upstream status %d, type %q, code %q", e.status, e.kind, e.code)
 }
 
-// failure is what the client sees of a provider's error. status is that of the response, 0 for a success status.
+// failure returns the client's version of a provider's error. status is the response's status, or 0 if that was a success.
 func (w *providerError) failure(status int, fallback string) *apierror.Error {
 	class := status
 	if class == 0 {
@@ -184,9 +183,9 @@ func (w *providerError) failure(status int, fallback string) *apierror.Error {
 		e.Param = w.param
 		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailQuota:
-		if quota(w.code) {
+		if isQuota(w.code) {
 			e.Code = w.code
-		} else if quota(w.kind) {
+		} else if isQuota(w.kind) {
 			e.Code = w.kind
 		}
 	case abi.FailServer:
@@ -211,14 +210,14 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// classify returns what went wrong. Where the code is more specific than the status, the code counts.
+// classify returns the kind of failure. A code overrides the status if it is more specific.
 func (w *providerError) classify(status int) abi.FailKind {
 	switch {
-	case quota(w.code), quota(w.kind):
+	case isQuota(w.code), isQuota(w.kind):
 		return abi.FailQuota
-	case w.badKey():
+	case w.isKeyRejected():
 		return abi.FailAuth
-	case w.tooLong(status):
+	case w.exceedsContext(status):
 		return abi.FailContextLength
 	}
 	switch status {
@@ -226,9 +225,9 @@ func (w *providerError) classify(status int) abi.FailKind {
 		return w.classifyByCode()
 	case 400, 422:
 		switch {
-		case w.policy():
+		case w.isPolicyViolation():
 			return abi.FailContentPolicy
-		case w.noModel():
+		case w.isUnknownModel():
 			return abi.FailModelNotFound
 		}
 		return abi.FailInvalidRequest
@@ -238,17 +237,17 @@ func (w *providerError) classify(status int) abi.FailKind {
 		return abi.FailBilling
 	case 403:
 		switch {
-		case w.moderation, w.policy():
+		case w.moderation, w.isPolicyViolation():
 			return abi.FailContentPolicy
-		case w.noModel():
+		case w.isUnknownModel():
 			return abi.FailModelNotFound
 		}
 		return abi.FailAuth
 	case 404:
-		if w.noModel() || w.namesModel() {
+		if w.isUnknownModel() || w.mentionsModel() {
 			return abi.FailModelNotFound
 		}
-		return abi.FailServer // the address is wrong, not the model
+		return abi.FailServer // the URL is wrong, not the model
 	case 408, 504, 522, 524:
 		return abi.FailTimeout
 	case 409:
@@ -268,7 +267,7 @@ func (w *providerError) classify(status int) abi.FailKind {
 	return abi.FailServer
 }
 
-// classifyByCode is classify where there is no status.
+// classifyByCode is classify for an error without a status.
 func (w *providerError) classifyByCode() abi.FailKind {
 	has := func(parts ...string) bool {
 		for _, p := range parts {
@@ -279,9 +278,9 @@ func (w *providerError) classifyByCode() abi.FailKind {
 		return false
 	}
 	switch {
-	case w.moderation, w.policy():
+	case w.moderation, w.isPolicyViolation():
 		return abi.FailContentPolicy
-	case w.noModel():
+	case w.isUnknownModel():
 		return abi.FailModelNotFound
 	case has("rate_limit", "too_many_requests") || w.kind == "requests" || w.kind == "tokens":
 		return abi.FailRateLimit
@@ -293,7 +292,7 @@ func (w *providerError) classifyByCode() abi.FailKind {
 		return abi.FailAuth
 	case has("billing", "payment_required", "insufficient_credits"):
 		return abi.FailBilling
-	case has("not_found") && w.namesModel():
+	case has("not_found") && w.mentionsModel():
 		return abi.FailModelNotFound
 	case has("request_too_large"):
 		return abi.FailTooLarge
@@ -303,8 +302,8 @@ func (w *providerError) classifyByCode() abi.FailKind {
 	return abi.FailServer
 }
 
-// quota reports whether a code or type means that waiting does not help.
-func quota(code string) bool {
+// isQuota reports whether a code or type means an exhausted quota, for which retrying does not help.
+func isQuota(code string) bool {
 	switch code {
 	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
 		"organization_usage_limit_exceeded", "billing_hard_limit_reached", "quota_exceeded", "exceeded_current_quota_error":
@@ -313,8 +312,8 @@ func quota(code string) bool {
 	return false
 }
 
-// badKey reports whether the operator's key is refused with a status that does not show it.
-func (w *providerError) badKey() bool {
+// isKeyRejected reports whether the provider rejected the operator's key, whatever the status.
+func (w *providerError) isKeyRejected() bool {
 	switch w.code {
 	case "invalid_api_key", "API_KEY_INVALID":
 		return true
@@ -322,8 +321,8 @@ func (w *providerError) badKey() bool {
 	return w.kind == "authentication_error" || strings.Contains(w.message, "API key not valid")
 }
 
-// policy reports whether the prompt was refused for what it is about.
-func (w *providerError) policy() bool {
+// isPolicyViolation reports whether the prompt was rejected for its content.
+func (w *providerError) isPolicyViolation() bool {
 	switch w.code {
 	case "content_filter", "content_policy_violation", "moderation_blocked", "ResponsibleAIPolicyViolation", "data_inspection_failed":
 		return true
@@ -331,8 +330,8 @@ func (w *providerError) policy() bool {
 	return false
 }
 
-// noModel reports whether the provider does not know the model.
-func (w *providerError) noModel() bool {
+// isUnknownModel reports whether the provider does not have the model.
+func (w *providerError) isUnknownModel() bool {
 	switch w.code {
 	case "model_not_found", "model_not_exist", "ModelNotFound", "DeploymentNotFound":
 		return true
@@ -340,22 +339,22 @@ func (w *providerError) noModel() bool {
 	return w.kind == "NotFoundError"
 }
 
-// namesModel reports whether a 404 is about the model, rather than about the address.
-func (w *providerError) namesModel() bool {
+// mentionsModel reports whether a 404 is about the model, rather than the URL.
+func (w *providerError) mentionsModel() bool {
 	m := strings.ToLower(w.code + " " + w.message[:min(len(w.message), 4*maxMessage)])
 	return strings.Contains(m, "model") || strings.Contains(m, "deployment") || strings.Contains(m, "no endpoints found")
 }
 
-// noEndpoint is the failure of a 404 that is not about the model: mostly, the configured address is wrong. The provider's words
-// are for the operator, and go to the log.
+// noEndpoint returns the failure of a 404 that is not about the model, mostly because the configured URL is wrong. The
+// provider's message is for the operator, so it goes to the log and not to the client.
 func noEndpoint(status int, cause error) *apierror.Error {
 	e := apierror.Fail(abi.FailServer, "upstream_not_found", "", "The provider has no such endpoint.")
 	e.UpstreamStatus, e.Cause = status, cause
 	return e
 }
 
-// tooLong reports whether the conversation is longer than the model's context.
-func (w *providerError) tooLong(status int) bool {
+// exceedsContext reports whether the conversation is longer than the model's context window.
+func (w *providerError) exceedsContext(status int) bool {
 	switch status {
 	case 0, 400, 413, 422:
 	default:
@@ -377,7 +376,7 @@ func (w *providerError) tooLong(status int) bool {
 	return false
 }
 
-// proxyFailure is Failure for a body that is not the provider's, such as the page of a proxy in between.
+// proxyFailure is Failure for a body that is not from the provider, for example the HTML page of a proxy.
 func proxyFailure(status int, body []byte) *apierror.Error {
 	w := providerError{}
 	kind := w.classify(status)
@@ -399,10 +398,10 @@ func proxyFailure(status int, body []byte) *apierror.Error {
 	return e
 }
 
-// maxMessage is how many bytes of a provider's message are passed on.
+// maxMessage is the maximum number of bytes of a provider's message that are passed on.
 const maxMessage = 500
 
-// clean turns a provider's message into one line of plain text: without tags, scripts and control characters.
+// clean turns a provider's message into one line of plain text, without tags, scripts and control characters.
 func clean(s string) string {
 	b := make([]byte, 0, min(len(s), maxMessage))
 	space := false
@@ -429,7 +428,7 @@ func clean(s string) string {
 	return string(b)
 }
 
-// tagWidth is the length of the tag that s begins with, and of what a script or style holds.
+// tagWidth returns the length of the tag at the start of s. The tag of a script, style or comment includes its content.
 func tagWidth(s string) int {
 	for _, name := range [...]string{"script", "style", "!--"} {
 		if len(s) <= len(name) || !strings.EqualFold(s[1:1+len(name)], name) {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 )
 
-// TestUpstreamErrors covers the rows of the table of upstream errors that are specific to the OpenAI API. Each response
-// is written as "status type code param message", followed by what may be retried.
+// TestUpstreamErrors checks the errors that are specific to the OpenAI API. Each one is written as "status type code param
+// message", followed by how it may be retried.
 //
 // covers: O14
 func TestUpstreamErrors(t *testing.T) {
@@ -105,7 +105,7 @@ func TestUpstreamErrors(t *testing.T) {
 				t.Errorf("upstream status %d, cause %v", e.UpstreamStatus, e.Cause)
 			}
 			if log := e.Cause.Error(); strings.Contains(log, "sk-abc") || strings.Contains(log, "org-123") {
-				t.Errorf("the log would say %s", log)
+				t.Errorf("the cause for the log is %s", log)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestLongErrorMessagesAreCut(t *testing.T) {
 	}
 }
 
-func TestWordsOfErrors(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"Invalid URL (POST /v1/x)","type":"invalid_request_error","param":null,"code":"c"}}`: "invalid_request_error: c: Invalid URL (POST /v1/x)",
 		`{"type":"error","error":{"type":"not_found_error","message":"Not Found"},"request_id":"r"}`:              "not_found_error: Not Found",
@@ -138,7 +138,7 @@ func TestWordsOfErrors(t *testing.T) {
 		`404 page not found`: "404 page not found",
 		`[]`:                 "", `"x"`: "", ``: "", `{}`: "", `{"error":null}`: "",
 	} {
-		if got := native.Words([]byte(body)); got != want {
+		if got := native.ErrorText([]byte(body)); got != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}

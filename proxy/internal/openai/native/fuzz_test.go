@@ -18,15 +18,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// FuzzReader reads what a provider might send, one line per event, and checks what clients rely on: frames that are
-// JSON, one end, and the same content for streaming and non-streaming clients.
+// FuzzReader reads arbitrary responses, one line per event, and checks what clients rely on: frames are JSON, there is one end,
+// and streaming and non-streaming clients get the same result.
 func FuzzReader(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.body != nil {
 			f.Add(rec.body, true, false)
 			continue
 		}
-		// The beginning and the end hold what is special; the middle repeats itself.
+		// Keep the first and last events. The ones in between are alike.
 		ev := rec.events
 		if len(ev) > 12 {
 			ev = append(append([]string(nil), ev[:6]...), ev[len(ev)-6:]...)
@@ -35,19 +35,19 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte(delta(`"content":"<think>a</think>b\ud83d"`)+"\n"+stop), false, true)
 	f.Add([]byte(delta(`"tool_calls":[{"id":"a","function":{"name":"f","arguments":{}}},{"function":{"arguments":"x"}}]`)+"\n[DONE]"), false, false)
-	f.Fuzz(func(t *testing.T, data []byte, answer, tags bool) {
+	f.Fuzz(func(t *testing.T, data []byte, whole, tags bool) {
 		if len(data) > 1<<16 {
 			return
 		}
-		checkBoth(t, data, answer, tags)
+		checkBoth(t, data, whole, tags)
 	})
 }
 
-// checkBoth reads lines, or one non-streaming response, for both kinds of clients.
-func checkBoth(t testing.TB, data []byte, answer, tags bool) {
+// checkBoth reads lines, or one non-streaming response if whole is set, for a streaming and a non-streaming client.
+func checkBoth(t testing.TB, data []byte, whole, tags bool) {
 	t.Helper()
 	lines := [][]byte{data}
-	if !answer {
+	if !whole {
 		lines = bytes.Split(data, []byte("\n"))
 	}
 	play := func(stream bool) *response.Writer {
@@ -59,15 +59,15 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 		for _, line := range lines {
 			b.Reset()
 			read := r.ReadChunk
-			if answer {
+			if whole {
 				read = r.ReadResponse
 			}
 			before := bytes.Clone(line)
 			err := read(line, &b)
 			if !bytes.Equal(before, line) {
-				t.Fatal("the data has been written to")
+				t.Fatal("the reader has modified its input")
 			}
-			clear(line) // neither the reader nor the batch may hold on to it
+			clear(line) // neither the reader nor the batch may retain it
 			if err == nil {
 				err = w.Apply(&b)
 			}
@@ -76,7 +76,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 			if errors.As(err, &e) {
 				w.Fail(e)
 			} else if err != nil {
-				// Only what is too much for the contract may be refused.
+				// A batch may only be rejected because it exceeds a limit of the plugin contract.
 				if !strings.Contains(err.Error(), "too long") && !strings.Contains(err.Error(), "too many") {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	if streamed.Started() {
 		checkStream(t, streamed, true)
 	} else if streamed.Complete() {
-		t.Fatal("complete without a byte")
+		t.Fatal("the stream is complete but empty")
 	}
 	if !collected.Complete() {
 		return
@@ -108,7 +108,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	}
 }
 
-// mutate changes a document here and there: values of other kinds, members that are missing or come from elsewhere.
+// mutate makes random changes to a document: it replaces values by other kinds, and removes, renames or adds members.
 func mutate(r *rand.Rand, v any) any {
 	if r.IntN(30) == 0 {
 		odd := []any{nil, true, 0, -1, 1e300, 1 << 40, "", "x", "stop", "call_1", []any{}, map[string]any{}, []any{nil}, []any{map[string]any{}},
@@ -187,7 +187,7 @@ func TestMutatedRecordings(t *testing.T) {
 	})
 }
 
-// FuzzUpstreamError reads error responses.
+// FuzzUpstreamError reads arbitrary error responses.
 func FuzzUpstreamError(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.status != 200 {

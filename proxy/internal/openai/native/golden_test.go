@@ -23,10 +23,10 @@ var update = flag.Bool("update", false, "rewrite the expected files under testda
 
 // recording is a recorded response.
 type recording struct {
-	name   string   // path without the ending
-	status int      // of an error answer, else 200
-	events []string // of a stream, without framing
-	body   []byte   // of a non-streaming response
+	name   string   // path without extension
+	status int      // status of an error response, otherwise 200
+	events []string // data of a stream's events
+	body   []byte   // body of a non-streaming response
 }
 
 // recordings reads the recorded responses under testdata.
@@ -112,7 +112,7 @@ func replay(t testing.TB, w *response.Writer, rec *recording, o response.Options
 	_ = w.End()
 }
 
-// golden compares with an expected file, or writes it.
+// golden compares got with a golden file, or updates the file.
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
@@ -130,7 +130,7 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// pretty is a JSON document for people, with the order and the digits as they are.
+// pretty indents a JSON document and keeps the order of members and the spelling of numbers.
 func pretty(t *testing.T, p []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -140,7 +140,7 @@ func pretty(t *testing.T, p []byte) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// TestRecordedResponses reads every recording twice, for a streaming and for a non-streaming client.
+// TestRecordedResponses reads every recording twice, for a streaming and a non-streaming client.
 func TestRecordedResponses(t *testing.T) {
 	for _, rec := range recordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestRecordedResponses(t *testing.T) {
 	}
 }
 
-// checkStream checks what holds for every stream.
+// checkStream checks the invariants of every stream.
 func checkStream(t testing.TB, w *response.Writer, usage bool) {
 	t.Helper()
 	out := string(w.Output())

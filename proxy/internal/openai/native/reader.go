@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Options is what cannot be seen from the responses of a provider. The zero value is right for most.
+// Options describes properties of a provider that are not visible in its responses. The zero value is right for most.
 type Options struct {
-	// ReasoningFormat names the origin of the reasoning, where the provider does not name it itself.
+	// ReasoningFormat names the format of the reasoning if the provider does not name it itself.
 	ReasoningFormat string
 
-	// ThinkTags treats text between <think> and </think> at the beginning of a choice's content as reasoning.
+	// ThinkTags treats text between <think> and </think> at the start of a choice's content as reasoning.
 	ThinkTags bool
 }
 
-// ParseOptions reads options as a plugin gives them: a JSON object with "reasoning_format" and "think_tags", or nothing.
-// Members that it does not know are ignored, so that a plugin can be newer than the gateway.
+// ParseOptions reads the options of a plugin: a JSON object with "reasoning_format" and "think_tags", or nothing. Unknown
+// members are ignored, so that a plugin can be newer than the gateway.
 func ParseOptions(json []byte) (o Options, err error) {
 	if len(bytes.TrimSpace(json)) == 0 {
 		return o, nil
@@ -49,26 +49,26 @@ func ParseOptions(json []byte) (o Options, err error) {
 	return o, nil
 }
 
-// Reader reads the response to one attempt. It remembers what one chunk does not show: which tool call a piece belongs to,
-// and what has been emitted before. The zero value is ready for a response without options.
+// Reader reads the response to one attempt. It keeps the state that one chunk does not contain: which tool call a piece
+// belongs to, and what was emitted before. The zero value is ready for a response without options.
 type Reader struct {
 	o Options
 
 	doc       jsondoc.Doc
-	loose     bool   // doc holds what strict JSON does not allow
-	unescaped []byte // scratch: a string
-	name      []byte // scratch: a member's name
+	loose     bool   // doc is not strict JSON
+	unescaped []byte // scratch for a string
+	name      []byte // scratch for a member's name
 
 	identified bool // id and model have been emitted
-	formatted  bool // so has the format of the reasoning
+	formatted  bool // the format of the reasoning has been emitted
 	chunks     uint32
 	choices    []choice // by index
 	repeats    repeats
 	template   template
-	lastText   jsondoc.Value // of doc: the text that was emitted last
+	lastText   jsondoc.Value // value in doc of the text that was emitted last
 }
 
-// choice is what is remembered of one choice.
+// choice is the state of one choice.
 type choice struct {
 	seen       bool
 	hasContent bool
@@ -87,8 +87,8 @@ func (r *Reader) Reset(o Options) {
 	r.template.reset()
 }
 
-// ReadChunk reads the data of one event of a stream, "[DONE]" included, and appends its events to b. The error is a
-// *apierror.Error: the data cannot be understood, and the response cannot be completed. data is not kept.
+// ReadChunk reads the data of one event of a stream, including "[DONE]", and appends the resulting events to b. An error is an
+// *apierror.Error and means that the data is invalid, so the response cannot be completed. ReadChunk does not retain data.
 func (r *Reader) ReadChunk(data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
 	if r.readByTemplate(data, b) {
@@ -105,19 +105,20 @@ func (r *Reader) ReadChunk(data []byte, b *response.Batch) error {
 	return r.read(data, b, false)
 }
 
-// ReadResponse reads a non-streaming response and appends its events to b. The error is a *apierror.Error: the body cannot be
-// understood. A response that is an error is read, and becomes the batch's failure. body is not kept.
+// ReadResponse reads a non-streaming response and appends the resulting events to b. An error is an *apierror.Error and means
+// that the body is invalid. If the response reports an error of the provider, that becomes the failure of the batch instead.
+// ReadResponse does not retain body.
 func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	return r.read(body, b, true)
 }
 
-// maxDepth and maxNodes bound what a provider may send in one piece.
+// maxDepth and maxNodes limit the JSON document of a chunk or body.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 19
 )
 
-// parse reads a document, as strict JSON if possible.
+// parse parses a document, as strict JSON if possible.
 func (r *Reader) parse(p []byte) error {
 	r.loose = false
 	err := r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes})
@@ -128,12 +129,12 @@ func (r *Reader) parse(p []byte) error {
 	return r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true})
 }
 
-// streamError is the code of a failure inside of a response that began well, of which nothing more is known.
+// streamError is the code of an unclassified failure in a response that started well.
 const streamError = "upstream_stream_error"
 
 // read reads a chunk or a non-streaming response.
 func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
-	defer r.doc.Reset() // it must not hold on to p
+	defer r.doc.Reset() // release p
 	before := len(b.Events)
 	r.lastText = jsondoc.Value{}
 	r.template.reset()
@@ -146,7 +147,7 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	}
 	r.chunks++
 	var top struct{ id, model, choices, usage, padding jsondoc.Value }
-	suspect, others := false, false
+	maybeError, others := false, false
 	for v := root.First(); v.Exists(); v = v.Next() {
 		switch string(r.memberName(v)) {
 		case "id":
@@ -158,11 +159,11 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 		case "usage":
 			top.usage = v
 		case "error":
-			suspect = suspect || v.Kind() != jsondoc.Null
+			maybeError = maybeError || v.Kind() != jsondoc.Null
 		case "object":
-			suspect = suspect || v.Is("error")
+			maybeError = maybeError || v.Is("error")
 		case "message", "detail":
-			suspect, others = true, true
+			maybeError, others = true, true
 		case "created":
 		case "obfuscation":
 			top.padding = v
@@ -171,7 +172,7 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 		}
 	}
 	r.usage(b, top.usage)
-	if suspect {
+	if maybeError {
 		code := streamError
 		if whole {
 			code = "upstream_error"
@@ -206,20 +207,20 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	return nil
 }
 
-// finished reports whether every choice that has begun has ended.
+// finished reports whether there are choices and all of them have finished.
 func (r *Reader) finished() bool {
-	some := false
+	anySeen := false
 	for i := range r.choices {
 		if c := &r.choices[i]; c.seen {
-			if some = true; !c.finished {
+			if anySeen = true; !c.finished {
 				return false
 			}
 		}
 	}
-	return some
+	return anySeen
 }
 
-// start emits the response's id and model, until both are known.
+// start emits the response's id and model. It does nothing once both have been emitted.
 func (r *Reader) start(b *response.Batch, idValue, modelValue jsondoc.Value) {
 	if r.identified {
 		return
@@ -232,7 +233,7 @@ func (r *Reader) start(b *response.Batch, idValue, modelValue jsondoc.Value) {
 	b.Start([]byte(id), []byte(model), nil)
 }
 
-// shortString returns a string that fits the contract's limit for names, else "".
+// shortString returns the text of a string, or "" if it is longer than abi.MaxName.
 func (r *Reader) shortString(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.String {
 		return ""
@@ -244,8 +245,8 @@ func (r *Reader) shortString(v jsondoc.Value) string {
 	return string(r.unescaped)
 }
 
-// at returns what is remembered of a choice.
-func (r *Reader) at(index int32) *choice {
+// choiceAt returns the state of a choice and allocates it if necessary.
+func (r *Reader) choiceAt(index int32) *choice {
 	for int(index) >= len(r.choices) {
 		if n := len(r.choices); n < cap(r.choices) {
 			r.choices = r.choices[:n+1]

@@ -44,7 +44,7 @@ func read(t testing.TB, o native.Options, mo response.Options, chunks ...string)
 	return w
 }
 
-// whole reads chunks for a client that does not stream, and returns what follows "choices".
+// whole reads chunks for a non-streaming client and returns the response from the value of "choices" on.
 func whole(t testing.TB, o native.Options, chunks ...string) string {
 	t.Helper()
 	w := read(t, o, options(false, false), chunks...)
@@ -70,7 +70,7 @@ func delta(s string) string { return chunk(`"delta":{` + s + `}`) }
 const (
 	stop = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 
-	// estimated stands for a usage that the gateway has estimated; which one, is not what these tests are about.
+	// estimated stands for any usage that the gateway has estimated.
 	estimated = `],"usage":{estimated}}`
 )
 
@@ -238,14 +238,14 @@ func TestProviderVariants(t *testing.T) {
 
 var estimate = regexp.MustCompile(`"usage":\{[^{}]*"estimated":true\}`)
 
-// blank puts the same words in the place of any estimated usage.
+// blank replaces an estimated usage with the placeholder of estimated.
 func blank(s string) string { return estimate.ReplaceAllString(s, `"usage":{estimated}`) }
 
 func toolChoice(calls ...string) string {
 	return choice(`"content":null,"refusal":null,"tool_calls":[`+strings.Join(calls, ",")+`]`, `"tool_calls"`) + estimated
 }
 
-// TestToolCallsInNonStreamingResponse checks that every entry is a call of its own.
+// TestToolCallsInNonStreamingResponse checks that every entry is a separate call.
 //
 // covers: O5 O6
 func TestToolCallsInNonStreamingResponse(t *testing.T) {
@@ -321,7 +321,7 @@ func TestFinishReasons(t *testing.T) {
 	}
 }
 
-// TestCharactersSplitBetweenChunks splits characters in two, as hosts do that send raw tokens.
+// TestCharactersSplitBetweenChunks splits characters in two, as providers do that send raw tokens.
 //
 // covers: S9
 func TestCharactersSplitBetweenChunks(t *testing.T) {
@@ -344,7 +344,7 @@ func TestCharactersSplitBetweenChunks(t *testing.T) {
 	}
 }
 
-// TestLooseJSON accepts invalid JSON as far as it can be understood.
+// TestLooseJSON reads invalid JSON whose meaning is clear.
 func TestLooseJSON(t *testing.T) {
 	got := whole(t, native.Options{},
 		`{"id":"i","bad":"\ud83d","good":1,"choices":[{"index":0,"index":0,"delta":{"content":"a","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"x":"\ud83d"}}}]}}]}`,
@@ -369,7 +369,7 @@ func TestTagsSplitAnywhere(t *testing.T) {
 	for _, c := range texts {
 		for at := range len(c.in) {
 			escaped := func(s string) string {
-				p, _ := json.Marshal(s) // writes < and > as escapes, as many hosts do
+				p, _ := json.Marshal(s) // escapes < and >, as many providers do
 				return `"content":` + string(p)
 			}
 			got := whole(t, o, delta(escaped(c.in[:at])), delta(escaped(c.in[at:])), stop)

@@ -6,29 +6,28 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// template is the last chunk that held one piece of text and nothing else, as nearly all do, and left the reader unchanged.
-//
-// A chunk that differs from it in that text only, byte for byte, yields its own text in the same way, whatever the rest
-// means: reading it member by member would have the same result. So it is compared, which takes a tenth of the time. The
-// padding by which a provider hides the length of the text may differ as well, since it is ignored.
+// template is a chunk that yielded one piece of text, as nearly all chunks do, and did not otherwise change the reader's
+// state. If the next chunk only differs in the text, byte for byte, parsing it would have the same result with the new text,
+// so the reader compares bytes instead, which takes a tenth of the time. The padding with which providers hide the length of
+// the text may differ as well, since it is ignored.
 type template struct {
 	chunk  []byte
-	slots  [2]slot // in their order in the chunk; the second one may be absent
+	slots  [2]slot // in the order of the chunk; the second one may be absent
 	choice int32
 }
 
-// slot is the inside of a string that may differ.
+// slot is the content of a string that may differ from the template.
 type slot struct {
 	start, end int
-	text       bool // it is the text, and not the padding
+	text       bool // true for the text, false for the padding
 }
 
-// maxTemplate is the length of the longest chunk that is kept: each open stream keeps one.
+// maxTemplate limits the length of a template, because each open stream keeps one.
 const maxTemplate = 1 << 10
 
 func (t *template) reset() { t.chunk = t.chunk[:0] }
 
-// set keeps a chunk that is strict JSON, and whose one event is a text. padding may be absent.
+// set stores a chunk, which must be strict JSON and have a text as its only event. padding may be absent.
 func (t *template) set(chunk []byte, choice int32, text, padding jsondoc.Value) {
 	t.chunk, t.choice, t.slots = append(t.chunk[:0], chunk...), choice, [2]slot{}
 	t.slots[0] = newSlot(text, true)
@@ -46,7 +45,7 @@ func newSlot(v jsondoc.Value, text bool) slot {
 	return slot{start, start + len(v.Inside()), text}
 }
 
-// match returns the text of a chunk that fits the template, nil for any other.
+// match returns the text of a chunk that matches the template, or nil.
 func (t *template) match(chunk []byte) (text []byte) {
 	at, from := 0, 0
 	for i := range t.slots {
@@ -74,7 +73,7 @@ func (t *template) match(chunk []byte) (text []byte) {
 	return text
 }
 
-// readByTemplate reads a chunk that fits the template. It returns false for one that has to be parsed.
+// readByTemplate reads a chunk that matches the template. It returns false if the chunk has to be parsed.
 func (r *Reader) readByTemplate(p []byte, b *response.Batch) bool {
 	if len(r.template.chunk) == 0 {
 		return false
@@ -88,8 +87,8 @@ func (r *Reader) readByTemplate(p []byte, b *response.Batch) bool {
 	return true
 }
 
-// setTemplate makes a chunk the template, if its only event is one text: what else is in it has been emitted before, or is
-// ignored in every chunk. before is how many events there were before it.
+// setTemplate makes p the template if its only event is a text, which means that its other members were emitted before or are
+// ignored in every chunk. before is the number of events in b before those of p.
 func (r *Reader) setTemplate(p []byte, b *response.Batch, before int, padding jsondoc.Value) {
 	r.template.reset()
 	if r.loose || r.o.ThinkTags || len(p) > maxTemplate || b.Failure() != nil || len(b.Events) != before+1 || !r.lastText.Exists() {

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// sameAsRead reads lines, one a chunk, with what is remembered of the chunks before and without, which must not make a
-// difference. It returns how many were not read.
-func sameAsRead(t *testing.T, lines [][]byte, o Options) (matched int) {
+// checkTemplate reads lines, one per chunk, with and without templates, which must have the same result. It returns the number
+// of chunks that matched a template.
+func checkTemplate(t *testing.T, lines [][]byte, o Options) (matched int) {
 	t.Helper()
-	var quick, slow Reader
+	var quick, slow Reader // slow has no templates
 	var a, b response.Batch
 	quick.Reset(o)
 	slow.Reset(o)
@@ -31,45 +31,45 @@ func sameAsRead(t *testing.T, lines [][]byte, o Options) (matched int) {
 		}
 		errA, errB := quick.ReadChunk(line, &a), slow.ReadChunk(line, &b)
 		if fmt.Sprint(errA) != fmt.Sprint(errB) || fmt.Sprint(a.Failure()) != fmt.Sprint(b.Failure()) {
-			t.Fatalf("chunk %d: %v, %v; read: %v, %v\n%s", n, errA, a.Failure(), errB, b.Failure(), line)
+			t.Fatalf("chunk %d: %v, %v; parsed: %v, %v\n%s", n, errA, a.Failure(), errB, b.Failure(), line)
 		}
-		if diff := cmp.Diff(spoken(&b), spoken(&a)); diff != "" {
-			t.Fatalf("chunk %d, read (-), by template (+):\n%s\n%s", n, diff, line)
+		if diff := cmp.Diff(formatEvents(&b), formatEvents(&a)); diff != "" {
+			t.Fatalf("chunk %d, parsed (-), by template (+):\n%s\n%s", n, diff, line)
 		}
 		if quick.chunks != slow.chunks || quick.identified != slow.identified || quick.formatted != slow.formatted {
-			t.Fatalf("chunk %d leaves another reader behind: %s", n, line)
+			t.Fatalf("chunk %d leads to another state: %s", n, line)
 		}
 	}
 	return matched
 }
 
-// spoken is a batch's events with their texts.
-func spoken(b *response.Batch) (all []string) {
+// formatEvents returns a batch's events with their texts.
+func formatEvents(b *response.Batch) (all []string) {
 	for _, e := range b.Events {
 		all = append(all, fmt.Sprint(e.Kind, e.Code, e.Encoding, e.Choice, e.Key, e.Value, string(b.Bytes(e.A)), "|", string(b.Bytes(e.B)), "|", string(b.Bytes(e.C))))
 	}
 	return all
 }
 
-const likeChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1782321902,"model":"gpt","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"%s"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`
+const chunkFormat = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1782321902,"model":"gpt","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"%s"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`
 
 func TestChunkTemplateSkipsParsing(t *testing.T) {
 	var lines [][]byte
 	for _, text := range []string{"", " a", "b", `\"`, "\u00e9", `\u00e9\ud83d\ude00`, " a much longer piece of text than the first one was", "", "c", "d"} {
-		lines = append(lines, fmt.Appendf(nil, likeChunk, text, "xyz"[:len(text)%4]))
+		lines = append(lines, fmt.Appendf(nil, chunkFormat, text, "xyz"[:len(text)%4]))
 	}
-	// The first two are something new, and so is what follows one without a text.
-	if n := sameAsRead(t, lines, Options{}); n != 6 {
+	// The first two chunks and the one after an empty text have no template.
+	if n := checkTemplate(t, lines, Options{}); n != 6 {
 		t.Errorf("%d chunks were read by template", n)
 	}
-	if n := sameAsRead(t, lines, Options{ThinkTags: true}); n != 0 {
-		t.Errorf("%d chunks were read by template, where a text may hold tags", n)
+	if n := checkTemplate(t, lines, Options{ThinkTags: true}); n != 0 {
+		t.Errorf("%d chunks were read by template, although a text may contain tags", n)
 	}
 }
 
-// TestTemplateMismatch shows chunks that differ from the one before in more than their text, or in a text that is invalid.
+// TestTemplateMismatch reads chunks that differ from the previous one in more than their text, or whose text is invalid.
 func TestTemplateMismatch(t *testing.T) {
-	first := strings.Replace(fmt.Sprintf(likeChunk, "one", "pad"), "usage", "use", 1)
+	first := strings.Replace(fmt.Sprintf(chunkFormat, "one", "pad"), "usage", "use", 1)
 	for name, c := range map[string]string{
 		"another finish":     strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1),
 		"another choice":     strings.Replace(first, `"index":0`, `"index":1`, 1),
@@ -89,15 +89,15 @@ func TestTemplateMismatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := [][]byte{[]byte(first), []byte(first), []byte(first), []byte(c), []byte(first)}
-			if n := sameAsRead(t, lines, Options{}); n < 1 || n > 2 {
+			if n := checkTemplate(t, lines, Options{}); n < 1 || n > 2 {
 				t.Errorf("%d chunks were read by template", n)
 			}
 		})
 	}
 }
 
-// TestTemplateEqualsParsing changes bytes of recorded streams, which mostly leaves a chunk that fits the template
-// but for one byte.
+// TestTemplateEqualsParsing changes single bytes of recorded streams, which mostly yields chunks that match the template except
+// for one byte.
 func TestTemplateEqualsParsing(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*/*")
 	if err != nil {
@@ -120,7 +120,7 @@ func TestTemplateEqualsParsing(t *testing.T) {
 			}
 		}
 		chunks = chunks[:min(len(chunks), 40)]
-		matched += sameAsRead(t, chunks, Options{})
+		matched += checkTemplate(t, chunks, Options{})
 		rnd := rand.New(rand.NewPCG(1, uint64(len(data))))
 		for range 10 {
 			changed := make([][]byte, 0, 2*len(chunks))
@@ -136,17 +136,17 @@ func TestTemplateEqualsParsing(t *testing.T) {
 				}
 				changed = append(changed, c)
 			}
-			sameAsRead(t, changed, Options{})
+			checkTemplate(t, changed, Options{})
 		}
 	}
 	if matched < 25 {
-		t.Errorf("only %d recorded chunks fit the template", matched)
+		t.Errorf("only %d recorded chunks matched the template", matched)
 	}
 }
 
 func FuzzChunkTemplate(f *testing.F) {
-	chunk := fmt.Sprintf(likeChunk, "one", "pad")
-	f.Add([]byte(chunk+"\n"+fmt.Sprintf(likeChunk, "two", "")), "one", "more")
+	chunk := fmt.Sprintf(chunkFormat, "one", "pad")
+	f.Add([]byte(chunk+"\n"+fmt.Sprintf(chunkFormat, "two", "")), "one", "more")
 	f.Add([]byte(`{"choices":[{"delta":{"content":[{"type":"text","text":"one"}]}}]}`), "one", `\n`)
 	f.Add([]byte(`{"choices":[{"delta":{"content":"one","reasoning":"one"}}]}`), "one", `\u12`)
 	f.Fuzz(func(t *testing.T, data []byte, old, new string) {
@@ -157,6 +157,6 @@ func FuzzChunkTemplate(f *testing.F) {
 		for line := range bytes.Lines(data) {
 			lines = append(lines, line, line, line, bytes.Replace(line, []byte(old), []byte(new), 1))
 		}
-		sameAsRead(t, lines, Options{ReasoningFormat: "f"})
+		checkTemplate(t, lines, Options{ReasoningFormat: "f"})
 	})
 }

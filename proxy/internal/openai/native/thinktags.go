@@ -10,17 +10,17 @@ import (
 // thinkTags is the state of the search for tags in a choice's content.
 type thinkTags struct {
 	state tagState
-	held  []byte // what may be the beginning of a tag
+	held  []byte // possible start of a tag
 }
 
 type tagState uint8
 
 const (
-	tagsBefore tagState = iota // only white space so far
-	tagsOpened                 // directly after <think>, where line ends are dropped
-	tagsInside                 // among the reasoning
-	tagsAfter                  // after </think>, where white space is dropped
-	tagsDone                   // the rest is content
+	tagsBefore tagState = iota // at the start, only white space so far
+	tagsOpened                 // directly after <think>; line ends are dropped
+	tagsInside                 // in the reasoning
+	tagsAfter                  // directly after </think>; white space is dropped
+	tagsDone                   // in the content
 )
 
 var (
@@ -44,7 +44,7 @@ func (r *Reader) splitThinking(b *response.Batch, c *choice, ci int32, s []byte)
 				t.state, s = tagsOpened, rest[len(openTag):]
 				continue
 			case t.state == tagsBefore && bytes.HasPrefix(openTag, rest):
-				t.held = append(t.held, s...) // also white space alone
+				t.held = append(t.held, s...) // s may be only white space
 				return
 			case len(rest) == 0:
 				return
@@ -77,15 +77,15 @@ func (r *Reader) splitThinking(b *response.Batch, c *choice, ci int32, s []byte)
 	}
 }
 
-// taggedReasoning emits reasoning that stood between tags.
+// taggedReasoning emits text between the tags as reasoning.
 func (r *Reader) taggedReasoning(b *response.Batch, ci int32, s []byte) {
 	if len(s) > 0 {
-		r.format(b, r.o.ReasoningFormat)
+		r.emitFormat(b, r.o.ReasoningFormat)
 		b.Reasoning(ci, abi.ReasoningText, 0, abi.EncodingUTF8, s)
 	}
 }
 
-// partialTag returns the length of the longest beginning of tag that s ends with.
+// partialTag returns the length of the longest proper prefix of tag that s ends with.
 func partialTag(s, tag []byte) int {
 	for n := min(len(s), len(tag)-1); n > 0; n-- {
 		if bytes.HasSuffix(s, tag[:n]) {
@@ -95,7 +95,7 @@ func partialTag(s, tag []byte) int {
 	return 0
 }
 
-// endThinking emits what was held back for a tag that did not come.
+// endThinking emits text that was held back as the possible start of a tag.
 func (r *Reader) endThinking(b *response.Batch) {
 	for i := range r.choices {
 		if c := &r.choices[i]; !c.finished {

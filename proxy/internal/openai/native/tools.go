@@ -12,13 +12,13 @@ import (
 
 var errTools = errors.New("too many tool calls")
 
-// tool is a tool call that has been read. Its key, for the response writer, is its place in the list.
+// tool is the state of a tool call. Its key for the response writer is its index in choice.tools.
 type tool struct {
 	id, name []byte
-	index    int64  // the provider's number, or noIndex
-	chunk    uint32 // where the latest piece came
-	open     bool   // it has been emitted
-	whole    bool   // it came in one piece
+	index    int64  // the provider's index, or noIndex
+	chunk    uint32 // number of the chunk with the latest piece
+	emitted  bool   // the start of the call has been emitted
+	whole    bool   // the call arrived in one piece
 }
 
 const noIndex = -1
@@ -28,7 +28,7 @@ type toolPiece struct {
 	id, name []byte
 	index    int64
 	args     jsondoc.Value
-	whole    bool // name and all arguments at once
+	whole    bool // the entry has a name and complete arguments
 }
 
 // toolCalls reads the tool calls of a delta or message.
@@ -41,17 +41,17 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 			continue
 		}
 		p := r.toolPiece(entry)
-		at := -1
+		i := -1
 		if !whole {
-			at = c.match(&p, r.chunks)
+			i = c.match(&p, r.chunks)
 		}
-		if at < 0 {
+		if i < 0 {
 			if len(c.tools) >= abi.MaxKeys {
 				return apierror.BadAnswer(errTools)
 			}
-			at = c.addTool(&p)
+			i = c.addTool(&p)
 		}
-		key, t := int32(at), &c.tools[at]
+		key, t := int32(i), &c.tools[i]
 		if len(t.id) == 0 {
 			t.id = append(t.id, p.id...)
 		}
@@ -60,17 +60,17 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 		}
 		t.chunk, t.whole = r.chunks, t.whole || p.whole
 
-		args := p.args.Kind() != jsondoc.Invalid && p.args.Kind() != jsondoc.Null && len(p.args.Raw()) > len(`""`)
-		if !t.open && (len(t.name) > 0 || args || whole) {
-			// A provider may send the ID first and the name later; the client must get them together.
-			t.open = true
+		hasArgs := p.args.Kind() != jsondoc.Invalid && p.args.Kind() != jsondoc.Null && len(p.args.Raw()) > len(`""`)
+		if !t.emitted && (len(t.name) > 0 || hasArgs || whole) {
+			// A provider may send the ID first and the name later, but the client must receive them together.
+			t.emitted = true
 			c.hasContent = true
 			b.ToolCall(ci, key, t.id, t.name)
 		}
-		if args {
+		if hasArgs {
 			r.arguments(b, ci, key, p.args)
 		}
-		if t.open {
+		if t.emitted {
 			r.toolExtras(b, ci, key, entry)
 		}
 		if whole {
@@ -90,7 +90,7 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	if function.Kind() != jsondoc.Object && v.Get("custom").Kind() == jsondoc.Object {
 		function, args = v.Get("custom"), "input"
 	}
-	p.id = []byte(r.shortString(v.Get("id"))) // one that is too long counts as none: the writer generates one
+	p.id = []byte(r.shortString(v.Get("id"))) // empty if it is too long, so that the writer generates one
 	p.name = function.Get("name").AppendText(nil)
 	p.args = function.Get(args)
 	switch p.args.Kind() {
@@ -103,19 +103,19 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	return p
 }
 
-// arguments emits a piece of a call's arguments: a string, or an object from providers that do not encode it.
+// arguments emits a piece of a call's arguments: a string, or an object from providers that do not encode it as a string.
 func (r *Reader) arguments(b *response.Batch, ci, key int32, v jsondoc.Value) {
 	switch {
 	case v.Kind() == jsondoc.String:
 		b.ToolArguments(ci, key, abi.EncodingEscaped, v.Inside())
-	case r.loose && !r.strict(v):
+	case r.loose && !r.isStrict(v):
 		b.ToolArguments(ci, key, abi.EncodingUTF8, v.Raw())
 	default:
 		b.ToolArguments(ci, key, abi.EncodingJSON, v.Raw())
 	}
 }
 
-// addTool remembers a new call.
+// addTool adds a new call and returns its index.
 func (c *choice) addTool(p *toolPiece) int {
 	n := len(c.tools)
 	if n < cap(c.tools) {
@@ -128,10 +128,10 @@ func (c *choice) addTool(p *toolPiece) int {
 	return n
 }
 
-// match finds the call that a piece continues; -1 if it begins one.
+// match returns the index of the call that a piece continues, or -1 if the piece starts a new call.
 //
-// The OpenAI API numbers calls by index and sends the ID and the name once. Providers leave the index out, give all calls
-// index 0, repeat the ID, generate another ID for every piece, or repeat the name.
+// In the OpenAI API a piece identifies its call by index, and only the first one has the ID and the name. Other providers omit
+// the index, give all calls index 0, repeat the ID, generate another ID for every piece, or repeat the name.
 func (c *choice) match(p *toolPiece, chunk uint32) int {
 	last := len(c.tools) - 1
 	if len(p.id) > 0 {
@@ -157,7 +157,7 @@ func (c *choice) match(p *toolPiece, chunk uint32) int {
 		}
 		switch {
 		case len(p.name) == 0, len(t.name) == 0:
-			return i // a piece without a name begins nothing, whatever its id
+			return i // a piece without a name does not start a call, whatever its ID
 		case len(p.id) > 0:
 			return -1
 		case t.chunk == chunk, !bytes.Equal(t.name, p.name), t.whole && p.whole:
@@ -171,10 +171,10 @@ func (c *choice) match(p *toolPiece, chunk uint32) int {
 	return -1
 }
 
-// byID returns the key of the call with an id.
-func (c *choice) byID(id string) (key int32, ok bool) {
+// toolByID returns the key of the call with an ID.
+func (c *choice) toolByID(id string) (key int32, ok bool) {
 	for i := range c.tools {
-		if c.tools[i].open && id != "" && string(c.tools[i].id) == id {
+		if c.tools[i].emitted && id != "" && string(c.tools[i].id) == id {
 			return int32(i), true
 		}
 	}

@@ -12,7 +12,7 @@ func tokenCount(v jsondoc.Value) (n int64, ok bool) {
 	return n, ok && n >= 0
 }
 
-// firstCount reads the first of the members that is a count.
+// firstCount reads the first of the named members that is a token count.
 func firstCount(v jsondoc.Value, names ...string) (n int64, ok bool) {
 	for _, name := range names {
 		if n, ok = tokenCount(v.Get(name)); ok {
@@ -22,7 +22,7 @@ func firstCount(v jsondoc.Value, names ...string) (n int64, ok bool) {
 	return 0, false
 }
 
-// usage reads a usage object. Providers that send several of them send totals: the last one counts, whole.
+// usage reads a usage object. If a provider sends several, each one has the totals so far, and the last one wins.
 func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Object {
 		return
@@ -36,13 +36,13 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 		reasoning, hasReasoning = tokenCount(v.Get("reasoning_tokens"))
 	}
 
-	// What the total holds beyond prompt and completion is a part of the completion that this provider does not count
-	// there: its reasoning if it says so, else something unknown.
-	besides := abi.UsageReasoning
+	// If the total exceeds prompt and completion, the difference belongs to the completion but is not included in its count. It
+	// is the reasoning if the numbers match.
+	reasoningKind := abi.UsageReasoning
 	if hasTotal && hasPrompt && total > prompt+completion {
 		switch {
 		case hasReasoning && prompt+completion+reasoning == total:
-			besides = abi.UsageReasoningBeside
+			reasoningKind = abi.UsageReasoningBeside
 		default:
 			completion, hasCompletion = total-prompt, true
 		}
@@ -54,23 +54,23 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 		b.Usage(abi.UsageCompletion, completion)
 	}
 	if hasReasoning {
-		b.Usage(besides, reasoning)
+		b.Usage(reasoningKind, reasoning)
 	}
-	cached, ok := tokenCount(in.Get("cached_tokens"))
-	if !ok {
-		cached, ok = firstCount(v, "prompt_cache_hit_tokens", "cached_tokens")
+	cached, hasCached := tokenCount(in.Get("cached_tokens"))
+	if !hasCached {
+		cached, hasCached = firstCount(v, "prompt_cache_hit_tokens", "cached_tokens")
 	}
-	written, wrote := firstCount(in, "cache_creation_tokens", "cache_write_tokens")
-	read, write := abi.UsageCached, abi.UsageCacheWrite
+	written, hasWritten := firstCount(in, "cache_creation_tokens", "cache_write_tokens")
+	readKind, writeKind := abi.UsageCached, abi.UsageCacheWrite
 	if hasPrompt && cached+written > prompt {
-		// More than all of the prompt: this provider passes on counts of an API in which the cache is not a part of the prompt.
-		read, write = abi.UsageCachedBeside, abi.UsageCacheWriteBeside
+		// The cache counts exceed the prompt, so this provider passes on counts of an API whose prompt excludes the cache.
+		readKind, writeKind = abi.UsageCachedBeside, abi.UsageCacheWriteBeside
 	}
-	if ok {
-		b.Usage(read, cached)
+	if hasCached {
+		b.Usage(readKind, cached)
 	}
-	if wrote {
-		b.Usage(write, written)
+	if hasWritten {
+		b.Usage(writeKind, written)
 	}
 	if n, ok := tokenCount(in.Get("cache_creation_token_details").Get("ephemeral_1h_input_tokens")); ok {
 		b.Usage(abi.UsageCacheWrite1h, n)

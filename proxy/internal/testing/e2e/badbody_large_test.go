@@ -151,7 +151,7 @@ func TestBodiesAboveLimit(t *testing.T) {
 // TestExtremeMessages checks that requests within the limits pass and that the error for others names the limit.
 func TestExtremeMessages(t *testing.T) {
 	if testing.Short() {
-		t.Skip("32 MiB of requests; TestParseNamesTheLimit of package openai has the same limits")
+		t.Skip("32 MiB of requests; TestLimitErrorsNameTheLimit of package openai has the same limits")
 	}
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)})

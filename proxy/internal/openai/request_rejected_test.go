@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// called is an assistant message that calls tools with the given ids.
+// called returns an assistant message with tool calls of the given ids.
 func called(ids ...string) string {
 	calls := make([]string, len(ids))
 	for i, id := range ids {
@@ -20,7 +20,7 @@ func called(ids ...string) string {
 	return `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(calls, ",") + `]}`
 }
 
-// answered is the tool message for a call.
+// answered returns the tool message for a call.
 func answered(id string) string {
 	return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"done"}`, id)
 }
@@ -147,7 +147,7 @@ func TestParseRejects(t *testing.T) {
 			var r openai.Request
 			e := r.Parse([]byte(test.body), clientapi.Limits{})
 			if e == nil {
-				t.Fatal("the request is accepted")
+				t.Fatal("the request was accepted")
 			}
 			want := fmt.Sprintf(`{"error":{"message":%s,"type":"invalid_request_error","param":%s,"code":%q}}`, quoted(t, test.message), quoted(t, test.param), test.code)
 			if got := string(clientapi.AppendErrorBody(nil, e)); e.Status != 400 || e.TryNext || got != want {
@@ -157,7 +157,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// quoted is s as a JSON string, without the escapes for HTML.
+// quoted returns s as a JSON string, without the escapes for HTML.
 func quoted(t *testing.T, s string) string {
 	t.Helper()
 	var b strings.Builder
@@ -176,7 +176,7 @@ func TestParseAcceptsToolResultsInAnyOrder(t *testing.T) {
 		for _, i := range order {
 			messages = append(messages, answered(ids[i]))
 		}
-		// The next turn may use an id again.
+		// The next turn may reuse an id.
 		messages = append(messages, called("b"), `{"role":"tool","tool_call_id":"\u0062","content":"x"}`, userSays)
 		var r openai.Request
 		if e := r.Parse([]byte(talk(messages...)), clientapi.Limits{}); e != nil {
@@ -185,7 +185,7 @@ func TestParseAcceptsToolResultsInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestParseNamesTheLimit(t *testing.T) {
+func TestLimitErrorsNameTheLimit(t *testing.T) {
 	many := func(n int, element string) string {
 		return "[" + strings.Repeat(element+",", n-1) + element + "]"
 	}
@@ -203,7 +203,7 @@ func TestParseNamesTheLimit(t *testing.T) {
 	for _, test := range []struct {
 		name, body     string
 		limits         clientapi.Limits
-		param, message string // empty: accepted
+		param, message string // empty if the request is accepted
 	}{
 		// covers: F124
 		{"100,000 messages", `{"model":"m","messages":` + many(100_000, userSays) + `}`, clientapi.Limits{}, "", ""},
@@ -242,8 +242,7 @@ func TestParseNamesTheLimit(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotQuotePrompt checks that errors quote nothing that the client wrote to the model, and little of
-// anything else.
+// TestErrorsDoNotQuotePrompt checks that errors quote nothing of the prompt.
 func TestErrorsDoNotQuotePrompt(t *testing.T) {
 	const secret = "the treasure is under the oak"
 	for _, body := range []string{
@@ -260,11 +259,11 @@ func TestErrorsDoNotQuotePrompt(t *testing.T) {
 		var r openai.Request
 		e := r.Parse([]byte(body), clientapi.Limits{})
 		if e == nil {
-			t.Errorf("accepted: %s", body)
+			t.Errorf("the request was accepted: %s", body)
 			continue
 		}
 		if strings.Contains(e.Error()+string(clientapi.AppendErrorBody(nil, e)), "treasure") {
-			t.Errorf("the error holds the prompt: %v", e)
+			t.Errorf("the error contains the prompt: %v", e)
 		}
 	}
 }
