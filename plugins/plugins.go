@@ -1,9 +1,9 @@
-// Package plugins holds the plugins that ship with the gateway: one module, all.wasm, in which each is selected by
+// Package plugins contains the plugins that ship with the gateway: one module, all.wasm, from which each is selected by
 // name.
 //
-// The module is built into bundle before the binary is (make plugins); it is not kept in the repository. A binary that was
-// built without it works, and has no plugins. It is embedded compressed, in a third of its size, and decompressed when it
-// is read: that is where it is compiled for the first time.
+// `make plugins` builds the module into bundle before the binary is built; it is not in the repository. A binary that
+// was built without it works, but has no plugins. The module is embedded gzipped, which takes a third of the space, and
+// is decompressed when it is read, that is, when it is compiled for the first time.
 //
 // All functions may be called from any goroutine.
 package plugins
@@ -25,28 +25,29 @@ var bundle embed.FS
 //go:embed */options.json
 var schemas embed.FS
 
-// Names is the plugins that ship, whether or not this binary was built with them.
+// Names returns the names of the plugins that ship, whether or not this binary was built with them.
 func Names() []string {
 	return []string{"anthropic", "bedrock", "blocklist", "cohere", "demo", "gemini", "ollama", "openai", "router", "secrets"}
 }
 
-// file is the module of all of them.
+// file is the name of the module that contains all plugins.
 const file = "all.wasm"
 
-// Modules is a folder with the module, if it was built. The file is opened by its name; there is no list.
+// Modules is a file system that contains the module, if it was built. The module can be opened by name; directories
+// cannot be listed.
 type Modules struct{}
 
-// OptionsSchema returns the JSON Schema of a plugin's options, nil if there is no such plugin. The module has the same schemas as custom
-// sections, but it would have to be decompressed.
+// OptionsSchema returns the JSON Schema of a plugin's options, or nil if there is no such plugin. The module contains
+// the same schemas in custom sections, but would have to be decompressed to read them.
 func (Modules) OptionsSchema(plugin string) []byte {
 	s, _ := schemas.ReadFile(plugin + "/options.json")
 	return s
 }
 
-// FS is the folder of the built module.
+// FS returns the file system that contains the built module.
 func FS() Modules { return Modules{} }
 
-// Digest returns a digest that stands for the module, without decompressing it: that of its bytes as stored.
+// Digest returns a digest that identifies the module without decompressing it: the digest of its stored bytes.
 func (Modules) Digest(name string) (digest [sha256.Size]byte, err error) {
 	p, _, err := stored(name)
 	if err != nil {
@@ -72,7 +73,7 @@ func (Modules) ReadFile(name string) ([]byte, error) {
 	return whole, nil
 }
 
-// stored returns the module's bytes as stored, and whether that is compressed. An uncompressed module overrides the
+// stored returns the module's bytes as stored, and whether they are compressed. An uncompressed module overrides the
 // compressed one.
 func stored(name string) (p []byte, packed bool, err error) {
 	if name == file {
@@ -95,7 +96,7 @@ func (m Modules) Open(name string) (fs.File, error) {
 	return &module{Reader: bytes.NewReader(p), name: name}, nil
 }
 
-// module is an open file, and its own description.
+// module is an open file, and its own fs.FileInfo.
 type module struct {
 	*bytes.Reader
 	name string

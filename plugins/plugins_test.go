@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBundleHoldsOnlyTheModule checks that the folder exists whether or not the module has been built, and holds no
-// other file.
+// TestBundleHoldsOnlyTheModule checks that the folder exists whether or not the module has been built, and contains no
+// other files.
 func TestBundleHoldsOnlyTheModule(t *testing.T) {
 	entries, err := bundle.ReadDir("bundle")
 	if err != nil {
@@ -19,12 +19,13 @@ func TestBundleHoldsOnlyTheModule(t *testing.T) {
 	}
 	for _, e := range entries {
 		if !slices.Contains([]string{".gitkeep", file, file + ".gz"}, e.Name()) {
-			t.Errorf("%s is not what ships: make plugins removes it", e.Name())
+			t.Errorf("%s does not belong in the bundle: make plugins removes it", e.Name())
 		}
 	}
 }
 
-// TestNamesMatchFolders compares the list of names with the folders of plugins. Package all tests that the module has each.
+// TestNamesMatchFolders compares the list of names with the folders of plugins. Package all tests that the module
+// contains them.
 func TestNamesMatchFolders(t *testing.T) {
 	folders, err := os.ReadDir(".")
 	if err != nil {
@@ -45,13 +46,13 @@ func TestModuleIsValid(t *testing.T) {
 	p, err := fs.ReadFile(FS(), file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := FS().Digest(file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is not there, and has a digest: %v", file, err)
+			t.Errorf("%s does not exist, but has a digest: %v", file, err)
 		}
 		t.Logf("%s is not built", file)
 		return
 	}
 	if err != nil || !bytes.HasPrefix(p, []byte("\x00asm\x01\x00\x00\x00")) {
-		t.Errorf("%s is no WebAssembly module, %v", file, err)
+		t.Errorf("%s is not a WebAssembly module, %v", file, err)
 	}
 	if digest, err := FS().Digest(file); err != nil || digest == [32]byte{} {
 		t.Errorf("the digest is %x, %v", digest, err)
@@ -62,10 +63,10 @@ func TestModuleIsValid(t *testing.T) {
 	}
 	info, err := f.Stat()
 	if err != nil || info.Name() != file || info.Size() != int64(len(p)) || info.IsDir() || !info.Mode().IsRegular() {
-		t.Errorf("it is described as %v, %v", info, err)
+		t.Errorf("Stat returned %v, %v", info, err)
 	}
 	if again, err := io.ReadAll(f); err != nil || !bytes.Equal(again, p) {
-		t.Errorf("it reads otherwise when it is opened, %v", err)
+		t.Errorf("Open and ReadFile return different content, %v", err)
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)

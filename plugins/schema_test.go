@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// optionSchema is what the tests need of a schema.
+// optionSchema contains the keywords of a schema that the tests check.
 type optionSchema struct {
 	Properties           map[string]optionSchema
 	AdditionalProperties any
@@ -41,8 +41,8 @@ func schemaOf(t *testing.T, plugin string) optionSchema {
 	return s
 }
 
-// TestSchemasHaveOptionsOfCode compares the options in each schema with those that the plugin's code reads, and looks for each value of
-// an enumeration in the code.
+// TestSchemasHaveOptionsOfCode checks that each schema has the options that the plugin's code reads, and that each
+// value of an enumeration occurs in the code.
 func TestSchemasHaveOptionsOfCode(t *testing.T) {
 	for _, plugin := range plugins.Names() {
 		s := schemaOf(t, plugin)
@@ -51,7 +51,7 @@ func TestSchemasHaveOptionsOfCode(t *testing.T) {
 		}
 		read, literals := optionsInCode(t, plugin)
 		if plugin == "router" {
-			read = []string{"max_latency", "strategy"} // read without a switch
+			read = []string{"max_latency", "strategy"} // the code reads these without a switch
 		}
 		if diff := cmp.Diff(read, slices.Sorted(maps.Keys(s.Properties))); diff != "" {
 			t.Errorf("%s: options in the schema (-code +schema):\n%s", plugin, diff)
@@ -66,14 +66,14 @@ func TestSchemasHaveOptionsOfCode(t *testing.T) {
 			}
 			for _, v := range values {
 				if !literals[v] {
-					t.Errorf("%s: %s = %q is nowhere in the code", plugin, name, v)
+					t.Errorf("%s: %s = %q does not occur in the code", plugin, name, v)
 				}
 			}
 		}
 	}
 }
 
-// optionsInCode returns the cases of the switch over the names of options, and all string literals.
+// optionsInCode returns the cases of switches over the names of options, and all string literals.
 func optionsInCode(t *testing.T, plugin string) (options []string, literals map[string]bool) {
 	t.Helper()
 	files, err := filepath.Glob(plugin + "/*.go")
@@ -137,13 +137,13 @@ func namesOption(e ast.Expr) bool {
 	return false
 }
 
-// TestPresetsHaveKnownOptions checks the options of the presets against the schema of the plugin.
+// TestPresetsHaveKnownOptions checks the options of the presets against the schemas of their plugins.
 func TestPresetsHaveKnownOptions(t *testing.T) {
 	presets, err := os.ReadFile("../proxy/config/presets.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The options of the presets, as those of a provider each.
+	// Each preset's options become the options of a provider.
 	var text strings.Builder
 	plugin := ""
 	for line := range strings.Lines(string(presets)) {
@@ -169,7 +169,7 @@ func TestPresetsHaveKnownOptions(t *testing.T) {
 		invalid = list
 	}
 	if len(invalid) != 1 || !strings.HasPrefix(invalid[0].Key, "ignored") {
-		t.Errorf("errors %v, want only that about what is ignored", err)
+		t.Errorf("errors %v, want only the one about ignored options", err)
 	}
 }
 

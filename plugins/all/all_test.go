@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// TestHoldsAllPlugins checks that every plugin that ships is in the program, natively and as a module, and has the kind
-// its name says.
+// TestHoldsAllPlugins checks that the program contains every plugin that ships, natively and as a module, with the kind
+// that its name suggests.
 func TestHoldsAllPlugins(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the module of all plugins")
@@ -29,6 +29,6 @@ func TestHoldsAllPlugins(t *testing.T) {
 func TestRejectsUnknownPlugin(t *testing.T) {
 	err := plugintest.Suite{Package: "plugins/all", Plugin: "openapi"}.TryLoad(t)
 	if want := "the module contains " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want it to say %q", err, want)
+		t.Errorf("error %v, want it to contain %q", err, want)
 	}
 }

@@ -1,5 +1,5 @@
-// Command all is the plugins that ship, as the one module that they are built into: most of each would be the Go
-// runtime. Each is selected by the name of its folder.
+// Command all contains all plugins that ship, built into one module because most of each separate module would be the
+// Go runtime. A plugin is selected by the name of its folder.
 package main
 
 import (

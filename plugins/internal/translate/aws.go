@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// awsFailures are the error types of AWS Bedrock, of the operations and of the service in front of them. In a stream their
-// first letter is a small one.
+// awsFailures are the error types of AWS Bedrock: of its operations and of the AWS infrastructure in front of them. In
+// a stream their first letter is lower case.
 var awsFailures = [...]struct {
 	name string
 	fail abi.FailKind
@@ -37,8 +37,8 @@ var awsFailures = [...]struct {
 	{"ConflictException", abi.FailConflict, ""},
 }
 
-// awsRefusals are phrases in messages of ValidationException that identify a more specific failure. The cause is only in
-// the message text, which each model's maker has chosen.
+// awsRefusals are phrases in messages of ValidationException that identify a more specific failure. Only the message
+// names the cause, and its wording depends on the model's vendor.
 var awsRefusals = [...]struct {
 	words string
 	fail  abi.FailKind
@@ -52,7 +52,8 @@ var awsRefusals = [...]struct {
 	{"model identifier is invalid", abi.FailModelNotFound},
 }
 
-// AWSFailure classifies an error response of Bedrock. The type is in a header, the body has little more than a message.
+// AWSFailure classifies an error response of Bedrock. Its type is in a header; the body contains little more than a
+// message.
 func AWSFailure(a *provider.Answer, status int, body []byte) error {
 	name := a.Header("x-amzn-errortype")
 	v := json.Value(body)
@@ -78,8 +79,8 @@ func errorMessage(body json.Value) []byte {
 	return body.Get("Message").Text()
 }
 
-// exceptionFailure classifies an error by its type; usual is the kind of an unknown one. The type may have a namespace
-// prefix, up to a #, and an address suffix, from a colon on.
+// exceptionFailure classifies an error by its type; usual is the kind for an unknown type. The type may have a
+// namespace prefix that ends with #, and an address suffix that begins with a colon.
 func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	f := &sdk.Failure{Kind: usual}
 	known := false
@@ -97,17 +98,17 @@ func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 			}
 		}
 	}
-	// What is about the operator's account, or names anything in it, is not shown to the client.
+	// A message about the operator's account, or with the ARN of a resource in it, is not shown to the client.
 	if f.Kind != abi.FailAuth && !bytes.Contains(message, []byte("arn:")) {
 		f.Message = string(message)
 	}
-	if !known { // the exception for a model says so by its name
+	if !known { // a known type tells a missing model from a missing endpoint
 		CheckNotFound(f, message)
 	}
 	return f
 }
 
-// awsStatusKind maps the HTTP status of an error without a known type. The API documents no 402.
+// awsStatusKind maps the HTTP status of an error without a known type. The API does not document 402.
 func awsStatusKind(status int) abi.FailKind {
 	if status == 402 {
 		return abi.FailServer

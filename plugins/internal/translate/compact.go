@@ -2,8 +2,8 @@ package translate
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// AppendCompact appends a value without the white space around its parts. Strings stay unchanged, even with lone surrogates, and
-// so do members that come twice: tool arguments are passed on as the model wrote them.
+// AppendCompact appends a value without insignificant white space. Strings, even those with unpaired surrogates, and
+// duplicate members stay unchanged, because tool arguments are passed on as the model wrote them.
 func AppendCompact(dst []byte, v json.Value) []byte {
 	quoted := false
 	for i := 0; i < len(v); i++ {

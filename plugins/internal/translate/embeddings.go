@@ -7,14 +7,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Embeddings holds the members of an embeddings request. Its slices alias the client's body.
+// Embeddings holds the members of an embeddings request. Its slices share the memory of the client's body.
 type Embeddings struct {
 	Input      json.Value // a string, or an array of strings
 	Dimensions json.Value // a number, nil if unset
 }
 
-// ReadEmbeddings reads an embeddings request of a client. extra reads a member that the API of OpenAI does not have, and reports
-// whether the provider has it: any other one is dropped with a warning. Inputs other than texts are refused.
+// ReadEmbeddings reads a client's embeddings request. It calls extra for each member that the OpenAI API lacks; if
+// extra returns false because the provider lacks the member too, it is dropped with a warning. Inputs other than texts
+// are refused.
 func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Reader) bool) (e Embeddings, err error) {
 	in.Reset(r.Body())
 	for o := in.Object(); o.Next() && err == nil; {
@@ -22,7 +23,7 @@ func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Re
 			continue
 		}
 		switch string(in.Name()) {
-		case "model", "encoding_format": // handled by the gateway
+		case "model", "encoding_format": // the gateway handles these
 		case "input":
 			e.Input = in.Raw()
 			err = checkTexts(e.Input)
@@ -40,7 +41,7 @@ func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Re
 	return e, err
 }
 
-// checkTexts refuses an input that is neither a text nor a list of texts.
+// checkTexts refuses an input that is neither a string nor an array of strings.
 func checkTexts(input json.Value) error {
 	if input.Kind() == json.String {
 		return nil
@@ -79,19 +80,19 @@ func (e *Embeddings) EachText(add func(text json.Value)) {
 	}
 }
 
-// EmitVectors reports the vectors of the current array, which holds an array of numbers for each input. It returns how many
-// there are.
+// EmitVectors reports the vectors of the current array, whose elements are arrays of numbers, one for each input. It
+// returns their number.
 func EmitVectors(a *provider.Answer, r *json.Reader) (n int32) {
 	for l := r.Array(); l.Next(); n++ {
-		if vector := r.Raw(); len(vector) > 0 { // else the reader has failed
+		if vector := r.Raw(); len(vector) > 0 { // otherwise the reader has failed
 			a.Embedding(n, vector)
 		}
 	}
 	return n
 }
 
-// EmitCohereVectors reports the vectors of the current value as Cohere's models write them: an object with a list for each type, or
-// the list alone.
+// EmitCohereVectors reports the vectors of the current value in the format of Cohere's models: an object with an array
+// for each embedding type, or the array alone.
 func EmitCohereVectors(a *provider.Answer, r *json.Reader) (n int32) {
 	if r.Kind() == json.Array {
 		return EmitVectors(a, r)
@@ -104,8 +105,8 @@ func EmitCohereVectors(a *provider.Answer, r *json.Reader) (n int32) {
 	return n
 }
 
-// EmbedState is the state of an attempt at an embeddings request: its response has another form than that of chat.
+// EmbedState marks an attempt at an embeddings request, whose response is not in the format of a chat response.
 const EmbedState = "embed"
 
-// Embeds reports whether a response is that to an embeddings request.
+// Embeds reports whether the response belongs to an embeddings request.
 func Embeds(a *provider.Answer) bool { return string(a.State()) == EmbedState }

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Choice is an option that is on, off, or left to a default.
+// Choice is an option that is on, off, or unset.
 type Choice uint8
 
 // The choices.
@@ -16,7 +16,7 @@ const (
 	Yes
 )
 
-// Or returns the choice, or the default if unset.
+// Or returns whether the option is on, or the default if it is unset.
 func (c Choice) Or(standard bool) bool {
 	if c == Unset {
 		return standard
@@ -24,7 +24,7 @@ func (c Choice) Or(standard bool) bool {
 	return c == Yes
 }
 
-// Choose converts the results of an option's reader to a Choice.
+// Choose converts the results of a reader of a boolean option to a Choice.
 func Choose(on, ok bool) (Choice, bool) {
 	if on {
 		return Yes, ok
@@ -32,7 +32,7 @@ func Choose(on, ok bool) (Choice, bool) {
 	return No, ok
 }
 
-// OneOf returns true for the text yes and false for no; ok is false for any other text.
+// OneOf maps the text yes to true and no to false; ok is false for any other text.
 func OneOf(text []byte, yes, no string) (value, ok bool) {
 	switch string(text) {
 	case yes:
@@ -43,8 +43,8 @@ func OneOf(text []byte, yes, no string) (value, ok bool) {
 	return false, false
 }
 
-// Options calls read for each option of an object; known is false for an option that the plugin does not have, ok for an
-// invalid value.
+// Options calls read for each option in an object. known is false if the plugin has no such option, ok is false if the
+// value is invalid.
 func Options(options json.Value, read func(name string, r *json.Reader) (known, ok bool)) error {
 	var r json.Reader
 	r.Reset(options)

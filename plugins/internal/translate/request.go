@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Request holds the members of a client's request that all providers read alike. Its slices alias the client's body.
+// Request holds the members of a client's request that all providers read in the same way. Its slices share the memory
+// of the client's body.
 type Request struct {
 	Tools, ToolChoice, ResponseFormat, Stop, Thinking json.Value
 	MaxTokens, MaxCompletionTokens                    int64
@@ -15,11 +16,11 @@ type Request struct {
 	Serial                                            bool   // parallel_tool_calls is false
 }
 
-// Member is a member that is passed on unchanged.
+// Member is a member of the client's request that is passed on unchanged.
 type Member struct{ Name, Value []byte }
 
-// Read reads the current member, which is not null; known is false for one that the plugin must read itself. It refuses
-// more than one choice, and modalities other than text.
+// Read reads the current member, which is not null. known is false if the plugin must read the member itself. Read
+// refuses more than one choice, and modalities other than text.
 func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	switch string(in.Name()) {
 	case "model", "stream", "stream_options":
@@ -59,7 +60,7 @@ func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	return true, nil
 }
 
-// ToolChoice returns a tool choice in the words of the OpenAI API.
+// ToolChoice converts a tool choice to the values of the OpenAI API.
 func ToolChoice(choice json.Value) json.Value {
 	if choice.Is("any") {
 		return json.Value(`"required"`)
@@ -67,7 +68,7 @@ func ToolChoice(choice json.Value) json.Value {
 	return choice
 }
 
-// Effort returns a reasoning_effort, nil for "default", which asks for none.
+// Effort returns a reasoning_effort, or nil for "default", which requests no particular effort.
 func Effort(text []byte) []byte {
 	if string(text) == "default" {
 		return nil
@@ -75,10 +76,10 @@ func Effort(text []byte) []byte {
 	return text
 }
 
-// Arguments returns the arguments of an earlier tool call for a provider that takes them as an object: an empty one if there
-// are none. ok is false, and the plugin warns, for text that is not a JSON object, which a model may have written, and of which
-// a response that was cut off has the beginning: it counts as an empty object too. It is also false where half a surrogate pair
-// had to be replaced. The text must not be that of the client's body if it has escape sequences: it is repaired in place.
+// Arguments returns the arguments of an earlier tool call for a provider that expects an object. No arguments become an
+// empty object. So does text that is not a JSON object, which a model may have written or which was truncated with the
+// response; ok is then false, and the plugin should warn. ok is also false if an unpaired surrogate had to be replaced.
+// If text has escape sequences it must not be part of the client's body, because it is repaired in place.
 func Arguments(text []byte) (object json.Value, ok bool) {
 	switch object = trimJSONSpace(text); {
 	case len(object) == 0:
@@ -89,8 +90,8 @@ func Arguments(text []byte) (object json.Value, ok bool) {
 	return object, !repairSurrogates(object)
 }
 
-// repairSurrogates replaces escape sequences of unpaired surrogates in a JSON document by that of U+FFFD, which is as long.
-// Providers refuse the whole request for one.
+// repairSurrogates replaces the escape sequences of unpaired surrogates in a JSON document by that of U+FFFD, which has
+// the same length. Providers refuse the whole request because of a single unpaired surrogate.
 func repairSurrogates(doc []byte) (repaired bool) {
 	for i := bytes.IndexByte(doc, '\\'); i >= 0 && i < len(doc); {
 		switch kind := surrogateAt(doc, i); {
@@ -120,7 +121,7 @@ const (
 	lowSurrogate
 )
 
-// surrogateAt returns which surrogate the escape sequence at i stands for.
+// surrogateAt returns the kind of surrogate that the escape sequence at i stands for.
 func surrogateAt(doc []byte, i int) surrogate {
 	if i+6 > len(doc) || doc[i] != '\\' || doc[i+1] != 'u' || doc[i+2]|0x20 != 'd' {
 		return noSurrogate
@@ -134,7 +135,7 @@ func surrogateAt(doc []byte, i int) surrogate {
 	return noSurrogate
 }
 
-// trimJSONSpace trims what JSON takes for white space.
+// trimJSONSpace trims white space as defined by JSON.
 func trimJSONSpace(s []byte) []byte {
 	for len(s) > 0 && isJSONSpace(s[0]) {
 		s = s[1:]
@@ -147,8 +148,8 @@ func trimJSONSpace(s []byte) []byte {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// Limit returns the maximum number of output tokens: the client's, else the configured default within the model's own
-// limit, else 0.
+// Limit returns the maximum number of output tokens: the client's limit, otherwise the configured default, capped by
+// the model's limit, otherwise 0.
 func (m *Request) Limit(s *sdk.Summary) int64 {
 	switch {
 	case m.MaxCompletionTokens > 0:

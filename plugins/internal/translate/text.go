@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// spaceLen returns the length in bytes of the white space character that s, escaped string content, begins with; 0 for
-// any other.
+// spaceLen returns the length in bytes of the white space character at the beginning of s, the escaped content of a
+// string, or 0 if there is none.
 func spaceLen(s []byte) int {
 	switch c := s[0]; {
 	case c == ' ':
@@ -31,7 +31,8 @@ func spaceLen(s []byte) int {
 	return 0
 }
 
-// whiteSpace reports whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
+// whiteSpace reports whether a character has the Unicode property White_Space or is one of the ASCII separators 1C to
+// 1F.
 func whiteSpace(r rune) bool {
 	switch {
 	case r <= ' ':
@@ -46,7 +47,7 @@ func whiteSpace(r rune) bool {
 	return false
 }
 
-// Blank reports whether a string, given as escaped content, holds nothing but white space. Providers refuse such
+// Blank reports whether a string, given as escaped content, is empty or consists of white space. Providers refuse such
 // texts.
 func Blank(inside []byte) bool {
 	if len(inside) > 0 && ' ' < inside[0] && inside[0] < utf8.RuneSelf && inside[0] != '\\' {
@@ -96,7 +97,7 @@ func hasBackslash(s []byte) bool {
 	return false
 }
 
-// ContainsFold reports whether a name holds a part, which is in lower case; upper and lower case of the name count as the same.
+// ContainsFold reports whether name contains part, which is in lower case, ignoring case.
 func ContainsFold(name []byte, part string) bool {
 	for i := 0; i+len(part) <= len(name); i++ {
 		n := 0
@@ -117,15 +118,15 @@ func lower(c byte) byte {
 	return c
 }
 
-// NameByte reports whether a byte can stand in names and ids of tools: letters, digits, _ and -.
+// NameByte reports whether a byte is allowed in names and IDs of tools: letters, digits, _ and -.
 func NameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// ValidName reports whether s is a valid name or id of a tool. Limits of its length are the plugin's.
+// ValidName reports whether s consists of bytes allowed in the name or ID of a tool. The plugin checks the length.
 func ValidName(s []byte) bool {
 	if n := len(s); n >= 8 {
-		// The last word overlaps the one before it.
+		// The last word overlaps the preceding one.
 		for i := 0; i+8 < n; i += 8 {
 			if nameLanes(Load8(s[i:])) != highBits {
 				return false
@@ -141,8 +142,8 @@ func ValidName(s []byte) bool {
 	return len(s) > 0
 }
 
-// FailedText is the result of a tool that has failed, escaped string content, for a provider that can see that only by the
-// text: it begins with "Error:".
+// FailedText returns the result of a failed tool, escaped string content, for a provider without a member for failures:
+// the text then begins with "Error:".
 func FailedText(inside []byte) []byte {
 	const mark = "Error:"
 	if len(inside) >= len(mark) && string(inside[:len(mark)]) == mark {

@@ -29,7 +29,7 @@ func TestBlankAndTrimSpaceEnd(t *testing.T) {
 		"😀 " + strings.Repeat(" ", 50): "😀",
 	} {
 		if got := string(TrimSpaceEnd([]byte(inside))); got != want {
-			t.Errorf("%q without the white space at its end is %q, want %q", inside, got, want)
+			t.Errorf("%q without trailing white space is %q, want %q", inside, got, want)
 		}
 		if got := Blank([]byte(inside)); got != (want == "") {
 			t.Errorf("%q is blank: %v", inside, got)
@@ -60,8 +60,8 @@ func FuzzTrimSpaceEnd(f *testing.F) {
 	})
 }
 
-// FuzzBase64 compares with the standard library. That is stricter about the unused bits of the last digit and takes line
-// breaks.
+// FuzzBase64 compares with the standard library, which is stricter about the unused bits of the last digit and accepts
+// line breaks.
 func FuzzBase64(f *testing.F) {
 	for _, seed := range []string{"", "AA==", "AAA=", "AAAA", "A===", "AAAAAAAAAAA=", "@[`{/:AB", "zZ+/aA09", "AAAA\n", "\xc1AAA", "AAAA=AAA", "Zm9vYmFyMTIz"} {
 		f.Add([]byte(seed))

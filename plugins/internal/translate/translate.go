@@ -1,8 +1,9 @@
-// Package translate holds what provider plugins share when they translate a chat completion into the API of their
-// provider: the members that all of them read alike, errors by HTTP status, options, and small conversions of text.
+// Package translate contains what provider plugins share when they translate chat completions to their provider's API:
+// members of the request that all of them read in the same way, the classification of errors, options, and small
+// conversions of text.
 //
-// What differs between two providers stays in their plugins. The package keeps no state; its types belong to the call that
-// they are used in.
+// Code for the peculiarities of a single provider stays in its plugin. The package has no state; its types belong to
+// the call in which they are used.
 package translate
 
 import (
@@ -13,25 +14,26 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Invalid is a failure for a request that no target would accept.
+// Invalid returns the failure of a request that no target would accept.
 func Invalid(code, param, message string) error {
 	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: code, Param: param, Message: message}
 }
 
-// Unsupported is a failure for content that another provider may accept.
+// Unsupported returns the failure of a request with content that another provider may accept.
 func Unsupported(param, message string) error {
 	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: message}
 }
 
-// CheckNotFound makes f the failure of a 404 that is not about the model, unless the message speaks of one: mostly, the
-// configured address is wrong. The gateway logs the provider's words.
+// CheckNotFound changes the failure of a 404 to a missing endpoint, unless the message is about the model: usually, the
+// configured address is wrong. The gateway logs the provider's message.
 func CheckNotFound(f *sdk.Failure, message []byte) {
 	if f.Kind == abi.FailModelNotFound && !bytes.Contains(bytes.ToLower(message), []byte("model")) {
 		*f = sdk.Failure{Kind: abi.FailServer, Code: "upstream_not_found", Message: "The provider has no such endpoint."}
 	}
 }
 
-// Printable returns a member name that is safe to show in a warning or an error.
+// Printable makes a member's name safe for a warning or an error: it is cut at 64 bytes, and unsafe bytes become question
+// marks.
 func Printable(name []byte) string {
 	const limit = 64
 	out := append([]byte(nil), name[:min(len(name), limit)]...)
@@ -46,8 +48,8 @@ func Printable(name []byte) string {
 // Itoa formats a number in decimal.
 func Itoa[N int | int64](n N) string { return string(json.AppendInt(nil, int64(n))) }
 
-// AppendEscaped appends text percent-encoded for a segment of a path or a value in a query: all but the unreserved
-// characters of RFC 3986.
+// AppendEscaped appends text, percent-encoded for a path segment or a query value: all characters are encoded except
+// the unreserved ones of RFC 3986.
 func AppendEscaped(dst, text []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range text {
@@ -74,7 +76,7 @@ func EmptyObject(v json.Value) bool {
 	return true
 }
 
-// StopSequences calls add with the escaped content of each stop sequence of a string or an array of strings.
+// StopSequences calls add with the escaped content of each stop sequence; stop is a string or an array of strings.
 func StopSequences(stop json.Value, add func(inside []byte)) {
 	switch stop.Kind() {
 	case json.String:
