@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// calls are the forms without a conversation, with the path of each.
+// calls are the forms of requests without a conversation, with their standard paths.
 var calls = [...]struct {
 	form abi.Forms
 	path string
@@ -17,8 +17,8 @@ var calls = [...]struct {
 	{abi.FormRerank, "/rerank"},
 }
 
-// passCall sends a request in one of these forms as it is, but for the model and members that the upstream has by another name, or
-// has not. done is false for a request in another form.
+// passCall sends a request in one of these forms with only the model changed and the members in the options rename,
+// drop and refuse edited. done is false for a request in another form.
 func passCall(r *provider.Request, o *options) (done bool, err error) {
 	for i := range calls {
 		if calls[i].form != r.Form {
@@ -44,7 +44,8 @@ func passCall(r *provider.Request, o *options) (done bool, err error) {
 	return false, nil
 }
 
-// modelKinds are what models serve whose names tell it, by a part of the name. Of any other the list does not say.
+// modelKinds maps parts of model names to the kinds of requests that these models serve. The list does not report kinds
+// for other models.
 var modelKinds = [...]struct {
 	part  string
 	kinds []string
@@ -58,7 +59,7 @@ var modelKinds = [...]struct {
 	{"codestral", []string{"chat", "completions"}},
 }
 
-// kindsByName is what a model serves by its name, nil if that does not tell.
+// kindsByName returns the kinds of requests that a model serves, judging by its name, or nil if the name does not tell.
 func kindsByName(id []byte) []string {
 	for i := range modelKinds {
 		if translate.ContainsFold(id, modelKinds[i].part) {

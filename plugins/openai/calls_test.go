@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// callForms are the settings of a provider that speaks every API.
+// callForms are the settings of a provider that supports all of these APIs.
 const callForms = `{"forms":["completions","embeddings","moderations","rerank"]}`
 
 func TestCallsArePassedOn(t *testing.T) {
@@ -21,7 +21,7 @@ func TestCallsArePassedOn(t *testing.T) {
 			"rerank":     {"rerank", `{"model":"x","query":"q","documents":["a"],"top_n":1}`, "/rerank\n\n" + `{"model":"m\"","query":"q","documents":["a"],"top_n":1}`},
 			"completion": {"completions", `{"model":"x","prompt":"a","max_tokens":5}`, "/completions\n\n" + `{"model":"m\"","prompt":"a","max_tokens":5}`},
 			"stream":     {"completions", `{"model":"x","prompt":"a","stream":true}`, "/completions\n\n" + `{"model":"m\"","prompt":"a","stream":true,"stream_options":{"include_usage":true}}`},
-			"with its use": {"completions", `{"model":"x","prompt":"a","stream":true,"stream_options":{"include_usage":true}}`,
+			"with its usage": {"completions", `{"model":"x","prompt":"a","stream":true,"stream_options":{"include_usage":true}}`,
 				"/completions\n\n" + `{"model":"m\"","prompt":"a","stream":true,"stream_options":{"include_usage":true}}`},
 		} {
 			v := plugintest.Vector{Form: c.form, Target: `m"`, Status: 200, Options: []byte(callForms), Request: []byte(c.request)}
@@ -32,7 +32,7 @@ func TestCallsArePassedOn(t *testing.T) {
 	})
 }
 
-// What differs between upstreams is in their presets.
+// TestCallsOfPresets checks the differences between upstreams, which are in their presets.
 func TestCallsOfPresets(t *testing.T) {
 	for name, c := range map[string]struct{ preset, form, request, want string }{
 		"azure embeddings":   {"azure", "embeddings", `{"model":"x","input":"a"}`, "POST /openai/deployments/m/embeddings?api-version=2024-10-21\n"},

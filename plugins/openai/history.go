@@ -8,19 +8,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// history edits what earlier turns hold: reasoning in the form that the upstream takes, ids of tool calls as it wants
-// them, and nothing of what only the gateway's own format has. Of the messages only the current members are copied into
-// the plugin, and only where something depends on them.
+// history edits earlier turns: it converts reasoning to a form that the upstream accepts, replaces IDs of tool calls,
+// and removes members that exist only in the gateway's own format. Of the messages, only the members that it has to
+// look at are copied into the plugin.
 type history struct {
 	ids  toolIDs
-	path []byte // of the current member
+	path []byte // buffer for memberPath
 	out  json.Writer
 }
 
-// The forms that hold the reasoning as one text.
+// The forms in which reasoning is one text.
 const textForms = keepContent | asReasoning | asPart
 
-// edit returns a failure for a conversation that has more to be edited than one request may hold.
+// edit edits the conversation. It returns a failure if that takes more edits than a request may have.
 func (h *history) edit(r *provider.Request, o *options) error {
 	h.ids.reset()
 	if r.Has(sdk.FlagCacheControl) && !o.cacheControl {
@@ -37,7 +37,7 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
 	complete := r.Has(sdk.FlagToolHistory) && o.objectArguments
 	for i := 0; (rewrite || renumber || complete || failed) && r.Exists(h.memberPath(i, "")); i++ {
-		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.completeArguments(r, i) || failed && !h.markFailed(r, i) {
+		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.replaceInvalidArguments(r, i) || failed && !h.markFailed(r, i) {
 			return sdk.Refuse("messages", "The conversation has too many messages for this provider.")
 		}
 	}
@@ -47,8 +47,8 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	return nil
 }
 
-// removeUnsupported takes away the members that the upstream does not know. Where texts were kept, the other forms of the same
-// reasoning are not missed.
+// removeUnsupported removes the members that the upstream does not know. If kept, the reasoning was sent as text, so
+// removing its other forms is no loss.
 func (h *history) removeUnsupported(r *provider.Request, o *options, kept bool) {
 	for i, member := range historyForms[:3] {
 		if o.history&(1<<i) == 0 && r.Delete("/messages/*/"+member) && !kept {
@@ -57,13 +57,15 @@ func (h *history) removeUnsupported(r *provider.Request, o *options, kept bool) 
 	}
 }
 
-// memberPath is the path of a member of a message; of the message itself if member is empty. It is valid until the next call.
+// memberPath returns the path of a member of a message, or of the message itself if member is empty. It is valid until
+// the next call.
 func (h *history) memberPath(i int, member string) string {
 	h.path = append(json.AppendInt(append(h.path[:0], "/messages/"...), int64(i)), member...)
 	return string(h.path)
 }
 
-// rewriteReasoning gives message i its reasoning as the upstream takes it. It returns false if there is no room for the edit.
+// rewriteReasoning converts the reasoning of message i to a form that the upstream accepts. It returns false if the
+// request has too many edits.
 func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool {
 	content := r.Get(h.memberPath(i, "/reasoning_content"))
 	details := r.Get(h.memberPath(i, "/reasoning_details"))
@@ -80,7 +82,7 @@ func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool 
 	switch {
 	case some:
 		h.appendTexts(details, o.answer.Get("reasoning_format"))
-	case !blocks: // blocks are another provider's
+	case !blocks: // blocks belong to another provider
 		h.out.Buf = append(h.out.Buf, content.Inside()...)
 	}
 	if len(h.out.Buf) == 1 {
@@ -100,8 +102,8 @@ func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool 
 	return h.prependThinkingPart(r, i, text)
 }
 
-// appendTexts appends the text of reasoning_details, still escaped. Entries whose format names another provider are
-// omitted: they are not this one's thoughts.
+// appendTexts appends the text of reasoning_details, still escaped. It skips entries whose format names another
+// provider.
 func (h *history) appendTexts(details json.Value, own json.Value) {
 	var in json.Reader
 	in.Reset(details)
@@ -124,7 +126,7 @@ func (h *history) appendTexts(details json.Value, own json.Value) {
 	}
 }
 
-// prependThinkingPart makes the content of message i a list of parts that begins with its reasoning.
+// prependThinkingPart makes the content of message i an array of parts that begins with its reasoning.
 func (h *history) prependThinkingPart(r *provider.Request, i int, reasoning []byte) bool {
 	content := r.Get(h.memberPath(i, "/content"))
 	var w json.Writer
@@ -163,9 +165,9 @@ func writeText(w *json.Writer, text []byte) {
 	w.EndObject()
 }
 
-// completeArguments replaces arguments of message i that are not a JSON object, such as those of a response that was cut off:
-// an upstream that parses them refuses the conversation for good.
-func (h *history) completeArguments(r *provider.Request, i int) bool {
+// replaceInvalidArguments replaces arguments of message i that are not a JSON object, such as those of a truncated
+// response. An upstream that parses them would reject every later turn of the conversation.
+func (h *history) replaceInvalidArguments(r *provider.Request, i int) bool {
 	for k := 0; ; k++ {
 		path := h.memberPath(i, "/tool_calls") + "/" + translate.Itoa(k)
 		if !r.Exists(path) {
@@ -188,8 +190,8 @@ func (h *history) completeArguments(r *provider.Request, i int) bool {
 	}
 }
 
-// markFailed begins the text of message i with "Error:" if it is the result of a tool that has failed: the API has no other sign
-// of it.
+// markFailed makes the text of message i begin with "Error:" if it is the result of a failed tool, because the API has
+// no member for that.
 func (h *history) markFailed(r *provider.Request, i int) bool {
 	if failed, _ := r.Get(h.memberPath(i, "/is_error")).Bool(); !failed || !r.Get(h.memberPath(i, "/role")).Is("tool") {
 		return true
@@ -207,7 +209,7 @@ func (h *history) markFailed(r *provider.Request, i int) bool {
 	return r.Set(path, h.out.Buf)
 }
 
-// rewriteToolIDs gives the tool calls of message i, and what they refer to, ids that the upstream takes.
+// rewriteToolIDs gives the tool calls of message i, or the reference to a call, IDs that the upstream accepts.
 func (h *history) rewriteToolIDs(r *provider.Request, i int) bool {
 	if !h.rewriteToolID(r, h.memberPath(i, "/tool_call_id")) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// turns is a conversation of so many tool calls, each with reasoning of its own.
+// turns returns a conversation with n tool calls, each with reasoning.
 func turns(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Hi"}`)
@@ -21,7 +21,7 @@ func turns(n int) []byte {
 	return []byte(b.String())
 }
 
-// sentMessage is a message of an upstream's request, as far as these tests look at it.
+// sentMessage contains the members of an upstream message that these tests check.
 type sentMessage struct {
 	Content    json.RawMessage
 	ToolCallID string                `json:"tool_call_id"`
@@ -39,8 +39,7 @@ func readMessages(tb testing.TB, r plugintest.Result) []sentMessage {
 	return request.Messages
 }
 
-// TestLongConversations has a long agent conversation rewritten for Mistral: every call, every result, every reasoning
-// entry.
+// TestLongConversations rewrites a long agent conversation for Mistral: every call, result and reasoning entry.
 func TestLongConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs conversations of many turns")
@@ -92,34 +91,34 @@ func TestToolIDs(t *testing.T) {
 		t.Helper()
 		alias := ids.alias(id)
 		if other, ok := seen[alias]; ok && other != id || !nineLetters(alias) {
-			t.Errorf("%q stands for %q, and for %q", alias, id, other)
+			t.Errorf("%q is the alias of %q and of %q", alias, id, other)
 		}
 		seen[alias] = id
 		if again := ids.alias(id); again != alias {
-			t.Errorf("%q is %q and then %q", id, alias, again)
+			t.Errorf("the alias of %q is first %q, then %q", id, alias, again)
 		}
 	}
 	first := hashID("call_1", 0)
-	check(first) // an id that is another's alias
+	check(first) // an ID that is the alias of another one
 	check("call_1")
 	for _, id := range []string{"aB3dE6gH9", "", "123456789", "1234567890", "functions.multiply:1", "übergroß"} {
 		check(id)
 	}
 	if ids.alias("aB3dE6gH9") != "aB3dE6gH9" {
-		t.Error("an id that would do has been replaced")
+		t.Error("a valid ID was replaced")
 	}
 	if ids.alias("call_1") == first {
-		t.Error("two ids have one alias")
+		t.Error("two IDs have the same alias")
 	}
 	alias := hashID("call_2", 0)
 	ids.reset()
 	if ids.alias("call_2") != alias {
-		t.Error("the alias depends on what was asked before")
+		t.Error("the alias depends on the IDs before it")
 	}
 }
 
-// FuzzHistory feeds every request that the gateway accepts to the plugin, with every form of reasoning: the upstream
-// request is JSON and has the same pairs of tool calls and results.
+// FuzzHistory sends every request that the gateway accepts to the plugin, with every form of reasoning. The upstream
+// request must be JSON with the same pairs of tool calls and results.
 func FuzzHistory(f *testing.F) {
 	for _, v := range suite.Vectors(f) {
 		f.Add(v.Request)

@@ -30,7 +30,7 @@ func checkSupported(r *provider.Request, o *options) error {
 	return nil
 }
 
-// refuseVideo refuses a conversation with a video in it.
+// refuseVideo refuses a conversation that contains a video.
 func refuseVideo(r *provider.Request) error {
 	for i := int64(0); ; i++ {
 		message := "/messages/" + string(json.AppendInt(nil, i))
@@ -73,7 +73,7 @@ func isDefault(name string, v json.Value) bool {
 		return true
 	case json.Bool:
 		on, _ := v.Bool()
-		return on == (name == "parallel_tool_calls") // which is the one that is on by default
+		return on == (name == "parallel_tool_calls") // parallel_tool_calls is on by default
 	case json.Number:
 		n, _ := v.Float()
 		return name == "n" && n == 1 || n == 0 && (name == "frequency_penalty" || name == "presence_penalty")
@@ -96,8 +96,8 @@ func isDefault(name string, v json.Value) bool {
 	return false
 }
 
-// renameMembers gives members the names that the upstream has for them. If the new name is present as well, the old
-// member is removed: the client has used the upstream's name.
+// renameMembers gives members the upstream's names. If the new name is present as well, the client used the upstream's
+// name, and the old member is removed.
 func renameMembers(r *provider.Request, names json.Value) {
 	if !names.Exists() {
 		return
@@ -117,7 +117,7 @@ func renameMembers(r *provider.Request, names json.Value) {
 	}
 }
 
-// dropMembers removes members that the operator lists as unsupported.
+// dropMembers removes the members that the operator lists as unsupported.
 func dropMembers(r *provider.Request, members json.Value) {
 	if !members.Exists() {
 		return
@@ -139,8 +139,8 @@ func dropMembers(r *provider.Request, members json.Value) {
 	}
 }
 
-// hadEffect reports whether what was removed at a path had an effect: assistant messages have members that are null or
-// empty. Paths with a second * are not checked.
+// hadEffect reports whether the value removed at a path had an effect: assistant messages may have members that are
+// null or empty. It does not look at paths with a second *.
 func hadEffect(r *provider.Request, path string) bool {
 	list, rest, star := cutStar(path)
 	if !star {
@@ -160,7 +160,7 @@ func hadEffect(r *provider.Request, path string) bool {
 	}
 }
 
-// cutStar cuts a path around its first * token.
+// cutStar splits a path around its first * token.
 func cutStar(path string) (before, after string, found bool) {
 	for i := range len(path) - 1 {
 		if path[i:i+2] == "/*" && (i+2 == len(path) || path[i+2] == '/') {
@@ -183,7 +183,7 @@ func setMembers(r *provider.Request, members json.Value) {
 	}
 }
 
-// pointer is the JSON pointer of a member of the body.
+// pointer returns the JSON pointer of a member of the body.
 func pointer(name []byte) string {
 	p := []byte{'/'}
 	for _, c := range name {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for the model list, which has one page. Without a path there is no list.
+// List requests the model list, which has one page. There is no list if it sets no path.
 func (p *openai) List(l *provider.List, cursor []byte) error {
 	if p.modelsPath != "" {
 		l.SetPath(p.modelsPath)
@@ -15,7 +15,7 @@ func (p *openai) List(l *provider.List, cursor []byte) error {
 	return nil
 }
 
-// Models reads the list: {"data":[…]}, or the array alone as some upstreams have it.
+// Models reads the list: {"data":[…]}, or only the array, as some upstreams send it.
 func (p *openai) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
 		return sdk.Fail(listFailure(status), "")

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// passResponses sends the request of a Responses client as it is, but for the model.
+// passResponses sends the request of a Responses client with only the model changed.
 func passResponses(r *provider.Request, o *options) error {
 	if o.stateless {
 		if err := refuseState(r); err != nil {
@@ -19,7 +19,7 @@ func passResponses(r *provider.Request, o *options) error {
 	return nil
 }
 
-// expectResponses sets where a Responses request goes, and what comes back.
+// expectResponses sets the path of a Responses request and the format of its response.
 func expectResponses(r *provider.Request, o *options) {
 	r.SetPath(o.expandPath(o.responsesPath, "/responses", r.Target))
 	framing := abi.FramingJSON
@@ -29,8 +29,8 @@ func expectResponses(r *provider.Request, o *options) {
 	r.Expect(framing, abi.DialectResponses, nil)
 }
 
-// refuseState refuses what an upstream without a memory cannot do: another target may have one. store, which is true by default, is
-// not worth a refusal.
+// refuseState refuses a request that refers to stored responses, for an upstream that stores none; another target may
+// have them. store is true by default, so it is set to false rather than refused.
 func refuseState(r *provider.Request) error {
 	for _, member := range [...]string{"previous_response_id", "conversation", "background"} {
 		value := r.Get("/" + member)

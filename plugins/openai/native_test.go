@@ -30,7 +30,8 @@ func TestResponsesArePassedOn(t *testing.T) {
 	suite.TestPassedOn(t, "responses", "POST /responses")
 }
 
-// The preset of each upstream that speaks Responses has the path, and an upstream without a memory gets nothing that needs one.
+// TestPresetsOfResponses checks that each upstream with the Responses API has its path in the preset, and that an
+// upstream that stores no responses receives no request that refers to one.
 func TestPresetsOfResponses(t *testing.T) {
 	for name, keeps := range map[string]bool{
 		"openai": true, "azure-v1": true, "xai": true, "lmstudio": true,

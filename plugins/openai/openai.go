@@ -9,14 +9,14 @@ import (
 
 func init() { provider.RegisterAs[openai]("openai") }
 
-// openai is one provider that uses the plugin.
+// openai is a provider that uses the plugin.
 type openai struct {
-	modelsPath string // of the model list; "" if the upstream has none
+	modelsPath string // path of the model list; empty if the upstream has none
 	forms      abi.Forms
-	options    options // of the current request; a member so that it is not allocated
+	options    options // options of the current request; a field so that it is not allocated
 	history    history // likewise
 
-	// Of requests that are translated: reused buffers, no data outlives a call.
+	// For requests that are translated. Only buffers are reused; no data outlives a call.
 	translation translation
 	reader      json.Reader
 }
@@ -27,8 +27,7 @@ var (
 	_ provider.Lister     = (*openai)(nil)
 )
 
-// Configure checks the provider's options. What they say of a request comes again with each request, below the options
-// of its target.
+// Configure checks the provider's options. Each request contains them again, overridden by the options of its target.
 func (p *openai) Configure(settings json.Value) error {
 	if err := p.options.read(settings); err != nil {
 		return err
@@ -43,7 +42,7 @@ func (p *openai) Configure(settings json.Value) error {
 	return nil
 }
 
-// Forms returns the forms, besides chat completions, of the requests that the upstream takes.
+// Forms returns the forms of requests, besides chat completions, that the upstream accepts.
 func (p *openai) Forms() abi.Forms { return p.forms }
 
 // Request edits the client's body for the upstream.
@@ -90,19 +89,19 @@ func (p *openai) Request(r *provider.Request) error {
 	return nil
 }
 
-// editStream asks for the usage of a stream.
+// editStream requests usage for a stream.
 func editStream(r *provider.Request, o *options) {
 	switch {
 	case !r.Stream:
 	case o.noStreamUsage:
-		r.Delete("/stream_options") // the gateway counts for itself then
+		r.Delete("/stream_options") // the gateway then counts tokens itself
 	case r.IncludeUsage:
 	case !r.Set("/stream_options/include_usage", []byte("true")):
 		r.Set("/stream_options", []byte(`{"include_usage":true}`))
 	}
 }
 
-// newNames are how the names of OpenAI's models begin that refuse max_tokens.
+// newNames are the prefixes of the names of OpenAI models that reject max_tokens.
 var newNames = [...]string{"o1", "o3", "o4", "gpt-5"}
 
 func refusesMaxTokens(model []byte) bool {
@@ -114,8 +113,8 @@ func refusesMaxTokens(model []byte) bool {
 	return false
 }
 
-// editMaxTokens leaves one member for the limit of the response, under the name that the model takes. -1 for no limit is left
-// out where the upstream does not take it.
+// editMaxTokens leaves one member for the limit of the response, under the name that the model accepts. It removes -1,
+// which means no limit, unless the upstream accepts it.
 func editMaxTokens(r *provider.Request, o *options) {
 	wanted := string(o.maxTokensMember)
 	if wanted == "" && refusesMaxTokens(r.Target) {
@@ -127,7 +126,7 @@ func editMaxTokens(r *provider.Request, o *options) {
 			r.Delete("/max_completion_tokens")
 			limit = nil
 		}
-		// An edit that finds -1 costs less than reading what is there.
+		// Replacing -1 blindly costs less than reading the value first.
 		if r.Replace("/max_tokens", "-1", "null") {
 			r.Delete("/max_tokens")
 			if limit.Kind() != json.Number {

@@ -54,7 +54,7 @@ func TestModelList(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out.Path != "/models" || len(out.Headers) != 0 {
-			t.Errorf("the request is %+v", out)
+			t.Errorf("list request %+v", out)
 		}
 	})
 
@@ -75,17 +75,17 @@ func TestModelList(t *testing.T) {
 				`{"id":"Salesforce/Llama-Rank-reranker","kinds":["rerank"]} {"id":"gpt-3.5-turbo-instruct-0914","kinds":["completions"]} {"id":"davinci-002","kinds":["completions"]} ` +
 				`{"id":"codestral-latest","kinds":["chat","completions"]} {"id":"embe"}`,
 		},
-		"bare array":      {Body: `[{"id":"x","owned_by":"y"}]`, Models: `{"id":"x","owned_by":"y"}`},
-		"nothing":         {Body: `{"data":[]}`, Models: ``},
-		"without an id":   {Body: `{"data":[{"object":"model"},7,{"id":"z"}]}`, Models: `{"id":"z"}`},
-		"an endless name": {Body: `{"data":[{"id":"` + strings.Repeat("x", 300) + `"}]}`, Models: ``},
+		"bare array":       {Body: `[{"id":"x","owned_by":"y"}]`, Models: `{"id":"x","owned_by":"y"}`},
+		"nothing":          {Body: `{"data":[]}`, Models: ``},
+		"without an ID":    {Body: `{"data":[{"object":"model"},7,{"id":"z"}]}`, Models: `{"id":"z"}`},
+		"a very long name": {Body: `{"data":[{"id":"` + strings.Repeat("x", 300) + `"}]}`, Models: ``},
 	})
 }
 
 func TestUpstreamWithoutModelList(t *testing.T) {
 	suite.EachForm(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(""); err != nil || out.Path != "" {
-			t.Errorf("the request is %+v, %v", out, err)
+			t.Errorf("list request %+v, %v", out, err)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestUpstreamWithoutModelList(t *testing.T) {
 func TestModelListWithAPIVersion(t *testing.T) {
 	suite.EachForm(t, `{"api_version":"2024-10-21 x"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(""); err != nil || out.Path != "/models?api-version=2024-10-21%20x" {
-			t.Errorf("the request is %+v, %v", out, err)
+			t.Errorf("list request %+v, %v", out, err)
 		}
 	})
 }
@@ -112,14 +112,14 @@ func TestModelListErrors(t *testing.T) {
 	})
 }
 
-// FuzzModels covers the model list reader, the only code here that reads a provider's bytes.
+// FuzzModels covers the reader of model lists, the only code here that parses data from a provider.
 func FuzzModels(f *testing.F) {
 	suite.FuzzModels(f,
 		`{"data":[{"id":"x","created":1,"owned_by":"y"}]}`, `[{"id":"\ud83d"}]`, `{"data":`)
 }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin: unless it has a value that OpenAI does not take,
-// there is an upstream request, it is JSON and names the target's model.
+// FuzzRequest sends every request that the gateway accepts to the plugin. Unless a request has a value that OpenAI does
+// not accept, there must be an upstream request that is JSON and names the target's model.
 func FuzzRequest(f *testing.F) {
 	for _, v := range suite.Vectors(f) {
 		f.Add(v.Request)
@@ -138,7 +138,7 @@ func FuzzRequest(f *testing.F) {
 		r := v.Run(b, false)
 		_, sent, ok := strings.Cut(r.Request, "\n\n")
 		if !ok {
-			// Only values that some other host takes are refused.
+			// Only values that other hosts accept are refused.
 			if !strings.HasPrefix(r.Response, "400\n") || !strings.Contains(r.Response, `"code":"unsupported`) {
 				t.Fatalf("no request: %s", r.Response)
 			}
@@ -159,13 +159,13 @@ func FuzzRequest(f *testing.F) {
 		case string(got["model"]) != `"o3"`:
 			t.Errorf("the model is not the target's: %s", sent)
 		case got["functions"] != nil || got["function_call"] != nil:
-			t.Errorf("functions are sent: %s", sent)
+			t.Errorf("functions was sent: %s", sent)
 		case got["thinking"] != nil:
-			t.Errorf("thinking is sent: %s", sent)
+			t.Errorf("thinking was sent: %s", sent)
 		case stream && string(options["include_usage"]) != "true":
-			t.Errorf("the usage is not asked for: %s", sent)
+			t.Errorf("usage was not requested: %s", sent)
 		case limited && string(limit) != "null":
-			t.Errorf("a reasoning model is sent max_tokens: %s", sent)
+			t.Errorf("max_tokens was sent to a reasoning model: %s", sent)
 		}
 	})
 }

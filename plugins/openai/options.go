@@ -23,7 +23,7 @@ const (
 
 var thinkingModes = [...]string{"effort", "type", "reasoning", "enabled", "template", "keep", "drop"}
 
-// The forms in which an upstream takes reasoning of an earlier turn.
+// The forms in which an upstream accepts reasoning of earlier turns.
 const (
 	keepContent = 1 << iota // the member reasoning_content, a text
 	keepDetails             // reasoning_details
@@ -34,9 +34,9 @@ const (
 
 var historyForms = [...]string{"reasoning_content", "reasoning_details", "thinking_blocks", "reasoning", "thinking_part"}
 
-// options are the operator's, described in the package comment. Their slices alias the document.
+// options are the operator's options, described in the package comment. Their slices share the memory of doc.
 type options struct {
-	doc []byte // what they were read from, a copy; nil if that failed
+	doc []byte // a copy of the document that they were parsed from; nil if parsing failed
 
 	maxTokensMember []byte
 	developerRole   []byte
@@ -57,17 +57,17 @@ type options struct {
 	thinking        thinkingMode
 	history         uint8
 	noList          bool
-	responses       bool // api: Responses, for requests in any form
-	stateless       bool // responses are not kept
+	responses       bool // api is "responses": requests are sent as Responses requests
+	stateless       bool // the upstream does not store responses
 	summary         []byte
-	sealed          translate.Choice // reasoning is sealed; unset: if the model reasons
+	encrypted       translate.Choice // request encrypted reasoning; unset: if the model reasons
 	forms           abi.Forms
 	formsSet        bool
 	noStreamUsage   bool
 	cacheControl    bool
-	nineLetters     bool // of tool call ids
-	objectFormat    bool // response_format: json_object only
-	objectArguments bool // of tool calls
+	nineLetters     bool // IDs of tool calls are nine letters and digits
+	objectFormat    bool // the only response_format is json_object
+	objectArguments bool // arguments of tool calls must be JSON objects
 }
 
 var (
@@ -84,7 +84,8 @@ var (
 	errKind            = errors.New("options: a member has the wrong type")
 )
 
-// read makes o the options of a document. Mostly it is the document of the request before.
+// read parses a document of options into o, unless it is the same as for the preceding request, which is the usual
+// case.
 func (o *options) read(doc json.Value) error {
 	if o.doc != nil && string(o.doc) == string(doc) {
 		return nil
@@ -98,7 +99,7 @@ func (o *options) read(doc json.Value) error {
 	return nil
 }
 
-// parse reads options. Members that it does not know are another plugin's, or a newer one's.
+// parse parses options. It ignores unknown members, which belong to another plugin or a newer version.
 func (o *options) parse(doc json.Value) error {
 	if !doc.Exists() {
 		return nil
@@ -177,7 +178,7 @@ func (o *options) parse(doc json.Value) error {
 			}
 		case "encrypted_reasoning":
 			on, err = readBool(&r)
-			o.sealed, _ = translate.Choose(on, true)
+			o.encrypted, _ = translate.Choose(on, true)
 		case "responses_path":
 			o.responsesPath, err = readText(&r)
 		case "completions_path":
@@ -199,7 +200,7 @@ func (o *options) parse(doc json.Value) error {
 	return r.End()
 }
 
-// accepts reports whether the upstream takes a value that the OpenAI API does not have: JSON, without escapes.
+// accepts reports whether the upstream accepts a value that the OpenAI API lacks; value is JSON without escapes.
 func (o *options) accepts(member, value string) bool {
 	if !o.accept.Exists() {
 		return false
@@ -214,7 +215,7 @@ func (o *options) accepts(member, value string) bool {
 	return false
 }
 
-// effort is the upstream's name for an effort, empty if it has none.
+// effort returns the upstream's name for an effort, empty if it has none.
 func (o *options) effort(effort []byte) []byte {
 	if len(effort) == 0 || !o.efforts.Exists() {
 		return effort
@@ -225,7 +226,7 @@ func (o *options) effort(effort []byte) []byte {
 	return effort
 }
 
-// expandPath is a path of the upstream: the operator's, or the standard one, with the model instead of {model}.
+// expandPath returns an upstream path: the operator's, otherwise the standard one, with {model} replaced by the model.
 func (o *options) expandPath(own []byte, standard string, model []byte) string {
 	const place = "{model}"
 	if len(own) == 0 {
@@ -263,7 +264,7 @@ func readBool(r *json.Reader) (bool, error) {
 	return b, nil
 }
 
-// readChoice is the place of the current string among names.
+// readChoice returns the index of the current string in names.
 func readChoice(r *json.Reader, names []string, unknown error) (int, error) {
 	s := r.Inside()
 	for i, name := range names {
@@ -281,7 +282,7 @@ func readValue(r *json.Reader, kind json.Kind) (json.Value, error) {
 	return r.Raw(), nil
 }
 
-// readTexts is a table whose members are strings.
+// readTexts reads a table whose values are strings.
 func readTexts(r *json.Reader) (json.Value, error) {
 	table, err := readValue(r, json.Object)
 	if err != nil {
@@ -297,7 +298,7 @@ func readTexts(r *json.Reader) (json.Value, error) {
 	return table, nil
 }
 
-// readAccept is a table of arrays, for the members that accepts is asked about.
+// readAccept reads a table of arrays, whose names are the members that accepts is called with.
 func readAccept(r *json.Reader) (json.Value, error) {
 	table, err := readValue(r, json.Object)
 	if err != nil {
@@ -318,7 +319,7 @@ func readAccept(r *json.Reader) (json.Value, error) {
 	return table, nil
 }
 
-// formNames are the forms besides chat completions in which an upstream takes requests.
+// formNames are the forms besides chat completions in which an upstream may accept requests.
 var formNames = [...]string{"responses", "completions", "embeddings", "moderations", "rerank"}
 
 var formBits = [...]abi.Forms{abi.FormResponses, abi.FormCompletions, abi.FormEmbeddings, abi.FormModerations, abi.FormRerank}

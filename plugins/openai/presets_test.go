@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// presets are the upstreams that are a matter of configuration alone.
+// presets are the upstreams that differ from OpenAI only in their options.
 var presets = []string{
 	"azure", "azure-v1", "deepseek", "fireworks", "groq", "lmstudio", "mistral", "ollama", "openrouter", "perplexity", "together",
 	"vllm", "xai", "zai",
 }
 
-// preset is the use of the plugin that a provider with this preset makes.
+// preset returns the use of the plugin by a provider with this preset.
 func preset(tb testing.TB, name string) plugintest.Use {
 	tb.Helper()
 	text := fmt.Sprintf("[providers.p]\npreset = %q\nbase_url = \"https://upstream.example\"\n", name)
@@ -32,8 +32,8 @@ func preset(tb testing.TB, name string) plugintest.Use {
 	return plugintest.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}
 }
 
-// TestPresets sends the same requests to every compatible upstream. One file per upstream has what it receives and the
-// warnings for the client.
+// TestPresets sends the same requests to every compatible upstream. There is one golden file per upstream with the
+// requests that it receives and the warnings for the client.
 func TestPresets(t *testing.T) {
 	files, err := filepath.Glob("testdata/presets/requests/*.json")
 	if err != nil || len(files) < 10 {

@@ -10,18 +10,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// answers are the non-streaming responses that clients get for the recorded ones of compatible providers.
+// answers is the directory with the non-streaming responses that clients receive for recorded responses of compatible
+// providers.
 const answers = "../../proxy/internal/openai/native/testdata/"
 
 // secondTurn is a conversation whose second request was recorded.
 type secondTurn struct {
-	preset string // "" for OpenAI
-	first  string // the client's first request; its messages and whatever it says again in the second
-	answer string // what it got for it, below answers
+	preset string // empty for OpenAI
+	first  string // the client's first request; the second repeats its messages and other members
+	answer string // the response to it, below answers
 	more   string // the messages that follow
 	target string
 
-	// The paths where the request that is built differs from the recording, with both values.
+	// The paths at which the request that is built differs from the recording, with both values.
 	differs map[string]string
 }
 
@@ -33,8 +34,7 @@ const (
 		{"type":"function","function":{"name":"multiply","strict":false,"description":"Multiply two numbers","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"first number"},"b":{"type":"integer","description":"second number"}},"required":["a","b"]}}}]`
 )
 
-// Where a message of the OpenAI API says null, the client libraries that were recorded left the member out. The
-// providers document both.
+// The recorded client libraries omitted members that the OpenAI API sends as null. The providers document both.
 var nulls = map[string]string{
 	"messages[2].content": "null for absent",
 	"messages[2].refusal": "null for absent",
@@ -48,7 +48,8 @@ var secondTurns = map[string]secondTurn{
 		more:   `[{"role":"user","content":"Now multiply that by 2"}]`,
 		differs: map[string]string{
 			"messages[1].refusal": "null for absent",
-			// The recorded client sends the text under two names, so as to serve several providers. DeepSeek documents one.
+			// The recorded client sends the text under two names to support several providers. DeepSeek documents one
+			// of them.
 			"messages[1].reasoning": `absent for "We are asked: \"What is 5 + 3?\" This is a simple arithmetic problem. The answer is 8."`,
 		},
 	},
@@ -74,8 +75,8 @@ var secondTurns = map[string]secondTurn{
 	},
 }
 
-// TestRecordedSecondTurns plays a client that returns the message it got from the gateway. The upstream must receive
-// what another client sent when the conversation was recorded.
+// TestRecordedSecondTurns plays a client that sends back the message that it received from the gateway. The upstream
+// must receive the same request as in the recorded conversation.
 func TestRecordedSecondTurns(t *testing.T) {
 	files, err := filepath.Glob("testdata/requests/*-t2.json")
 	if err != nil || len(files) != len(secondTurns) {

@@ -8,37 +8,37 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// responsesFormat is the format of the reasoning in responses that the gateway reads as Responses. Reasoning in another one is
-// another provider's.
+// responsesFormat is the reasoning format of responses that the gateway reads as Responses. Reasoning in another format
+// is from another provider.
 const responsesFormat = "openai-responses-v1"
 
-// minOutputTokens is the least that the API takes for max_output_tokens.
+// minOutputTokens is the smallest max_output_tokens that the API accepts.
 const minOutputTokens = 16
 
-// translation is a chat completions request on its way to a Responses request (the option api). The conversation is written while it
-// is read; members that depend on each other are recorded, and written after it, tools into a part before it. Its slices alias the
-// client's body.
+// translation is the translation of a chat completions request to a Responses request (option api). The conversation is
+// written while it is read. Members that depend on each other are recorded and written after it, except tools, which go
+// into a part before it. Its slices share the memory of the client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o *options
 
-	customIDs [][]byte // of calls of custom tools
-	thoughts  []thought
-	input     bool // the conversation was there
+	customIDs      [][]byte // IDs of calls of custom tools
+	reasoningItems []reasoningItem
+	input          bool // the conversation has been written
 
 	tools, toolChoice, responseFormat, verbosity json.Value
 	limit, newLimit                              int64
 	reasoning                                    reasoningRequest
-	reasoningHistory                             bool // sealed reasoning is sent back
+	reasoningHistory                             bool // encrypted reasoning of earlier turns is sent back
 	logprobs                                     bool
 	passed                                       []translate.Member // members that both APIs have
 }
 
-// translateRequest writes the Responses request of a chat completions request.
+// translateRequest writes a chat completions request as a Responses request.
 func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	t := &p.translation
-	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], thoughts: t.thoughts[:0], passed: t.passed[:0]}
+	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], reasoningItems: t.reasoningItems[:0], passed: t.passed[:0]}
 	in := &p.reader
 	in.ResetChecked(r.Body())
 	t.w.Object()
@@ -84,8 +84,8 @@ func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	return nil
 }
 
-// name begins a member, unless the operator sets it.
-func (t *translation) name(name string) bool {
+// beginMember writes the name of a member, unless the operator sets it.
+func (t *translation) beginMember(name string) bool {
 	if t.o.set.Exists() && t.o.set.Get(name).Exists() {
 		return false
 	}
@@ -100,12 +100,12 @@ func (t *translation) readMember(in *json.Reader) error {
 	}
 	name := in.Name()
 	switch {
-	case lists(t.o.refuse, name):
+	case containsName(t.o.refuse, name):
 		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
 			return sdk.Refuse(translate.Printable(name), "The provider does not support this parameter.")
 		}
 		return nil
-	case lists(t.o.drop, name):
+	case containsName(t.o.drop, name):
 		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
 			t.warnDropped(translate.Printable(name))
 		}
@@ -113,7 +113,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	}
 	switch string(name) {
 	case "model", "stream", "stream_options":
-		// Handled by the gateway.
+		// The gateway handles these.
 	case "messages":
 		return t.writeInput(in)
 	case "tools":
@@ -164,8 +164,8 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// lists reports whether a list of names has one.
-func lists(names json.Value, name []byte) bool {
+// containsName reports whether an array of names contains name.
+func containsName(names json.Value, name []byte) bool {
 	if !names.Exists() {
 		return false
 	}
@@ -179,7 +179,7 @@ func lists(names json.Value, name []byte) bool {
 	return false
 }
 
-// warnDropped warns of a member that is not sent.
+// warnDropped adds a warning about a member that is not sent.
 func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
 
 // passes reports whether a member is passed on.
@@ -192,26 +192,26 @@ func (t *translation) passes(name string) bool {
 	return false
 }
 
-// writeLimit writes the limit of the response, which includes reasoning.
+// writeLimit writes the limit on output tokens, which includes reasoning.
 func (t *translation) writeLimit() {
 	name, limit := "max_completion_tokens", t.newLimit
 	if limit <= 0 {
 		name, limit = "max_tokens", t.limit
 	}
 	if limit <= 0 {
-		return // -1 stands for no limit
+		return // -1 means no limit
 	}
 	if limit < minOutputTokens {
 		t.r.Warn(abi.WarnClamped, name)
 		limit = minOutputTokens
 	}
-	if t.name("max_output_tokens") {
+	if t.beginMember("max_output_tokens") {
 		t.w.Int(limit)
 	}
 }
 
-// writeReasoning writes how much the model reasons, and that nothing is stored: instead the response has the reasoning sealed, which
-// comes back with the next turn.
+// writeReasoning writes the reasoning effort, disables storage of the response, and requests encrypted reasoning
+// instead, which the client sends back in the next turn.
 func (t *translation) writeReasoning() {
 	w, asked := t.w, &t.reasoning
 	effort := asked.effort
@@ -221,7 +221,7 @@ func (t *translation) writeReasoning() {
 	case !asked.thinking:
 	case asked.off:
 		if effort = t.o.effortOff; len(effort) == 0 {
-			t.warnDropped("thinking") // it may reason all the same
+			t.warnDropped("thinking") // the model may reason anyway
 		}
 	default:
 		t.r.Warn(abi.WarnChanged, "thinking")
@@ -236,7 +236,7 @@ func (t *translation) writeReasoning() {
 	reasons := len(name) > 0 && string(name) != "none"
 	byDefault := len(name) == 0 && !asked.off && (asked.thinking || reasonsByDefault(t.r.Target))
 	summary := len(t.o.summary) > 0 && (reasons || byDefault)
-	if (len(name) > 0 || summary) && t.name("reasoning") {
+	if (len(name) > 0 || summary) && t.beginMember("reasoning") {
 		w.Object()
 		if len(name) > 0 {
 			w.Name("effort")
@@ -248,16 +248,16 @@ func (t *translation) writeReasoning() {
 		}
 		w.EndObject()
 	}
-	if !t.passes("store") && t.name("store") {
+	if !t.passes("store") && t.beginMember("store") {
 		w.Bool(false)
 	}
-	sealed := reasons || t.reasoningHistory || reasonsByDefault(t.r.Target)
-	if t.o.sealed != translate.Unset {
-		sealed = t.o.sealed == translate.Yes
+	encrypted := reasons || t.reasoningHistory || reasonsByDefault(t.r.Target)
+	if t.o.encrypted != translate.Unset {
+		encrypted = t.o.encrypted == translate.Yes
 	}
-	if (sealed || t.logprobs) && t.name("include") {
+	if (encrypted || t.logprobs) && t.beginMember("include") {
 		w.Array()
-		if sealed {
+		if encrypted {
 			w.String("reasoning.encrypted_content")
 		}
 		if t.logprobs {
@@ -267,16 +267,17 @@ func (t *translation) writeReasoning() {
 	}
 }
 
-// reasonsByDefault reports whether a model of OpenAI reasons unasked. Others refuse to seal what they do not have.
+// reasonsByDefault reports whether an OpenAI model reasons without being asked. Other models reject a request for
+// encrypted reasoning.
 func reasonsByDefault(model []byte) bool {
 	const chat = "gpt-5-chat"
 	return refusesMaxTokens(model) && (len(model) < len(chat) || string(model[:len(chat)]) != chat)
 }
 
-// writeText writes the response's format and length.
+// writeText writes the format and verbosity of the response.
 func (t *translation) writeText() {
 	kind := t.responseFormat.Get("type")
-	if !kind.Exists() && !t.verbosity.Exists() || !t.name("text") {
+	if !kind.Exists() && !t.verbosity.Exists() || !t.beginMember("text") {
 		return
 	}
 	w := t.w
@@ -303,7 +304,7 @@ func (t *translation) writeText() {
 	w.EndObject()
 }
 
-// writeSet writes the operator's members.
+// writeSet writes the members that the operator sets.
 func (t *translation) writeSet() {
 	if !t.o.set.Exists() {
 		return

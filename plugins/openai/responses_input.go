@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// thought is an item of reasoning of an earlier turn: its summary and the seal.
-type thought struct {
-	index   int64 // of the item among those of its response; -1 if it is not known
+// reasoningItem is a reasoning item of an earlier turn: its summary and its encrypted content.
+type reasoningItem struct {
+	index   int64 // index among the items of its response; -1 if unknown
 	summary [][]byte
 	data    []byte
 }
 
-// writeInput writes the conversation as items.
+// writeInput writes the conversation as input items.
 func (t *translation) writeInput(in *json.Reader) error {
 	t.w.Name("input")
 	t.w.Array()
@@ -46,7 +46,8 @@ func (t *translation) writeInput(in *json.Reader) error {
 	return nil
 }
 
-// flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
+// flushAt is the number of bytes after which the conversation written so far is passed on, to keep the plugin's memory
+// small.
 const flushAt = 32 << 10
 
 func (t *translation) writeTurn(m *chat.Message) error {
@@ -66,7 +67,7 @@ func (t *translation) writeTurn(m *chat.Message) error {
 	return sdk.Refuse(m.Param(".role"), "This provider does not support messages with this role.")
 }
 
-// writeMessage writes a message with the parts of its content; textType is the type of a text.
+// writeMessage writes a message with the parts of its content; textType is the type of its text parts.
 func (t *translation) writeMessage(m *chat.Message, role, textType string) error {
 	w := t.w
 	t.input = true
@@ -116,7 +117,7 @@ func (t *translation) writeRefusal(text []byte) {
 	w.EndObject()
 }
 
-// writeParts writes the parts of a content that is a list.
+// writeParts writes the parts of a content that is an array.
 func (t *translation) writeParts(m *chat.Message, textType string) error {
 	if m.Parts == nil {
 		return nil
@@ -170,7 +171,7 @@ func (t *translation) writePart(p *chat.Part, m *chat.Message, textType string) 
 	return nil
 }
 
-// writeFile writes a file: its members are the part's own. An address instead of data is a member of another name.
+// writeFile writes the members of a file part. A URL instead of data has another member name.
 func (t *translation) writeFile(file json.Value) {
 	w := t.w
 	w.Object()
@@ -194,14 +195,15 @@ func hasPrefix(s []byte, prefix string) bool {
 	return len(s) >= len(prefix) && string(s[:len(prefix)]) == prefix
 }
 
-// writeAssistant writes what an earlier response consisted of: reasoning, a message, calls. The reasoning knows its place among the
-// other items, which are in the order that they have here. The API refuses reasoning that no other item follows.
+// writeAssistant writes the items of an earlier response: reasoning, a message, calls. A reasoning item has its index
+// among the items; the others are in the order in which they are written here. The API rejects a reasoning item that no
+// other item follows.
 func (t *translation) writeAssistant(m *chat.Message) error {
 	if m.Audio {
 		return sdk.Refuse(m.Param(".audio"), "This provider does not support audio.")
 	}
-	t.readThoughts(m)
-	thoughts, place := t.thoughts, int64(0)
+	t.readReasoning(m)
+	items, place := t.reasoningItems, int64(0)
 	message := len(m.Text) > 0 || m.Parts != nil || len(m.Refusal) > 0
 	var calls chat.Calls
 	calls.Open(m)
@@ -211,9 +213,9 @@ func (t *translation) writeAssistant(m *chat.Message) error {
 	}
 	for ; others > 0; place++ {
 		switch {
-		case len(thoughts) > 0 && (thoughts[0].index <= place || others == 1):
-			t.writeThought(&thoughts[0])
-			thoughts = thoughts[1:]
+		case len(items) > 0 && (items[0].index <= place || others == 1):
+			t.writeReasoningItem(&items[0])
+			items = items[1:]
 		case message:
 			message = false
 			others--
@@ -244,10 +246,10 @@ func countElements(list json.Value) (n int) {
 	return n
 }
 
-// readThoughts reads the reasoning of an earlier turn that can be sent back. Without a seal, the provider would not take it as its
-// own, unless it is one that takes plain text.
-func (t *translation) readThoughts(m *chat.Message) {
-	t.thoughts = t.thoughts[:0]
+// readReasoning reads the reasoning of an earlier turn that can be sent back. Unless it is encrypted, only a provider
+// that accepts plain text recognises it as its own.
+func (t *translation) readReasoning(m *chat.Message) {
+	t.reasoningItems = t.reasoningItems[:0]
 	if m.ReasoningDetails.Kind() == json.Array {
 		var in json.Reader
 		in.Reset(m.ReasoningDetails)
@@ -255,18 +257,18 @@ func (t *translation) readThoughts(m *chat.Message) {
 			t.addDetail(&in)
 		}
 	}
-	sealed := t.thoughts[:0]
-	for _, th := range t.thoughts {
-		if len(th.data) > 0 {
-			sealed = append(sealed, th)
+	encrypted := t.reasoningItems[:0]
+	for _, item := range t.reasoningItems {
+		if len(item.data) > 0 {
+			encrypted = append(encrypted, item)
 		}
 	}
-	t.thoughts = sealed
+	t.reasoningItems = encrypted
 	switch {
-	case len(sealed) > 0:
+	case len(encrypted) > 0:
 		t.reasoningHistory = true
 	case len(m.Reasoning) > 0 && t.o.history&textForms != 0:
-		t.thoughts = append(t.thoughts, thought{index: -1, summary: [][]byte{m.Reasoning}})
+		t.reasoningItems = append(t.reasoningItems, reasoningItem{index: -1, summary: [][]byte{m.Reasoning}})
 	case m.ReasoningDetails.Kind() == json.Array && !isDefault("", m.ReasoningDetails):
 		t.warnDropped("messages[].reasoning_details")
 	case len(m.Reasoning) > 0:
@@ -276,7 +278,7 @@ func (t *translation) readThoughts(m *chat.Message) {
 	}
 }
 
-// addDetail reads an entry of reasoning_details. Entries with the same index are parts of one item.
+// addDetail reads an entry of reasoning_details. Entries with the same index belong to one item.
 func (t *translation) addDetail(in *json.Reader) {
 	var format, text, data []byte
 	index := int64(-1)
@@ -297,43 +299,43 @@ func (t *translation) addDetail(in *json.Reader) {
 	if string(format) != responsesFormat {
 		return
 	}
-	n := len(t.thoughts)
-	if n == 0 || t.thoughts[n-1].index != index || len(t.thoughts[n-1].data) > 0 {
-		t.thoughts = append(t.thoughts, thought{index: index})
+	n := len(t.reasoningItems)
+	if n == 0 || t.reasoningItems[n-1].index != index || len(t.reasoningItems[n-1].data) > 0 {
+		t.reasoningItems = append(t.reasoningItems, reasoningItem{index: index})
 		n++
 	}
-	th := &t.thoughts[n-1]
+	item := &t.reasoningItems[n-1]
 	if len(text) > 0 {
-		th.summary = append(th.summary, text)
+		item.summary = append(item.summary, text)
 	}
-	th.data = data
+	item.data = data
 }
 
-// writeThought writes an item of reasoning.
-func (t *translation) writeThought(th *thought) {
+// writeReasoningItem writes a reasoning item.
+func (t *translation) writeReasoningItem(item *reasoningItem) {
 	w := t.w
 	w.Object()
 	w.Name("type")
 	w.String("reasoning")
 	w.Name("summary")
 	w.Array()
-	if len(th.data) > 0 && len(th.summary) > 0 {
-		t.writeJoined("summary_text", th.summary)
+	if len(item.data) > 0 && len(item.summary) > 0 {
+		t.writeJoined("summary_text", item.summary)
 	}
 	w.EndArray()
-	if len(th.data) > 0 {
+	if len(item.data) > 0 {
 		w.Name("encrypted_content")
-		w.Inside(th.data)
+		w.Inside(item.data)
 	} else {
 		w.Name("content")
 		w.Array()
-		t.writeJoined("reasoning_text", th.summary)
+		t.writeJoined("reasoning_text", item.summary)
 		w.EndArray()
 	}
 	w.EndObject()
 }
 
-// writeJoined writes pieces of a text as one part.
+// writeJoined writes the pieces of a text as one part.
 func (t *translation) writeJoined(kind string, pieces [][]byte) {
 	w := t.w
 	w.Object()
@@ -348,7 +350,7 @@ func (t *translation) writeJoined(kind string, pieces [][]byte) {
 	w.EndObject()
 }
 
-// writeCall writes a tool call of an earlier turn. Its arguments are text on both sides, whatever a model has written.
+// writeCall writes a tool call of an earlier turn. Its arguments are text in both APIs, and need not be JSON.
 func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	if c.CacheControl {
 		t.warnDropped("cache_control")

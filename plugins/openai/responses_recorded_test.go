@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// recordedResponses has what real clients and providers of the Responses API sent each other.
+// recordedResponses is the directory with recorded traffic of clients and providers of the Responses API.
 const recordedResponses = "../../proxy/internal/responses/testdata/"
 
-// typed are the messages at places of the input, which the recorded client wrote without a type.
+// typed adds differences for messages of the input at these places, which the recorded client wrote without a type.
 func typed(differs map[string]string, places ...string) map[string]string {
 	all := map[string]string{}
 	for _, place := range places {
@@ -24,16 +24,17 @@ func typed(differs map[string]string, places ...string) map[string]string {
 	return all
 }
 
-// TestRecordedResponses has the conversations of clients of the Responses API with a chat completions client: requests are translated
-// to those that were recorded, and the message that the client gets goes into the next one.
+// TestRecordedResponses replays the recorded conversations of Responses clients with a chat completions client: its
+// requests must be translated to the recorded ones, and the message that the client receives is part of the next
+// request.
 func TestRecordedResponses(t *testing.T) {
 	for name, test := range map[string]struct {
-		first   string // of a chat completions client
+		first   string // request of the chat completions client
 		target  string
 		options string
 		results []any
-		message string // a part of the response
-		// Where requests that are built differ from those recorded.
+		message string // part of the response
+		// The paths at which the requests that are built differ from the recorded ones.
 		one, two map[string]string
 	}{
 		"stream-reasoning-summary-tool": {
@@ -41,7 +42,7 @@ func TestRecordedResponses(t *testing.T) {
 				`"reasoning_effort":"high","tool_choice":"auto","stream":true,` + weather + `}`,
 			target: "gpt-5", options: `{"api":"responses","reasoning_summary":"auto"}`, results: []any{"40 C"}, message: `"name":"weather"`,
 			one: typed(nil, "0", "1"),
-			// The recorded client did not send the reasoning back: the model thought again.
+			// The recorded client did not send the reasoning back, so the model reasoned again.
 			two: typed(map[string]string{"input": ""}),
 		},
 		"stream-parallel-tools": {
@@ -77,17 +78,17 @@ func TestRecordedResponses(t *testing.T) {
 				r := v.Run(b, false)
 				plugintest.CheckDifferences(t, r.RequestBody(t), recordedRequest(t, name+"-t1"), test.one)
 				if !strings.Contains(r.Response, test.message) {
-					t.Errorf("the client gets %s, want %s", r.Response, test.message)
+					t.Errorf("the client receives %s, want %s", r.Response, test.message)
 				}
 				streamed := v.Run(b, true)
 				next := v.FollowUp(t, r.Message(t), test.results...)
 				body := next.Run(b, false).RequestBody(t)
 				if _, differs := test.two["input"]; differs {
-					checkSealedTurn(t, body["input"].([]any))
+					checkEncryptedTurn(t, body["input"].([]any))
 				} else {
 					plugintest.CheckDifferences(t, body, recordedRequest(t, name+"-t2"), test.two)
 				}
-				// A client that has kept what a stream brought says the same.
+				// A client that assembled the message from a stream sends the same request.
 				other := v.FollowUp(t, streamed.Message(t), test.results...).Run(b, false).RequestBody(t)
 				plugintest.CheckDifferences(t, other, body, map[string]string{})
 			})
@@ -104,8 +105,8 @@ func recordedRequest(t *testing.T, name string) map[string]any {
 	return plugintest.Object(t, p)
 }
 
-// checkSealedTurn checks that a turn with a tool call goes back with its sealed reasoning in front of the call.
-func checkSealedTurn(t *testing.T, input []any) {
+// checkEncryptedTurn checks that a turn with a tool call is sent with its encrypted reasoning before the call.
+func checkEncryptedTurn(t *testing.T, input []any) {
 	t.Helper()
 	var kinds []string
 	for _, item := range input {
@@ -113,7 +114,7 @@ func checkSealedTurn(t *testing.T, input []any) {
 		kind := item["type"].(string)
 		kinds = append(kinds, kind)
 		if kind == "reasoning" && !strings.HasPrefix(item["encrypted_content"].(string), "gAAAA") {
-			t.Errorf("reasoning is sent as %v", item)
+			t.Errorf("unexpected reasoning item %v", item)
 		}
 	}
 	if got := strings.Join(kinds, " "); got != "message message reasoning function_call function_call_output" {
@@ -121,7 +122,7 @@ func checkSealedTurn(t *testing.T, input []any) {
 	}
 }
 
-// TestErrorsOfResponses checks that an error response is read as one of the Responses API.
+// TestErrorsOfResponses checks that an error response in the format of the Responses API is understood.
 func TestErrorsOfResponses(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for status, want := range map[int]string{400: `"code":"context_length_exceeded"`, 429: `"code":"rate_limit_exceeded"`} {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// FuzzResponsesRequest translates every request that the gateway accepts: it is refused, or becomes JSON without repeated members
-// in which each output of a tool follows a call.
+// FuzzResponsesRequest translates every request that the gateway accepts. It must be refused, or become JSON without
+// duplicate members in which each tool output follows a call.
 func FuzzResponsesRequest(f *testing.F) {
 	suite.FuzzRequests(f, func(t *testing.T, _ int, body string) {
 		var sent struct {
@@ -28,14 +28,14 @@ func FuzzResponsesRequest(f *testing.F) {
 		}
 		for i, item := range sent.Input {
 			if item.Type == "reasoning" && (i+1 == len(sent.Input) || sent.Input[i+1].Type == "function_call_output") {
-				t.Fatalf("reasoning that nothing follows: %s", body)
+				t.Fatalf("reasoning that no item follows: %s", body)
 			}
 		}
 		checkMembersOnce(t, body)
 	}, plugintest.FuzzUse{Target: "o3", Options: `{"api":"responses"}`}, plugintest.FuzzUse{Target: "o3", Options: `{"api":"responses","reasoning_history":["reasoning_content"],"set":{"temperature":1},"drop":["user"]}`})
 }
 
-// checkMembersOnce checks that an object has no member twice.
+// checkMembersOnce checks that an object has no duplicate members.
 func checkMembersOnce(t *testing.T, object string) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(object))
@@ -49,7 +49,7 @@ func checkMembersOnce(t *testing.T, object string) {
 			t.Fatal(err)
 		}
 		if seen[name] {
-			t.Fatalf("%v is there twice: %s", name, object)
+			t.Fatalf("duplicate member %v: %s", name, object)
 		}
 		seen[name] = true
 		var value json.RawMessage

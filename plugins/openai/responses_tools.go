@@ -6,10 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeTools writes the tools: what is in an object of the tool's type in chat completions is in the tool itself.
+// writeTools writes the tools. In chat completions a tool's members are in a nested object named after its type; in
+// Responses they are in the tool itself.
 func (t *translation) writeTools() error {
 	w := t.w
-	if t.tools.Kind() == json.Array && t.name("tools") {
+	if t.tools.Kind() == json.Array && t.beginMember("tools") {
 		w.Array()
 		var in json.Reader
 		in.Reset(t.tools)
@@ -25,7 +26,7 @@ func (t *translation) writeTools() error {
 
 // writeToolChoice writes the tool choice.
 func (t *translation) writeToolChoice() error {
-	if t.toolChoice.Exists() && t.name("tool_choice") {
+	if t.toolChoice.Exists() && t.beginMember("tool_choice") {
 		return t.writeChoice()
 	}
 	return nil
@@ -85,7 +86,7 @@ func (t *translation) writeFunction(f json.Value) {
 	w.Bool(strict)
 }
 
-// writeCustom writes the members of a custom tool. A grammar's members are in the format itself.
+// writeCustom writes the members of a custom tool. The members of a grammar are in the format itself.
 func (t *translation) writeCustom(c json.Value) {
 	w := t.w
 	var in json.Reader

@@ -6,19 +6,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Budgets from which on thinking becomes an effort of medium and of high.
+// The smallest budgets that become an effort of medium and of high.
 const (
 	mediumBudget = 4096
 	highBudget   = 16384
 )
 
-// reasoningRequest is the client's reasoning setting: thinking, which overrides, or reasoning_effort.
+// reasoningRequest is the client's reasoning setting: thinking, which takes precedence, or reasoning_effort.
 type reasoningRequest struct {
-	thinking bool // the member is there
+	thinking bool // the member thinking is present
 	off      bool
 	adaptive bool
 	budget   int64  // 0 if unset
-	effort   []byte // reasoning_effort as the client said it; empty if not
+	effort   []byte // reasoning_effort in the client's words; empty if unset
 }
 
 func readReasoningRequest(r *provider.Request, o *options) (w reasoningRequest) {
@@ -51,8 +51,8 @@ func (w *reasoningRequest) budgetEffort() string {
 	return "medium"
 }
 
-// editThinking translates the client's reasoning setting for the upstream. What becomes of reasoning_effort is decided
-// in one place, at the end, since of two edits of one member only one counts.
+// editThinking translates the client's reasoning setting for the upstream. reasoning_effort is edited in one place, at
+// the end, because only one of two edits of a member takes effect.
 func editThinking(r *provider.Request, o *options) {
 	w := readReasoningRequest(r, o)
 	effort, expressed := w.effort, false
@@ -71,8 +71,8 @@ func editThinking(r *provider.Request, o *options) {
 	setEffort(r, o, w.effort, effort, expressed)
 }
 
-// setEffort sends an effort by the upstream's name for it, or none. asked is the client's, which may have been
-// expressed in another member.
+// setEffort sends an effort under the upstream's name for it, or removes it. asked is the client's effort; expressed
+// reports that another member expresses it.
 func setEffort(r *provider.Request, o *options, asked, effort []byte, expressed bool) {
 	name := o.effort(effort)
 	switch {
@@ -87,7 +87,7 @@ func setEffort(r *provider.Request, o *options, asked, effort []byte, expressed 
 	}
 }
 
-// editEffort is for upstreams that know reasoning_effort only. It returns the effort.
+// editEffort handles thinking for upstreams that only know reasoning_effort. It returns the effort to send.
 func editEffort(r *provider.Request, o *options, w *reasoningRequest) []byte {
 	if !w.thinking {
 		return w.effort
@@ -97,19 +97,19 @@ func editEffort(r *provider.Request, o *options, w *reasoningRequest) []byte {
 	case w.off && len(o.effortOff) > 0:
 		return o.effortOff
 	case w.off:
-		r.Warn(abi.WarnDropped, "thinking") // it may reason all the same
+		r.Warn(abi.WarnDropped, "thinking") // the model may reason anyway
 		return nil
 	}
 	r.Warn(abi.WarnChanged, "thinking")
 	if w.adaptive {
-		return w.effort // what the client wants the model to adapt to; without it the model does as it does by default
+		return w.effort // the client's own effort limits adaptive thinking; without one the model's default applies
 	}
 	return []byte(w.budgetEffort())
 }
 
-// editSwitch is for upstreams with a switch of their own. It returns the effort to send along with it, and whether the
-// client's has been expressed by the switch. An effort of none switches reasoning off; any other leaves the switch
-// alone.
+// editSwitch handles thinking for upstreams with a member that switches it. It returns the effort to send in addition,
+// and whether the member expresses the client's effort. An effort of none switches reasoning off; any other effort does
+// not change the switch.
 func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []byte, expressed bool) {
 	none := !w.thinking && string(w.effort) == "none"
 	off := w.off || none
@@ -118,7 +118,7 @@ func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []
 	}
 	if o.thinking == thinkingReasoning {
 		if !w.thinking && r.Exists("/reasoning") {
-			return effort, none // the client has used the upstream's member
+			return effort, none // the client used the upstream's own member
 		}
 		r.Delete("/thinking")
 		r.Set("/reasoning", reasoningObject(w, off, o.effort(effort)))
@@ -162,7 +162,8 @@ func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []
 	return effort, none
 }
 
-// reasoningObject is the object of that name: a budget if the client said one, else an effort, else that it be on.
+// reasoningObject returns the value of the member reasoning: the client's budget, otherwise its effort, otherwise
+// whether reasoning is enabled.
 func reasoningObject(w *reasoningRequest, off bool, effort []byte) []byte {
 	var object json.Writer
 	object.Object()

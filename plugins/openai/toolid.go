@@ -1,8 +1,9 @@
 package openai
 
-// toolIDs maps the ids of tool calls to ids of nine letters and digits, the only ones that some upstreams take. The
-// same id has the same alias in every request, so that the upstream's cache of prompts finds what it has seen; within a
-// request no two ids have the same one. The way back is not needed: what the upstream calls next has an id of its own.
+// toolIDs maps the IDs of tool calls to IDs of nine letters and digits, the only ones that some upstreams accept. An ID
+// has the same alias in every request, so that the prefix of the request stays the same for the upstream's prompt
+// cache. Within a request no two IDs share an alias. No mapping back is needed, because the upstream generates the IDs
+// of its own calls.
 type toolIDs struct {
 	aliases map[string]string
 	taken   map[string]bool
@@ -15,7 +16,7 @@ func (t *toolIDs) reset() {
 	clear(t.taken)
 }
 
-// alias returns the upstream's id for id, which is id itself if valid.
+// alias returns the alias of an ID, which is the ID itself if it is valid.
 func (t *toolIDs) alias(id string) string {
 	if alias, ok := t.aliases[id]; ok {
 		return alias
@@ -41,7 +42,7 @@ func nineLetters(id string) bool {
 	return len(id) == idLetters
 }
 
-// hashID is nine letters and digits made of the FNV-1a hash of id and salt.
+// hashID returns nine letters and digits derived from the FNV-1a hash of id and salt.
 func hashID(id string, salt uint64) string {
 	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	h := uint64(14695981039346656037)
