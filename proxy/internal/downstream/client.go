@@ -1,10 +1,10 @@
 package downstream
 
-// clientState is what one check of a client's socket shows.
+// clientState is the result of one check of a client's socket.
 type clientState uint8
 
 const (
 	clientPresent clientState = iota
-	clientSentFIN             // it has closed its sending side: gone or half-closed, which only a probe can tell apart
+	clientSentFIN             // the client has closed its sending side; only a probe can tell whether it still reads
 	clientGone
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// peerState polls a client's socket once, without waiting. What the client sent is left unread.
+// peerState polls a client's socket once, without waiting and without reading from it.
 func peerState(raw syscall.RawConn, u *unacked, timeout time.Duration) clientState {
 	if raw == nil {
 		return clientPresent
@@ -32,8 +32,8 @@ func peerState(raw syscall.RawConn, u *unacked, timeout time.Duration) clientSta
 	return state
 }
 
-// readable reports whether the client has sent something, or closed its sending side. A closed connection has nothing to
-// read.
+// readable reports whether the client has sent data or closed its sending side. It reports false for a connection that was closed
+// here.
 func readable(raw syscall.RawConn) (is bool) {
 	if raw != nil {
 		_ = raw.Control(func(fd uintptr) { is = tcpconn.Poll(fd, unix.POLLIN)&unix.POLLIN != 0 })
@@ -41,7 +41,7 @@ func readable(raw syscall.RawConn) (is bool) {
 	return is
 }
 
-// roundTrip returns the round-trip time to the client; 0: unknown.
+// roundTrip returns the round-trip time to the client, or 0 if it is unknown.
 func roundTrip(raw syscall.RawConn) (d time.Duration) {
 	if raw != nil {
 		_ = raw.Control(func(fd uintptr) { d = tcpconn.RoundTrip(fd) })

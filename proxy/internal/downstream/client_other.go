@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// peerState knows only what Linux tells: elsewhere the write that fails finds a disconnected client.
+// peerState needs Linux. Elsewhere, a client disconnect is only noticed when a write fails.
 func peerState(syscall.RawConn, *unacked, time.Duration) clientState { return clientPresent }
 
-// readable is the same: a connection between two requests counts as idle.
+// readable needs Linux. Elsewhere, a connection between two requests always counts as idle.
 func readable(syscall.RawConn) bool { return false }
 
-// roundTrip is not known either.
+// roundTrip needs Linux. Elsewhere, the round-trip time is unknown.
 func roundTrip(syscall.RawConn) time.Duration { return 0 }

@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// Conn is a client's connection. Its reads belong to the HTTP server. Writes come from the HTTP server and from the
-// Request, always on the goroutine that serves the connection.
+// Conn is a client's connection. Only the HTTP server reads from it. The HTTP server and the Request write to it, always on the
+// goroutine that serves the connection.
 type Conn struct {
-	net.Conn              // the socket, or TLS on it
-	socket      socket    // below TLS
-	tls         *tls.Conn // nil: plain HTTP
-	inHandshake atomic.Bool
-	greeted     bool // the handshake is over; or without TLS, the first bytes have come
+	net.Conn               // the socket, or TLS on top of it
+	socket       socket    // below TLS
+	tls          *tls.Conn // nil for plain HTTP
+	inHandshake  atomic.Bool
+	inputStarted bool // the TLS handshake is complete, or without TLS, the first bytes have arrived
 
-	raw      syscall.RawConn // nil: there is no descriptor
+	raw      syscall.RawConn // nil if there is no descriptor
 	unacked  unacked
 	conns    *Conns
 	accepted time.Time
-	host     string // the client's address; "" until it is asked for
+	host     string // the client's address; "" until RemoteHost is called
 	phase    atomic.Int32
 
-	woken        atomic.Bool   // shutdown interrupted a read; its deadline has not passed
-	readTimeout  time.Duration // of the next read and those after it; 0: readDeadline stays
-	readDeadline time.Time     // that is set; zero: unknown
+	interrupted  atomic.Bool   // shutdown interrupted a read before its deadline
+	readTimeout  time.Duration // timeout that starts with the next read; 0 means that readDeadline stays
+	readDeadline time.Time     // deadline set on the connection; zero if unknown
 
 	takeover takeover
 
-	// Of the request in flight:
-	request    Request       // nil: none, or it has been told everything
-	linger     time.Duration // part of it is left to be read: how long Close discards that; 0: nothing is left
-	inputEnded bool          // a read has found the end of what the client sends
-	limited    bool          // no more than inputLeft bytes are read
+	// State of the request in flight:
+	request    Request       // nil if there is none, or if it is finished
+	linger     time.Duration // how long Close reads and discards the rest of the request; 0 if there is no rest
+	inputEnded bool          // a read has returned EOF; stays set for later requests
+	limited    bool          // at most inputLeft bytes are read
 	inputLeft  int64
 
-	// And what was found out about a client that has closed its sending side:
-	halfClosed bool // a probe showed that it still reads
+	// State of the probe of a client that has closed its sending side:
+	halfClosed bool // a probe showed that the client still reads
 	probing    bool // a probe was sent less than ProbeWait ago
 }
 
 // The phases of a connection.
 const (
-	phaseNew    = iota // nothing has come
-	phaseActive        // a request is being read or answered
+	phaseNew    = iota // no byte has arrived
+	phaseActive        // a request is being read, or its response is being written
 	phaseIdle          // between two requests
 )
 
@@ -63,23 +63,22 @@ func (c *Conn) RemoteHost() string {
 	return c.host
 }
 
-// SetDeadline does nothing: the HTTP server would clear the deadlines when it lets go of a connection.
+// SetDeadline does nothing, because the HTTP server would clear the deadlines when a connection is hijacked.
 func (c *Conn) SetDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline does nothing: the socket sets its own deadlines.
+// SetWriteDeadline does nothing, because the socket sets its own deadlines.
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
 const (
-	// lingerSilence is how long a client that is sent the reason why its request was refused may pause in sending that request.
+	// lingerSilence is how long the client may pause while Close reads the rest of a rejected request.
 	lingerSilence = 5 * time.Second
 
-	// lingerShort is how long it may send once the gateway shuts down, and how long a connection that was refused as a whole
-	// is kept.
+	// lingerShort is how long Close reads when the gateway shuts down, or when the connection itself was refused.
 	lingerShort = time.Second
 )
 
-// Close closes the connection. A reset would drop what the client was sent, and closing while it sends causes one; so
-// what it sends is read for a moment, and discarded.
+// Close closes the connection. Closing it while the client still sends causes a reset, which may discard the response before the
+// client reads it. So if part of a request is left, Close first reads and discards it for a while.
 func (c *Conn) Close() error {
 	if c.takeover.active {
 		c.takeover.finish()
@@ -96,8 +95,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// lingeringClose closes the sending side, and discards what the client sends until it has closed its own: most clients read the
-// response only after they have sent all of the request. It gives up after end, when the client pauses, or shortly after the
+// lingeringClose closes the sending side, and discards input until the client has closed its own sending side, because most clients
+// read the response only after they have sent the whole request. It gives up after end, when the client pauses, or shortly after the
 // gateway's shutdown has begun.
 func (c *Conn) lingeringClose(end time.Time) {
 	raw := c.socket.Conn
@@ -115,18 +114,18 @@ func (c *Conn) lingeringClose(end time.Time) {
 		if !now.Before(end) || raw.SetReadDeadline(earliest(end, now.Add(lingerSilence))) != nil {
 			return
 		}
-		// The check follows the deadline, which may have overwritten that of wake.
+		// Check after setting the deadline, because that may have overwritten the deadline set by interruptReads.
 		if c.conns.finishing.Load() && !hurried {
 			hurried, end = true, earliest(end, now.Add(lingerShort))
 			continue
 		}
-		if _, err := raw.Read(p[:]); err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && c.woken.Swap(false)) {
+		if _, err := raw.Read(p[:]); err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && c.interrupted.Swap(false)) {
 			return
 		}
 	}
 }
 
-// discarded are buffers for what is read and discarded.
+// discarded are buffers for input that is discarded.
 var discarded = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 func earliest(a, b time.Time) time.Time {
@@ -136,7 +135,7 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// ForceClose closes the socket as it is. Any goroutine may call it.
+// ForceClose closes the socket at once. Any goroutine may call it.
 func (c *Conn) ForceClose() { _ = c.socket.Close() }
 
 // Abort ends a connection whose goroutine has panicked.
@@ -153,6 +152,6 @@ func (c *Conn) Refuse(response []byte) {
 		_, _ = c.Write(response)
 		c.linger = lingerShort
 	}
-	// It is closed whatever this says.
+	// The connection is closed even if this fails.
 	_ = c.Close()
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConnAcceptedDuringShutdown is about a connection that Accept had returned, and that was not counted yet, when End
-// found no connection open.
+// TestConnAcceptedDuringShutdown checks a connection that Accept had returned, but that was not counted yet when End found no
+// connection open.
 func TestConnAcceptedDuringShutdown(t *testing.T) {
 	open := New(Options{})
 	open.End(t.Context())
@@ -14,10 +14,10 @@ func TestConnAcceptedDuringShutdown(t *testing.T) {
 	defer client.Close()
 	late := &Conn{Conn: server, conns: open}
 	if !open.add(late, 1) {
-		t.Fatal("the only connection is one too many")
+		t.Fatal("the only connection was rejected")
 	}
 	if n, err := late.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("it reads a request: %d, %v", n, err)
+		t.Errorf("read a request: %d, %v", n, err)
 	}
 	// The channel that is closed when no connection is left must not be closed again.
 	if err := late.Close(); err != nil {

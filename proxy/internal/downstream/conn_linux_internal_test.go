@@ -40,30 +40,30 @@ func TestKeepAliveEndsWithinWriteTimeout(t *testing.T) {
 		}
 		return got
 	}
-	// The kernel counts whole seconds, and each of the two may be one more.
+	// The kernel counts in whole seconds, so each of the two values may be rounded up.
 	idle, interval, times := option(unix.TCP_KEEPIDLE), option(unix.TCP_KEEPINTVL), option(unix.TCP_KEEPCNT)
 	if option(unix.SO_KEEPALIVE) != 1 || times != 3 || idle < 3 || idle > 6 || idle+times*interval < 12 || idle+times*interval > 12+1+times {
 		t.Errorf("probed after %d s, and %d times every %d s", idle, times, interval)
 	}
 }
 
-// TestPeerDead goes through what successive checks of a client may find.
+// TestPeerDead covers the possible results of successive checks of a client.
 //
 // covers: F22
 func TestPeerDead(t *testing.T) {
 	const d = 30 * time.Second
 	type check struct {
-		after   time.Duration // the one before
+		after   time.Duration // time since the previous check
 		pending bool
-		ack     time.Duration // ago
+		ack     time.Duration // time since the last acknowledgement
 		want    bool
 	}
 	for name, checks := range map[string][]check{
-		"it takes everything":              {{0, false, 0, false}, {d, false, d, false}, {d, false, 2 * d, false}},
-		"it takes nothing and is silent":   {{0, true, 5 * d, false}, {d - 1, true, 6 * d, false}, {1, true, 6 * d, true}},
-		"it takes nothing and answers":     {{0, true, 0, false}, {d, true, time.Second, false}, {d, true, d - 1, false}},
-		"it takes something in between":    {{0, true, 0, false}, {d / 2, false, 0, false}, {d / 2, true, d, false}, {d / 2, true, d, false}, {d / 2, true, d, true}},
-		"it answers, and then it does not": {{0, true, 0, false}, {d, true, d / 2, false}, {d / 2, true, d, true}},
+		"acks everything":               {{0, false, 0, false}, {d, false, d, false}, {d, false, 2 * d, false}},
+		"accepts nothing, acks nothing": {{0, true, 5 * d, false}, {d - 1, true, 6 * d, false}, {1, true, 6 * d, true}},
+		"accepts nothing, acks probes":  {{0, true, 0, false}, {d, true, time.Second, false}, {d, true, d - 1, false}},
+		"accepts something in between":  {{0, true, 0, false}, {d / 2, false, 0, false}, {d / 2, true, d, false}, {d / 2, true, d, false}, {d / 2, true, d, true}},
+		"acks probes, then stops":       {{0, true, 0, false}, {d, true, d / 2, false}, {d / 2, true, d, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var u unacked

@@ -13,7 +13,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return c.takeover.read(p)
 	}
 	for {
-		c.startReadTimeout() // before the check: a wake that came too late for the deadline is seen by the check
+		c.startReadTimeout() // before the check, which notices a shutdown whose deadline this has overwritten
 		grace, done := c.shutdown()
 		if done {
 			return 0, io.EOF
@@ -21,11 +21,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if grace > 0 {
 			c.setReadTimeout(grace)
 		}
-		if c.tls != nil && !c.greeted {
+		if c.tls != nil && !c.inputStarted {
 			if !c.handshake() {
 				return 0, io.EOF
 			}
-			c.greeted = true
+			c.inputStarted = true
 			continue
 		}
 		if c.limited {
@@ -36,11 +36,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(p)
 		c.inputLeft -= int64(n)
-		if !c.greeted && n > 0 {
+		if !c.inputStarted && n > 0 {
 			if c.isTLSOnPlain(p[:n]) {
 				return 0, io.EOF
 			}
-			c.greeted = true
+			c.inputStarted = true
 		}
 		c.inputEnded = c.inputEnded || err == io.EOF
 		switch {
@@ -48,26 +48,26 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return c.idleEOF(n, err)
 		case grace > 0:
 			return 0, io.EOF
-		case !c.woken.CompareAndSwap(true, false):
+		case !c.interrupted.CompareAndSwap(true, false):
 			return c.idleEOF(n, err)
 		}
 		c.setReadTimeout(c.conns.limits.Load().ReadTimeout)
 	}
 }
 
-var errInputLimit = errors.New("the request is larger than it may be")
+var errInputLimit = errors.New("the request is too large")
 
-// LimitInput lets n more bytes of the request be read; a read of more fails.
+// LimitInput allows n more bytes of the request to be read. Reads beyond that fail.
 func (c *Conn) LimitInput(n int64) { c.limited, c.inputLeft = true, n }
 
-// ExtendInput adds to the bytes that LimitInput allowed.
+// ExtendInput allows n bytes in addition to those that LimitInput allowed.
 func (c *Conn) ExtendInput(n int64) { c.inputLeft += n }
 
-// InputLimitReached reports whether all bytes that may be read have been.
+// InputLimitReached reports whether all bytes that LimitInput and ExtendInput allowed have been read.
 func (c *Conn) InputLimitReached() bool { return c.limited && c.inputLeft <= 0 }
 
-// idleEOF makes an error between two requests io.EOF: there is nothing to respond to. fasthttp would take the first
-// request after a takeover for the connection's first one, and respond to the error.
+// idleEOF replaces an error between two requests with io.EOF, because there is no request to respond to. Otherwise fasthttp, which
+// takes the first request after a takeover for the connection's first one, would respond to the error.
 func (c *Conn) idleEOF(n int, err error) (int, error) {
 	if n == 0 && err != nil && c.phase.Load() == phaseIdle {
 		err = io.EOF
@@ -75,8 +75,8 @@ func (c *Conn) idleEOF(n int, err error) (int, error) {
 	return n, err
 }
 
-// shutdown reports, before a read, whether the gateway's shutdown ends this connection, or else how long it may wait for
-// its next request; 0: as long as ever. A request of which something has come is read and answered.
+// shutdown reports, before a read, whether the gateway's shutdown closes this connection (done), and if not, how long the connection
+// may wait for its next request; 0 means that its timeouts are unchanged. A request whose first bytes have arrived is still served.
 func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	if c.conns.ending.Load() {
 		return 0, true
@@ -94,19 +94,20 @@ func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	return 0, false
 }
 
-// firstRequestLeft returns how long a connection's first request may still take to come during a shutdown.
+// firstRequestLeft returns how long a connection's first request may still take to arrive during a shutdown.
 func (c *Conn) firstRequestLeft() time.Duration {
 	return firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(c.accepted)
 }
 
-// setReadTimeout gives reads d from now on. A connection that takes no deadline is closed, which the next read finds.
+// setReadTimeout sets the deadline of reads to d from now. If setting it fails, the connection is closed, and the next read fails.
 func (c *Conn) setReadTimeout(d time.Duration) {
 	c.readTimeout, c.readDeadline = 0, time.Now().Add(d)
 	_ = c.Conn.SetReadDeadline(c.readDeadline)
 }
 
-// startReadTimeout gives the read that begins its time. A request that came in one piece needs no deadline, and that for
-// the next request is set to a quarter more, so that one serves several requests: setting it costs a microsecond.
+// startReadTimeout starts the pending timeout, if any, before a read. Setting a deadline costs a microsecond, so that of an idle
+// connection is set up to a quarter too late, and is then kept for several requests. A request that arrives in one piece needs no
+// deadline of its own.
 func (c *Conn) startReadTimeout() {
 	d := c.readTimeout
 	if d == 0 {
@@ -123,30 +124,30 @@ func (c *Conn) startReadTimeout() {
 	}
 }
 
-// clearWoken forgets that shutdown interrupted a read.
-func (c *Conn) clearWoken() {
-	if c.woken.Swap(false) {
+// clearInterrupted forgets that shutdown interrupted a read.
+func (c *Conn) clearInterrupted() {
+	if c.interrupted.Swap(false) {
 		c.readDeadline = time.Time{}
 	}
 }
 
-// SetActive starts the time for a request whose first byte has come; that of a connection's first request started with
-// the connection.
+// SetActive starts the timeout for reading a request whose first byte has arrived. The timeout of a connection's first request
+// started when the connection was accepted.
 func (c *Conn) SetActive() {
-	c.clearWoken()
+	c.clearInterrupted()
 	if before := c.phase.Swap(phaseActive); before == phaseIdle || c.conns.finishing.Load() {
 		c.readTimeout = c.conns.limits.Load().ReadTimeout
 	}
 }
 
-// SetIdle starts the time for the next request: the response to this one has been written.
+// SetIdle is called when a response has been written. It starts the timeout for the next request.
 func (c *Conn) SetIdle() {
 	c.delivered()
-	c.clearWoken()
+	c.clearInterrupted()
 	c.linger, c.limited = 0, false
 	c.phase.Store(phaseIdle)
 	c.readTimeout = c.conns.limits.Load().IdleTimeout
 }
 
-// SetClosed says that the HTTP server is done with the connection.
+// SetClosed is called when the HTTP server is done with the connection.
 func (c *Conn) SetClosed() { c.delivered() }

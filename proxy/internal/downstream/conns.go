@@ -1,11 +1,11 @@
-// Package downstream owns the client's side of the gateway: listeners, connections with their deadlines, TLS, keep-alive
-// and graceful shutdown, and what a socket tells about its client.
+// Package downstream owns the client's side of the gateway: listeners, connections with their deadlines, TLS, keep-alive,
+// graceful shutdown, and the detection of client disconnects.
 //
-// It does not know what a request is. An HTTP server reads requests from a Conn and writes responses to it; a Request
-// learns when its response has been delivered, and may write a streamed response itself.
+// It does not parse requests. An HTTP server reads requests from a Conn and writes responses to it. A Request is notified when its
+// response has been delivered, and may write a streamed response itself.
 //
-// Concurrency: Conns and Listener are safe for concurrent use. A Conn belongs to the goroutine that serves it, but for
-// what Conns does to it on shutdown; a Watcher may have a goroutine of its own, see there.
+// Concurrency: Conns and Listener are safe for concurrent use. A Conn belongs to the goroutine that serves it, except that Conns
+// interrupts its reads and closes it on shutdown. A Watcher may check the client on a goroutine of its own.
 package downstream
 
 import (
@@ -20,41 +20,41 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Limits are what clients get. A change counts from the next connection, read or write on.
+// Limits bound clients' connections. A change takes effect with the next connection, read or write.
 type Limits struct {
-	Conns        int           // how many may be open
-	ReadTimeout  time.Duration // for a request to arrive, and for a TLS handshake
-	IdleTimeout  time.Duration // between two requests
-	WriteTimeout time.Duration // for the client to take what is written to it; 0: none
+	Conns        int           // maximum number of open connections
+	ReadTimeout  time.Duration // time for a request to arrive, and for a TLS handshake
+	IdleTimeout  time.Duration // time between two requests
+	WriteTimeout time.Duration // time for the client to accept written data; 0 means unlimited
 }
 
-// Options are what Conns is made of.
+// Options configure Conns.
 type Options struct {
 	Limits      Limits
-	Certificate *tls.Certificate // nil: clients speak plain HTTP
+	Certificate *tls.Certificate // nil means plain HTTP
 	Log         *slog.Logger
 	// HTTPSRequired returns the response to an HTTP request on a TLS port.
 	HTTPSRequired func() []byte
-	// Panicked is called with a panic in TakeBuffered, which runs on a goroutine of fasthttp.
+	// Panicked receives panics in TakeBuffered, which runs on a goroutine of fasthttp.
 	Panicked func(*rescue.Error)
 }
 
-// Conns are the clients' open connections, and what they have in common.
+// Conns is the set of the clients' open connections, with their limits and counters.
 type Conns struct {
 	options    Options
 	limits     atomic.Pointer[Limits]
-	tls        *tlsServer // nil: plain HTTP
+	tls        *tlsServer // nil means plain HTTP
 	handshakes handshakes
 
-	finishing atomic.Bool // connections that wait for a request are closed
-	ending    atomic.Bool // no connection takes another request
+	finishing atomic.Bool // Finish was called: connections that wait for a request are closed
+	ending    atomic.Bool // End was called: no connection reads any more
 
-	mu   sync.Mutex
-	all  map[*Conn]struct{}
-	none chan struct{} // closed when the last one is closed; nil until something waits for that
+	mu    sync.Mutex
+	all   map[*Conn]struct{}
+	empty chan struct{} // closed when the last connection is closed; nil until something waits for that
 }
 
-// New returns Conns without a connection.
+// New returns an empty Conns.
 func New(o Options) *Conns {
 	g := &Conns{options: o, all: make(map[*Conn]struct{})}
 	g.SetLimits(o.Limits)
@@ -67,8 +67,7 @@ func New(o Options) *Conns {
 // SetLimits replaces the limits.
 func (g *Conns) SetLimits(l Limits) { g.limits.Store(&l) }
 
-// SetCertificate replaces the certificate for handshakes that begin from here on. Whether clients speak TLS at all is
-// decided by New.
+// SetCertificate replaces the certificate for future handshakes. It has no effect if New was called without a certificate.
 func (g *Conns) SetCertificate(c *tls.Certificate) {
 	if g.tls != nil {
 		g.tls.certificate.Store(c)
@@ -82,7 +81,7 @@ func (g *Conns) Count() int {
 	return len(g.all)
 }
 
-// add reports false where there are max connections already.
+// add adds a connection. It reports false, and does not add it, if there are already max connections.
 func (g *Conns) add(c *Conn, max int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,72 +99,72 @@ func (g *Conns) remove(c *Conn) {
 		return
 	}
 	delete(g.all, c)
-	g.closeNone()
+	g.notifyIfEmpty()
 }
 
-// closeNone closes none, once, where no connection is left. g.mu is held.
-func (g *Conns) closeNone() {
-	if g.none != nil && len(g.all) == 0 {
-		close(g.none)
-		g.none = nil
+// notifyIfEmpty closes the channel empty, once, if no connection is left. g.mu is held.
+func (g *Conns) notifyIfEmpty() {
+	if g.empty != nil && len(g.all) == 0 {
+		close(g.empty)
+		g.empty = nil
 	}
 }
 
-// Graceful shutdown takes these steps. Listeners are stopped; then Finish closes the connections that wait for a request,
-// and each other one after its response. At the deadline, requests in flight are told by their owner to come to an end,
-// and End gives them a moment to write that.
+// A graceful shutdown has these steps. First, the listeners are stopped. Then Finish closes each connection that waits for a request,
+// and every other connection after its response. At the deadline, the owner of the requests in flight ends them, and End gives them a
+// moment to write their end.
 //
-// fasthttp's own shutdown would close idle connections though a request may have arrived on them, check only ten times a
-// second whether it is done, and cancel every request in flight.
+// fasthttp's own shutdown is not used because it would close idle connections on which a request may have arrived, check only ten
+// times a second whether it is done, and cancel every request in flight.
 
 const (
-	// queueGrace is for clients whom the kernel has told that they are connected: closing a listener resets those in its
-	// queue.
+	// queueGrace is how long Stop goes on accepting connections that the kernel has already established. Closing a listener
+	// would reset those in its queue.
 	queueGrace = 20 * time.Millisecond
 
-	// acceptGrace is how long the accepting goroutine may take to find the queue empty.
+	// acceptGrace is how long Stop waits for the accepting goroutine to find the queue empty.
 	acceptGrace = time.Second
 
-	// firstRequestGrace is how long a connection's first request may take to come once the gateway shuts down, besides the
-	// round trips of a TLS handshake and of the request.
+	// firstRequestGrace is how long after it was accepted a connection may wait for its first request during a shutdown, in
+	// addition to the round trips of a TLS handshake and of the request.
 	firstRequestGrace      = 100 * time.Millisecond
 	firstRequestRoundTrips = 3
 
-	// restGrace is how long the rest of a request of which something has come may then take.
+	// restGrace is how long the rest of a request whose first bytes have arrived may take during a shutdown.
 	restGrace = time.Second
 )
 
-// Finish closes the connections that wait for a request, and the others after the response that they are getting. It
-// returns when none is left, or with ctx's error.
+// Finish closes each connection that waits for a request, and every other connection after its current response. It returns nil when
+// no connection is left, and ctx's error if ctx ends first.
 func (g *Conns) Finish(ctx context.Context) error {
 	g.finishing.Store(true)
-	none := g.wake()
+	empty := g.interruptReads()
 	select {
-	case <-none:
+	case <-empty:
 		return nil
 	case <-ctx.Done():
 	}
 	select {
-	case <-none:
+	case <-empty:
 		return nil // ctx ended at the same time
 	default:
 		return ctx.Err()
 	}
 }
 
-// End closes every connection after the response that is being written, and at the latest when ctx ends.
+// End closes every connection after its current response, and at the latest when ctx ends.
 func (g *Conns) End(ctx context.Context) {
 	g.ending.Store(true)
 	select {
-	case <-g.wake():
+	case <-g.interruptReads():
 		return
 	case <-ctx.Done():
 	}
 	g.ForceClose()
 }
 
-// ForceClose closes every connection at once, and those that are just being accepted before they serve a request. What is
-// using them fails to read or write.
+// ForceClose closes every connection at once; reads and writes in progress fail. A connection that is just being accepted is closed
+// before it serves a request.
 func (g *Conns) ForceClose() {
 	g.ending.Store(true)
 	g.mu.Lock()
@@ -175,25 +174,26 @@ func (g *Conns) ForceClose() {
 	}
 }
 
-// wake interrupts every read, so that it checks whether to go on. The channel is closed when no connection is left.
-func (g *Conns) wake() (none <-chan struct{}) {
+// interruptReads interrupts every read, so that it checks whether its connection is to be closed. The channel is closed when no
+// connection is left.
+func (g *Conns) interruptReads() (empty <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.none == nil {
-		g.none = make(chan struct{})
+	if g.empty == nil {
+		g.empty = make(chan struct{})
 	}
-	none = g.none
-	g.closeNone()
+	empty = g.empty
+	g.notifyIfEmpty()
 	for c := range g.all {
 		if c.inHandshake.Load() {
-			// A handshake cannot be resumed. It may go on for as long as a first request may take.
+			// A handshake cannot be resumed. It may continue for as long as a first request may take.
 			_ = c.Conn.SetReadDeadline(time.Now().Add(c.firstRequestLeft()))
 			continue
 		}
-		c.woken.Store(true)
+		c.interrupted.Store(true)
 		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 	}
-	return none
+	return empty
 }
 
 var _ net.Conn = (*Conn)(nil)

@@ -15,7 +15,7 @@ func newConns() *Conns {
 	return New(Options{Limits: Limits{Conns: 10, ReadTimeout: time.Minute}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// served returns a connection that is served, and the client's end of it.
+// served returns a connection in a given phase, and the client's end of it.
 func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,12 +33,12 @@ func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); c.Close() })
-	c.greeted = phase != phaseNew
+	c.inputStarted = phase != phaseNew
 	c.phase.Store(phase)
 	return c, client
 }
 
-// readAsync makes a connection read, and returns what that gave.
+// readAsync starts a read on a connection, and returns a channel that receives the data or the error.
 func readAsync(c *Conn) <-chan string {
 	got := make(chan string, 1)
 	go func() {
@@ -53,21 +53,21 @@ func readAsync(c *Conn) <-chan string {
 	return got
 }
 
-// TestFinishByPhase checks what becomes of a connection in each phase when a shutdown begins.
+// TestFinishByPhase checks what happens to a connection in each phase when a shutdown begins.
 func TestFinishByPhase(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		phase   int32
-		arrived string // what the client has sent before
-		later   string // and what it sends when the end has begun
+		arrived string // what the client sent before the shutdown
+		later   string // what the client sends during the shutdown
 		want    string
 	}{
-		{"it waits for the next request", phaseIdle, "", "", io.EOF.Error()},
-		{"the next request has come", phaseIdle, "POST", "", "POST"},
-		{"its first request has come", phaseNew, "POST", "", "POST"},
-		{"its first request is on its way", phaseNew, "", "POST", "POST"},
-		{"nothing ever comes", phaseNew, "", "", io.EOF.Error()},
-		{"a request is coming", phaseActive, "", "body", "body"},
+		{"waits for the next request", phaseIdle, "", "", io.EOF.Error()},
+		{"the next request has arrived", phaseIdle, "POST", "", "POST"},
+		{"the first request has arrived", phaseNew, "POST", "", "POST"},
+		{"the first request is on its way", phaseNew, "", "POST", "POST"},
+		{"nothing ever arrives", phaseNew, "", "", io.EOF.Error()},
+		{"a request is arriving", phaseActive, "", "body", "body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := newConns()
@@ -94,47 +94,47 @@ func TestFinishByPhase(t *testing.T) {
 				}
 			}
 			if got := <-read; got != c.want {
-				t.Errorf("it reads %q, want %q", got, c.want)
+				t.Errorf("read %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// TestShutdownDoesNotInterruptRequest checks that a request of which a part has come is read to its end.
+// TestShutdownDoesNotInterruptRequest checks that a request that has partly arrived is read to its end.
 func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 	open := newConns()
 	conn, client := served(t, open, phaseActive)
 	read := readAsync(conn)
 	open.finishing.Store(true)
-	none := open.wake()
+	empty := open.interruptReads()
 	if _, err := io.WriteString(client, "the rest"); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-read; got != "the rest" {
-		t.Errorf("it reads %q", got)
+		t.Errorf("read %q", got)
 	}
 	select {
-	case <-none:
-		t.Error("it counts as gone")
+	case <-empty:
+		t.Error("the connection is no longer counted")
 	default:
 	}
 	conn.Close()
-	<-none
+	<-empty
 }
 
-// TestEndClosesActiveConns checks that after the deadline a request is not read to its end.
+// TestEndClosesActiveConns checks that a request is not read to its end after the shutdown's deadline.
 func TestEndClosesActiveConns(t *testing.T) {
 	open := newConns()
 	conn, _ := served(t, open, phaseActive)
 	read := readAsync(conn)
 	open.ending.Store(true)
-	open.wake()
+	open.interruptReads()
 	if got := <-read; got != io.EOF.Error() {
-		t.Errorf("it reads %q", got)
+		t.Errorf("read %q", got)
 	}
 }
 
-// late is a listener whose queue is not looked at until it is stopped.
+// late is a listener that does not accept connections from its queue until it is stopped.
 type late struct {
 	*net.TCPListener
 	stopped  chan struct{}
@@ -154,7 +154,7 @@ func (l *late) Accept() (net.Conn, error) {
 	return l.TCPListener.Accept()
 }
 
-// TestStopEmptiesQueue checks that clients whose connection the kernel has accepted are served when the listener is stopped.
+// TestStopEmptiesQueue checks that connections that the kernel has established are served when the listener is stopped.
 func TestStopEmptiesQueue(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,6 +191,6 @@ func TestStopEmptiesQueue(t *testing.T) {
 		t.Error("the connection in the queue was reset")
 	}
 	if _, err := net.Dial("tcp", ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("dial after Stop: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ type Listener struct {
 	conns    *Conns
 	once     sync.Once
 	closed   chan struct{}
-	stopping atomic.Bool   // only what waits in the queue is accepted
+	stopping atomic.Bool   // only connections that wait in the queue are accepted
 	emptied  chan struct{} // closed when the queue is found empty
 }
 
@@ -25,7 +25,7 @@ func (g *Conns) Listen(ln net.Listener) *Listener {
 	return &Listener{Listener: ln, conns: g, closed: make(chan struct{}), emptied: make(chan struct{})}
 }
 
-// Stop accepts the connections that wait in the queue, and closes the listener.
+// Stop closes the listener after the connections that wait in its queue have been accepted.
 func (l *Listener) Stop() error {
 	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
 	l.stopping.Store(true)
@@ -50,8 +50,8 @@ func (l *Listener) Close() (err error) {
 	return err
 }
 
-// AcceptConn returns the next connection. full says that it is one more than may be open: it is not counted, and can only
-// be refused or closed.
+// AcceptConn returns the next connection. full means that Limits.Conns connections are already open: this one is not counted, and
+// can only be refused or closed.
 func (l *Listener) AcceptConn() (c *Conn, full bool, err error) {
 	nc, err := l.accept()
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *Listener) AcceptConn() (c *Conn, full bool, err error) {
 	c.socket = socket{Conn: nc, limits: &l.conns.limits}
 	c.Conn = &c.socket
 	if sc, ok := nc.(syscall.Conn); ok {
-		// A connection in memory has no descriptor: its client is there until a write fails.
+		// An in-memory connection has no descriptor. Its client counts as present until a write fails.
 		c.raw, _ = sc.SyscallConn()
 	}
 	keepAlive(nc, limits.WriteTimeout)
@@ -81,7 +81,7 @@ const (
 	maxPause   = time.Second
 )
 
-// accept retries after errors that pass, such as a process being out of descriptors.
+// accept accepts a connection. It retries after temporary errors, such as when the process has run out of descriptors.
 func (l *Listener) accept() (net.Conn, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		c, err := l.Listener.Accept()

@@ -10,59 +10,57 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// Request learns about the delivery of its response, and writes a streamed one.
+// Request is notified when its response has been delivered, and writes a streamed response.
 type Request interface {
-	// Delivered is called once all of a response has been written, or, with failed, once nothing more will be.
+	// Delivered is called when the whole response has been written, or with failed set if a write has failed and no more is written.
 	Delivered(failed bool)
-	// WriteStream writes a streamed response, after TakeOver. Without keepAlive the connection is closed after it.
+	// WriteStream writes a streamed response after TakeOver. If it returns keepAlive false or an error, the connection is closed.
 	WriteStream() (keepAlive bool, err error)
 }
 
-// StartRequest begins a request: what was found out for the one before is forgotten. r learns about its response until
-// FinishRequest.
+// StartRequest begins a request and resets the state of the previous one. r is notified of its response until FinishRequest.
 func (c *Conn) StartRequest(r Request) {
-	c.halfClosed, c.probing, c.linger, c.limited = false, false, 0, false // inputEnded stays
+	c.halfClosed, c.probing, c.linger, c.limited = false, false, 0, false // inputEnded stays set
 	c.request = r
 }
 
-// FinishRequest ends what StartRequest began: the Request has been accounted.
+// FinishRequest ends the request of StartRequest, which has been accounted.
 func (c *Conn) FinishRequest() { c.request = nil }
 
-// LingerOnClose says that the request has not been read to its end. If the connection is closed after it, the client gets as long to
-// send the rest, which is discarded, as it would have had if it were read.
+// LingerOnClose means that the request has not been read to its end. If the connection is closed after it, Close reads and discards
+// the rest. The client gets the usual read timeout for sending it.
 func (c *Conn) LingerOnClose() { c.linger = c.conns.limits.Load().ReadTimeout }
 
-// InputEnded reports whether a read has found the end of what the client sends.
+// InputEnded reports whether a read has returned EOF.
 func (c *Conn) InputEnded() bool { return c.inputEnded }
 
-// delivered tells the request, if it is not finished, that its response has been written or will not be.
+// delivered notifies the request, if it is not finished, that its response has been written or that a write has failed.
 func (c *Conn) delivered() {
 	if c.request != nil {
 		c.request.Delivered(c.socket.failed.Load())
 	}
 }
 
-// ProbeWait is how long a client's kernel gets to respond to a probe.
+// ProbeWait is how long a client's kernel has to respond to a probe.
 const ProbeWait = 50 * time.Millisecond
 
 // Probing reports whether the connection is to be checked again after ProbeWait.
 func (c *Conn) Probing() bool { return c.probing }
 
-// Disconnected reports whether the client is gone, as far as that is known without a probe.
+// Disconnected reports whether the client is gone, as far as can be known without a probe.
 func (c *Conn) Disconnected() bool {
 	return peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) == clientGone || c.inputEnded && c.tls != nil
 }
 
-// CheckClient reports whether the client is gone. probe writes something harmless to it, where that is possible at the
-// moment; while Probing, CheckClient wants to be called again after ProbeWait.
+// CheckClient reports whether the client is gone. It may call probe, which writes something harmless to the client if that is possible
+// at the moment, and reports whether it has. While Probing reports true, CheckClient must be called again after ProbeWait.
 //
-// A full close and a half-close look alike until something is written: then the kernel of a client that is gone
-// responds with a reset, and that of a half-closed one acknowledges. With TLS, no client closes only one side of the
-// socket.
+// A full close and a half-close look alike until data is written. Then the kernel of a client that is gone responds with a reset,
+// whereas that of a half-closed client acknowledges the data. With TLS, clients do not close only one direction of the socket.
 func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 	switch peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) {
 	case clientGone:
-		tcpconn.SetLingerZero(c.socket.Conn) // it takes none of what is pending
+		tcpconn.SetLingerZero(c.socket.Conn) // the client will not accept any pending data
 		return true
 	case clientSentFIN:
 		switch {
@@ -78,21 +76,21 @@ func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 	return false
 }
 
-// A streamed response is written past the HTTP server. For as long as one lasts, fasthttp would keep what it has read
-// the request with: a buffer of 32 KiB, one to write, and the headers of both sides, twice of what else a silent stream
-// takes. So its handler makes it let go of the connection (a hijack); what fasthttp held goes back to its pools, the
-// goroutine of the connection writes the stream, and then serves the connection anew.
+// A streamed response is not written by the HTTP server. For the whole duration of a stream, fasthttp would hold its read buffer of
+// 32 KiB, a write buffer, and the headers of request and response: twice as much memory as a silent stream otherwise needs. So the
+// handler makes fasthttp release the connection (a hijack), and fasthttp's buffers go back to its pools. The goroutine of the
+// connection writes the stream, and then serves the connection from the start again.
 
-// takeover is how a connection leaves the HTTP server.
+// takeover is the state of a connection that the HTTP server releases.
 type takeover struct {
 	started  bool // the request writes its response next
-	active   bool // the HTTP server is letting go: what it has buffered is taken, and nothing else read, written or closed
+	active   bool // the HTTP server is releasing the connection: its buffer is taken, and reads and Close do not reach the client
 	done     sync.WaitGroup
-	buffered []byte // what the HTTP server had read of the client's next request
+	buffered []byte // the part of the client's next request that the HTTP server had already read
 }
 
-// TakeOver makes the request write its response itself, as soon as the HTTP server's handler has returned without one and
-// hijacked the connection with TakeBuffered.
+// TakeOver makes the request write its response itself, once the HTTP server's handler has returned without a response and has hijacked
+// the connection with TakeBuffered.
 func (c *Conn) TakeOver() {
 	c.takeover.started, c.takeover.active = true, true
 	c.takeover.done.Add(1)
@@ -100,9 +98,8 @@ func (c *Conn) TakeOver() {
 
 var takeBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// TakeBuffered is a hijack handler of fasthttp, which runs on a goroutine of its own. hijacked reads what is left in
-// fasthttp's buffer. When it returns, fasthttp gives its buffer back and calls Close, which ends the takeover in place of
-// closing.
+// TakeBuffered is a hijack handler of fasthttp, which runs on a goroutine of its own. It reads the rest of fasthttp's buffer from
+// hijacked. When it returns, fasthttp releases its buffer and calls Close, which ends the takeover instead of closing the connection.
 func TakeBuffered(hijacked net.Conn) {
 	over, ok := hijacked.(interface{ UnsafeConn() net.Conn })
 	if !ok {
@@ -130,7 +127,7 @@ func (t *takeover) finish() {
 	t.done.Done()
 }
 
-// read hands out what the HTTP server had read before; while it lets go, there is nothing to be read.
+// read returns the bytes that the HTTP server had read before the takeover. During the takeover it returns io.EOF.
 func (t *takeover) read(p []byte) (int, error) {
 	if t.active {
 		return 0, io.EOF
@@ -142,9 +139,9 @@ func (t *takeover) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Serve serves the connection to its end: serveHTTP reads requests and responds to them, except that requests which have
-// taken the connection over write their response themselves. It need not wait for that until fasthttp has let go, which
-// writes nothing any more; what reads and closes waits.
+// Serve serves the connection until it is closed. serveHTTP reads requests and responds to them, but a request that has taken the
+// connection over writes its response itself. It may start writing before fasthttp has released the connection, because fasthttp no
+// longer writes to it. Reading and closing wait for the release.
 func (c *Conn) Serve(serveHTTP func(net.Conn) error, logError func(error)) {
 	for {
 		logError(serveHTTP(c))

@@ -11,13 +11,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// A client that reads nothing, or is gone, holds memory of the kernel: what has been written to it and not been
-// acknowledged, up to some megabytes. A write that blocks times out. Where everything fits into the kernel's buffers no
-// write fails, and the kernel would retry for a quarter of an hour; so peerState checks for that. Where nothing is written
-// at all, keep-alive probes find a dead client.
+// A client that reads nothing, or is gone, holds kernel memory: data that was written and is not acknowledged yet, up to some megabytes.
+// There are three cases. A write that blocks times out. If all data fits into the kernel's buffers, no write fails, and the kernel would
+// retransmit for a quarter of an hour; peerState detects that. If nothing is written at all, keep-alive probes detect a dead client.
 //
-// TCP_USER_TIMEOUT would do all of this, but cannot tell a client that is gone from one that reads slowly: while its
-// window stays smaller than a segment the connection ends, however much it acknowledges.
+// TCP_USER_TIMEOUT would cover all three, but cannot tell a client that is gone from one that reads slowly: it ends a connection whose
+// window stays smaller than a segment, even if the client keeps acknowledging data.
 
 // A silent client is probed keepAliveProbes times, first after a quarter to half of the write timeout, and after
 // maxKeepAliveIdle at the latest.
@@ -26,7 +25,7 @@ const (
 	keepAliveProbes  = 3
 )
 
-// keepAlive makes the kernel end a connection on which nothing is written once its client has been silent for d.
+// keepAlive makes the kernel close a connection on which nothing is written once its client has been silent for d.
 func keepAlive(c net.Conn, d time.Duration) {
 	if d <= 0 {
 		return
@@ -36,11 +35,11 @@ func keepAlive(c net.Conn, d time.Duration) {
 	tcpconn.KeepAlive(c, idle, (d-idle)/keepAliveProbes, keepAliveProbes)
 }
 
-// unacked tracks since when something written to a client has waited for its acknowledgement.
+// unacked tracks since when checks have found unacknowledged data.
 type unacked struct{ since time.Time }
 
-// peerDead reports, at one check, whether the client is gone: something has been pending for d, and for as long nothing at
-// all has been acknowledged. sinceLastAck is called only if it matters.
+// peerDead reports whether the client is gone: data has been pending for d, and no data has been acknowledged for as long. It is called
+// at each check. sinceLastAck is called only if its result matters.
 func (u *unacked) peerDead(pending bool, now time.Time, d time.Duration, sinceLastAck func() time.Duration) bool {
 	switch {
 	case !pending || d <= 0:
@@ -53,20 +52,19 @@ func (u *unacked) peerDead(pending bool, now time.Time, d time.Duration, sinceLa
 	return false
 }
 
-// socket is a connection whose every write has a deadline of its own: a client that stops reading is cut off after the
-// write timeout, however long its stream has been open. TLS, which writes records that its caller did not ask for, writes
-// through it too.
+// socket is a connection that sets a deadline for each write, so that a client that stops reading is disconnected after the write
+// timeout, however long its stream has been open. It is below TLS, which also writes records on its own.
 type socket struct {
 	net.Conn
 	limits   *atomic.Pointer[Limits]
-	timeout  time.Duration // that deadline was made with
-	deadline time.Time     // that is set; zero: none
-	failed   atomic.Bool   // a write failed: the client misses something
-	closing  atomic.Bool   // Close sets the deadlines
+	timeout  time.Duration // write timeout that deadline was computed from
+	deadline time.Time     // deadline set on the connection; zero means none
+	failed   atomic.Bool   // a write has failed, so the client has not received everything
+	closing  atomic.Bool   // Close sets the deadlines from now on
 }
 
-// writeSize is how much is written under one deadline: a large response takes as many as it needs, so that a stalled
-// client is what ends it and not the response's size.
+// writeSize is how many bytes are written under one deadline. A large response gets a new deadline for each part, so that only a stalled
+// client makes it fail, and not its size.
 const writeSize = 64 << 10
 
 // Write writes p.
@@ -82,7 +80,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 		if err != nil {
 			s.failed.Store(true)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				tcpconn.SetLingerZero(s.Conn) // the client takes none of what is pending
+				tcpconn.SetLingerZero(s.Conn) // the client does not accept the pending data
 			}
 			return n, err
 		}
@@ -92,8 +90,8 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	}
 }
 
-// setDeadline gives the write that begins the write timeout, or up to a quarter more: setting a deadline costs as much as
-// all else that the gateway does for a write, so one serves several.
+// setDeadline gives the next write the write timeout, or up to a quarter more. Setting a deadline costs as much as everything else that
+// the gateway does for a write, so one deadline is used for several writes.
 func (s *socket) setDeadline() error {
 	timeout := s.limits.Load().WriteTimeout
 	switch {

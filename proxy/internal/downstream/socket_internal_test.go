@@ -23,7 +23,7 @@ func (a *deadlineConn) Write(p []byte) (int, error) { return len(p), nil }
 // TestWritesShareDeadline writes under timeouts that SetLimits changes.
 func TestWritesShareDeadline(t *testing.T) {
 	var limits atomic.Pointer[Limits]
-	under := func(timeout time.Duration) { limits.Store(&Limits{WriteTimeout: timeout}) }
+	setTimeout := func(timeout time.Duration) { limits.Store(&Limits{WriteTimeout: timeout}) }
 	c := new(deadlineConn)
 	s := socket{Conn: c, limits: &limits}
 	write := func() {
@@ -37,32 +37,32 @@ func TestWritesShareDeadline(t *testing.T) {
 			t.Fatalf("%d deadlines, want %d", len(c.deadlines), n)
 		}
 		if d := time.Until(c.deadlines[n-1]); d < least || d > most {
-			t.Errorf("a write has %v, want %v to %v", d, least, most)
+			t.Errorf("the deadline is in %v, want %v to %v", d, least, most)
 		}
 	}
 
-	under(0)
+	setTimeout(0)
 	write()
 	if len(c.deadlines) != 0 {
-		t.Error("a deadline without a timeout")
+		t.Error("a deadline was set without a timeout")
 	}
-	under(time.Hour)
+	setTimeout(time.Hour)
 	write()
 	write()
 	expect(1, time.Hour, time.Hour*5/4)
 	s.deadline = time.Now().Add(time.Hour - time.Second)
 	write()
 	expect(2, time.Hour, time.Hour*5/4)
-	under(time.Minute)
+	setTimeout(time.Minute)
 	write()
 	expect(3, 50*time.Second, time.Minute*5/4)
-	under(0)
+	setTimeout(0)
 	write()
 	write()
 	if len(c.deadlines) != 4 || !c.deadlines[3].IsZero() {
-		t.Errorf("the last deadline stayed: %v", c.deadlines)
+		t.Errorf("the last deadline was not cleared: %v", c.deadlines)
 	}
-	under(time.Hour)
+	setTimeout(time.Hour)
 	s.closing.Store(true)
 	write()
 	if len(c.deadlines) != 4 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tlsServer is TLS towards clients. Its certificate can be replaced while it serves.
+// tlsServer is the TLS configuration for clients' connections. Its certificate can be replaced while it is in use.
 type tlsServer struct {
 	config      *tls.Config
 	certificate atomic.Pointer[tls.Certificate]
@@ -24,8 +24,8 @@ func newTLSServer(certificate *tls.Certificate) *tlsServer {
 	return s
 }
 
-// handshakes counts connections that never got as far as a request, because they began in another protocol or in a wrong
-// way. Port scanners make many of them, so that they are not logged.
+// handshakes counts connections that never got as far as a request, because the handshake failed or the client spoke another protocol.
+// Port scanners cause many of them, so they are only logged at debug level.
 type handshakes struct {
 	failed     atomic.Int64
 	plainOnTLS atomic.Int64
@@ -35,33 +35,34 @@ type handshakes struct {
 // Handshakes are counts of connections that did not get as far as a request.
 type Handshakes struct {
 	Failed     int64
-	PlainOnTLS int64 // HTTP where HTTPS is spoken
-	TLSOnPlain int64 // the reverse
+	PlainOnTLS int64 // HTTP requests on a TLS port
+	TLSOnPlain int64 // TLS handshakes on a plain HTTP port
 }
 
-// Handshakes returns the counts since the start.
+// Handshakes returns the counts since the gateway started.
 func (g *Conns) Handshakes() Handshakes {
 	h := &g.handshakes
 	return Handshakes{Failed: h.failed.Load(), PlainOnTLS: h.plainOnTLS.Load(), TLSOnPlain: h.tlsOnPlain.Load()}
 }
 
-// maxHandshake is how long a handshake may take, unless the time for a request is less.
+// maxHandshake is how long a handshake may take, unless the read timeout is shorter.
 const maxHandshake = 10 * time.Second
 
-// startTLS puts TLS on the connection. The handshake comes with the first read, on the connection's own goroutine.
+// startTLS puts TLS on top of the socket. The first read performs the handshake, on the connection's own goroutine.
 func (c *Conn) startTLS(s *tlsServer) {
 	c.tls = tls.Server(&c.socket, s.config)
 	c.Conn = c.tls
 }
 
-// handshake reports false for a connection that cannot have a request, and that has been told so.
+// handshake performs the TLS handshake. It reports false if that failed; the client has then been sent an alert, or a response if it
+// speaks plain HTTP.
 func (c *Conn) handshake() bool {
 	limit := c.conns.limits.Load().ReadTimeout
 	c.inHandshake.Store(true)
 	defer c.inHandshake.Store(false)
 	c.setReadTimeout(min(limit, maxHandshake))
 	if c.conns.finishing.Load() {
-		// The check follows the deadline, which may have overwritten that of wake.
+		// Check after setting the deadline, because that may have overwritten the deadline set by interruptReads.
 		c.setReadTimeout(c.firstRequestLeft())
 	}
 	err := c.tls.Handshake()
@@ -81,7 +82,7 @@ func (c *Conn) handshake() bool {
 	return false
 }
 
-// looksLikeHTTP recognises the request of a client that takes the port for one of HTTP.
+// looksLikeHTTP reports whether the first bytes on a TLS port begin a plain HTTP request.
 func looksLikeHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "TRACE", "CONNE", "PRI *":
@@ -90,10 +91,11 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
-// handshakeRecord is the first byte that a TLS client sends, and with which no request can begin.
+// handshakeRecord is the first byte that a TLS client sends. No HTTP request begins with it.
 const handshakeRecord = 0x16
 
-// isTLSOnPlain recognises a client that speaks TLS to a port of HTTP. It gets no response, as it would not read one.
+// isTLSOnPlain reports and counts a client that speaks TLS on a plain HTTP port. The client gets no response because it could not read
+// one.
 func (c *Conn) isTLSOnPlain(first []byte) bool {
 	if first[0] != handshakeRecord {
 		return false

@@ -14,16 +14,16 @@ const CheckInterval = 250 * time.Millisecond
 
 // ClientChecker checks a client for a Watcher, on the Watcher's goroutine.
 type ClientChecker interface {
-	// CheckClient returns why the request is over: the client is gone, or there is another reason.
+	// CheckClient returns an error if the request must end because the client is gone or for another reason, and nil otherwise.
 	CheckClient() error
 }
 
-// Watcher is a request's context for waits that cannot check the client themselves, such as for a plugin or for a
-// connection to a provider. It is cancelled when the client disconnects. The goroutine that checks starts only once
-// something asks for Done, so that a request that need not wait pays nothing.
+// Watcher is a request's context for waits that cannot check the client themselves, such as waiting for a plugin or for a
+// connection to a provider. It is cancelled when the client disconnects. Its goroutine starts only when Done is called, so that a
+// request that does not wait pays nothing.
 //
-// Its owner calls Start before what may wait, and Finish after it. In between the owner's own goroutine does nothing with
-// the client's connection.
+// Its owner calls Start before an operation that may wait, and Finish after it. In between, the owner's own goroutine must not use the
+// client's connection.
 type Watcher struct {
 	conn    *Conn
 	checker ClientChecker
@@ -31,13 +31,13 @@ type Watcher struct {
 
 	mu       sync.Mutex
 	started  bool
-	ctx      context.Context // nil until something has waited
+	ctx      context.Context // nil until Done is called
 	cancel   context.CancelCauseFunc
-	stop     chan struct{} // of the goroutine
-	finished chan struct{}
+	stop     chan struct{} // closed to stop the goroutine
+	finished chan struct{} // closed when the goroutine has ended
 }
 
-// Watch says whom to check, before the first Start. c is nil where there is no connection.
+// Watch sets the connection and the checker. It is called before the first Start. c may be nil.
 func (w *Watcher) Watch(c *Conn, checker ClientChecker) { w.conn, w.checker = c, checker }
 
 // Start begins a wait.
@@ -47,7 +47,7 @@ func (w *Watcher) Start() {
 	w.mu.Unlock()
 }
 
-// Finish ends a wait, and returns why the request is over: nil if it is not.
+// Finish ends a wait. It returns an error if the request must end, and nil otherwise.
 func (w *Watcher) Finish() error {
 	w.Stop()
 	w.mu.Lock()
@@ -58,12 +58,12 @@ func (w *Watcher) Finish() error {
 	}
 	err := context.Cause(w.ctx)
 	if err == nil {
-		w.ctx, w.cancel = nil, nil // the next wait makes another; a stream may go on for long without
+		w.ctx, w.cancel = nil, nil // the next wait creates another one; a long stream may never need it
 	}
 	return err
 }
 
-// Stop ends the goroutine: from here on its owner checks the client.
+// Stop ends the goroutine. From then on, the owner checks the client itself.
 func (w *Watcher) Stop() {
 	if !w.running.Load() {
 		return
@@ -115,7 +115,7 @@ func (w *Watcher) Value(key any) any {
 // Deadline implements context.Context.
 func (w *Watcher) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// watch checks the client until stop. A panic ends the request: it is the error.
+// watch checks the client until stop is closed. A panic of the checker ends the request with an error.
 func (w *Watcher) watch(stop <-chan struct{}, finished chan<- struct{}) {
 	defer close(finished)
 	t := time.NewTimer(CheckInterval)
