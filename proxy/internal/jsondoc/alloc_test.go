@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// nothing fails if do allocates once it has been warmed up.
+// nothing fails the test if do allocates after a warm-up.
 func nothing(t *testing.T, name string, do func()) {
 	t.Helper()
 	do()

@@ -9,14 +9,14 @@ import (
 
 var errStale = errors.New("json: the document has changed since its edits were recorded")
 
-// Apply appends the edited document. It copies what is unchanged in the largest pieces possible; white space, digits and
-// escapes that no edit touches stay as they are. dst must not overlap the document.
+// Apply appends the edited document to dst. It copies unchanged parts in the largest possible pieces; white space, digits and escapes
+// that no edit touches stay as they are. dst must not overlap the document.
 func (e *Edits) Apply(dst []byte) ([]byte, error) {
 	if e.d == nil || e.parses != e.d.parses {
 		return dst, errStale
 	}
 	e.applied = true
-	// A value comes before all that it holds, so an outer edit comes before the inner ones that it makes void.
+	// A value begins before everything inside it, so an outer edit comes before the inner edits that it supersedes.
 	slices.SortFunc(e.targets, func(a, b target) int {
 		if a.at != b.at {
 			return cmp.Compare(a.at, b.at)
@@ -41,7 +41,7 @@ func (e *Edits) Apply(dst []byte) ([]byte, error) {
 	return append(w.dst, w.body[w.pos:]...), nil
 }
 
-// writer is the pass of Apply over a document: body[:pos] is done.
+// writer is the state of Apply's pass over a document: body[:pos] has been handled.
 type writer struct {
 	e    *Edits
 	body []byte
@@ -49,13 +49,13 @@ type writer struct {
 	pos  int
 }
 
-// copyTo copies the document up to end, and continues at next.
+// copyTo copies the document up to end, and sets pos to next.
 func (w *writer) copyTo(end, next int) {
 	w.dst = append(w.dst, w.body[w.pos:end]...)
 	w.pos = next
 }
 
-// edit writes one value, which all targets of group have in common.
+// edit writes one value, to which all targets of group refer.
 func (w *writer) edit(group []target) {
 	var rename, value *edit
 	remove := false
@@ -90,8 +90,8 @@ func (w *writer) edit(group []target) {
 	}
 }
 
-// remove leaves out a member or an element, and one comma next to it: the one before, or, if there is none or it went with the
-// previous one, the one after.
+// remove omits a member or an element, and one adjacent comma: the preceding one, or if there is none or it has already been omitted,
+// the following one.
 func (w *writer) remove(start, end int) {
 	before := start - 1
 	for isSpace(w.body[before]) {
@@ -108,7 +108,7 @@ func (w *writer) remove(start, end int) {
 	w.copyTo(start, end)
 }
 
-// append writes the new last members or elements of one container, whose closing bracket group is at.
+// append writes the new last members or elements of one container. All targets of group are at its closing bracket.
 func (w *writer) append(group []target) {
 	w.copyTo(int(group[0].at), int(group[0].at))
 	object := Value{w.e.d, group[0].node}.Kind() == Object
@@ -128,7 +128,7 @@ func (w *writer) append(group []target) {
 	}
 }
 
-// addedLater reports whether one of the later targets adds the member that x adds.
+// addedLater reports whether one of the later targets adds a member with the same name as x.
 func (w *writer) addedLater(later []target, x *edit) bool {
 	for _, t := range later {
 		if bytes.Equal(w.e.bytes(w.e.edits[t.edit].name), w.e.bytes(x.name)) {

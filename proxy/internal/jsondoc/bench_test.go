@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// conversation is a request of about size bytes, made of turns of the given text.
+// conversation returns a request of about size bytes with messages of the given text.
 func conversation(size int, text string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"claude-sonnet","temperature":0.7,"max_tokens":1024,"stream":true,"messages":[` +
@@ -64,7 +64,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkOtherParsers is what Parse is compared with.
+// BenchmarkOtherParsers measures other parsers, for comparison with BenchmarkParse.
 func BenchmarkOtherParsers(b *testing.B) {
 	for _, judge := range []struct {
 		name  string

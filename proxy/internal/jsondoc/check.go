@@ -2,10 +2,10 @@ package jsondoc
 
 import "unicode/utf8"
 
-// checkDepth is how deep a document that Check accepts may be nested.
+// checkDepth is the maximum nesting depth of a document that Check accepts.
 const checkDepth = 512
 
-// Check checks that body is JSON as Limits.Loose reads it, without keeping an index of it: it takes half of the time of Parse and
+// Check checks that body is JSON as Doc.Parse accepts it with Limits.Loose. It builds no index, so it takes half the time of Parse and
 // allocates nothing. The error is nil or a *SyntaxError.
 func Check(body []byte) error {
 	if at, reason := check(body); reason != "" {
@@ -30,10 +30,10 @@ func CheckUTF8(body []byte) error {
 	return Check(body)
 }
 
-// check returns where and why body is not JSON, or no reason.
+// check returns where and why b is not JSON. The reason is empty if it is.
 func check(b []byte) (at int, reason string) {
 	var (
-		objects [checkDepth / 64]uint64 // a bit for each open container: it is an object
+		objects [checkDepth / 64]uint64 // bit set: which of the open containers are objects
 		depth   int
 		object  bool // the innermost open container is an object
 	)
@@ -93,7 +93,7 @@ value:
 	}
 
 after:
-	// A value has ended before i.
+	// A value ends before i.
 	i = skipSpace(b, i)
 	switch {
 	case depth == 0 && i < len(b):
@@ -139,7 +139,7 @@ name:
 	goto value
 }
 
-// checkString returns the index after the string at i, or where and why it is rejected.
+// checkString returns the index after the string at i, or with a reason, the index at which it is rejected.
 func checkString(b []byte, i int) (end int, reason string) {
 	if end = shortString(b, i+1); end > 0 {
 		return end + 1, ""
@@ -150,8 +150,8 @@ func checkString(b []byte, i int) (end int, reason string) {
 	return end + 1, ""
 }
 
-// Outline returns the end of what precedes an offset in a document, at most n bytes, with "…" for each string and 0 for each number:
-// it shows where a document is broken, and nothing of its content.
+// Outline shows where a document is malformed without revealing its content. It returns at most the last n bytes of the document's
+// structure before offset, with each string replaced by "…" and each number by 0.
 func Outline(body []byte, offset, n int) string {
 	var out []byte
 	const text = `"…"`
@@ -159,7 +159,7 @@ func Outline(body []byte, offset, n int) string {
 		switch c := body[i]; {
 		case c == '"':
 			end, _, reason := scanString(body, i+1, true)
-			if reason != "" || end >= offset { // the offset is in it
+			if reason != "" || end >= offset { // the offset is within this string
 				out = append(out, text[:len(text)-1]...)
 				i = len(body)
 				continue
@@ -176,7 +176,7 @@ func Outline(body []byte, offset, n int) string {
 			i++
 		case c <= ' ':
 			i++
-		default: // a literal, or what no document has
+		default: // a literal, or invalid bytes
 			out = append(out, '?')
 			for i < len(body) && (body[i]|0x20 >= 'a' && body[i]|0x20 <= 'z' || body[i] >= 0x7f) {
 				i++

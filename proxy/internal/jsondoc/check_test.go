@@ -43,7 +43,7 @@ func TestCheckSaysWhere(t *testing.T) {
 	}
 }
 
-// Check accepts what Parse accepts with loose limits, and an outline never shows content.
+// FuzzCheck checks that Check accepts what Parse accepts with loose limits, and that an outline never shows content.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-2.5e3,true,false,null,"b\u00e4\ud800"],"c":{}}`, `[[],{}]`, `"\xe4"`, "1", "{", `{"a":1,}`, "[1]x", "\xef\xbb\xbf{}"} {
 		f.Add([]byte(s), 5)

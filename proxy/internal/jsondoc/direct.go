@@ -2,10 +2,10 @@ package jsondoc
 
 import "strconv"
 
-// The edits below are the host's own. They name values instead of paths, have no limits, and are not checked: the caller
-// sees to it that a value is edited once, that what is inserted is JSON, and that no object gets a member name twice.
+// The edits in this file are for the host. They take values instead of paths, have no limits, and are not checked: the caller must
+// make sure that each value is edited at most once, that inserted text is JSON, and that no object gets a duplicate member name.
 
-// SetValue replaces a value.
+// SetValue replaces a value by the concatenation of json.
 func (e *Edits) SetValue(v Value, json ...string) {
 	e.addDirect(edit{op: opSet, value: e.insert(json...)}, v, v.node().start)
 }
@@ -17,7 +17,7 @@ func (e *Edits) SetValueBytes(v Value, json []byte) {
 	e.addDirect(edit{op: opSet, value: span{from, uint32(len(e.arena))}}, v, v.node().start)
 }
 
-// RenameMember gives the member whose value is v another name, which needs no escapes.
+// RenameMember renames the member whose value is v. The name must not need escapes.
 func (e *Edits) RenameMember(v Value, name string) {
 	e.addDirect(edit{op: opRename, name: e.insert(`"`, name, `"`)}, v, v.node().start)
 }
@@ -27,7 +27,7 @@ func (e *Edits) DeleteValue(v Value) {
 	e.addDirect(edit{op: opDelete}, v, v.node().start)
 }
 
-// AddMember adds a last member to an object. Its name needs no escapes.
+// AddMember adds a last member to an object. Its name must not need escapes.
 func (e *Edits) AddMember(object Value, name string, json ...string) {
 	e.addDirect(edit{op: opSet, name: e.insert(`"`, name, `"`), value: e.insert(json...)}, object, object.node().end-1)
 }
@@ -37,7 +37,7 @@ func (e *Edits) AddElement(array Value, json ...string) {
 	e.addDirect(edit{op: opSet, value: e.insert(json...)}, array, array.node().end-1)
 }
 
-// insert copies the pieces of a text to the arena.
+// insert copies the concatenated pieces to the arena.
 func (e *Edits) insert(pieces ...string) span {
 	from := uint32(len(e.arena))
 	for _, p := range pieces {
@@ -46,8 +46,7 @@ func (e *Edits) insert(pieces ...string) span {
 	return span{from, uint32(len(e.arena))}
 }
 
-// addDirect records an edit of v, whose place in the document is at: that of a container's closing bracket for what is
-// added to it.
+// addDirect records an edit of v at an offset of the document: the start of v, or to add to a container, its closing bracket.
 func (e *Edits) addDirect(x edit, v Value, at uint32) {
 	t := target{at: at, node: v.i, object: v.i, edit: uint32(len(e.edits)), op: x.op}
 	if at != v.node().start {
@@ -58,8 +57,8 @@ func (e *Edits) addDirect(x edit, v Value, at uint32) {
 	e.added += len(",:") + int(x.name.to-x.name.from) + int(x.value.to-x.value.from)
 }
 
-// LowerInt replaces a positive integer by a smaller one in the document itself, filled up with white space, so that nothing
-// else moves.
+// LowerInt replaces a positive integer by a smaller one in the body itself. It pads the number with white space, so that nothing else
+// moves.
 func (v Value) LowerInt(n int64) {
 	node := v.node()
 	old := v.d.body[node.start:node.end]
@@ -75,10 +74,10 @@ func (v Value) LowerInt(n int64) {
 	node.end = node.start + uint32(len(text))
 }
 
-// RepairSurrogates replaces escape sequences of unpaired surrogates, \ud83d, by \ufffd: the replacement character, which is
-// as long. It returns the offsets of the first few of them, and is for text that failed with SyntaxError.Surrogate.
+// RepairSurrogates replaces escape sequences of unpaired surrogates, such as \ud83d, by \ufffd (the replacement character), which has
+// the same length. It returns the offsets of the first few. It is for bodies that were rejected with SyntaxError.Surrogate.
 func RepairSurrogates(body []byte) (offsets []int) {
-	const most = 16
+	const maxOffsets = 16
 	for i := 0; i < len(body); {
 		if body[i] != '\\' {
 			i++
@@ -94,7 +93,7 @@ func RepairSurrogates(body []byte) (offsets []int) {
 			continue
 		}
 		copy(body[i:], `\ufffd`)
-		if len(offsets) < most {
+		if len(offsets) < maxOffsets {
 			offsets = append(offsets, i)
 		}
 		i += len(`\ufffd`)
@@ -102,7 +101,7 @@ func RepairSurrogates(body []byte) (offsets []int) {
 	return offsets
 }
 
-// At returns the innermost value of the document that the byte at offset belongs to.
+// At returns the innermost value of the document that contains the byte at offset.
 func (d *Doc) At(offset int) Value {
 	v := d.Root()
 	for c := v.First(); c.Exists(); {

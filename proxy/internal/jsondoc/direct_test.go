@@ -52,7 +52,7 @@ func TestDirectEdits(t *testing.T) {
 	}
 }
 
-// TestDirectEditsHaveNoLimit makes more edits than a plugin may.
+// TestDirectEditsHaveNoLimit records more edits than a plugin may.
 func TestDirectEditsHaveNoLimit(t *testing.T) {
 	const n = 70_000
 	body := slices.Repeat([]byte(`{},`), n)

@@ -1,16 +1,15 @@
 // Package jsondoc parses a JSON document once, strictly, into a flat index of its values (the tape).
 //
-// What routes a request and what is forwarded must never be two readings of the same bytes. So a document is accepted only if
-// every parser reads the same value from it: UTF-8 throughout, no unpaired surrogates, no member name twice in one object
-// (also not when one of them is written with escapes), nothing after the value, no number that overflows a float64, bounded
-// depth and size. (Limits.Loose relaxes some of this for providers, whose documents are only read and never forwarded.) An
-// accepted document can be navigated (Value), edited in one pass (Edits) and compacted, without building a tree and without
-// changing a digit.
+// The gateway must never route a request by one reading of its bytes while the provider acts on another. So a document is accepted
+// only if every parser reads the same value from it: valid UTF-8, no unpaired surrogates, no duplicate member names in an object (even
+// if they are escaped differently), nothing after the value, no number that overflows a float64, bounded depth and size. Limits.Loose
+// relaxes some of this for documents of providers, which are only read and never forwarded. An accepted document can be navigated
+// (Value), edited in one pass (Edits) and compacted, without building a tree and without changing the digits of a number.
 //
-// The package does not know what the members mean, and does no input or output.
+// The package does not know the meaning of any member.
 //
-// Concurrency: a Doc and the Values and Edits that belong to it are for one goroutine at a time, reads included, since
-// some reads use scratch memory of the Doc. The functions are safe for concurrent use.
+// Concurrency: a Doc and the Values and Edits that belong to it may be used by one goroutine at a time, even for reading, because some
+// reads use scratch memory of the Doc. Functions are safe for concurrent use.
 package jsondoc
 
 import (
@@ -18,7 +17,7 @@ import (
 	"math"
 )
 
-// Kind is the type of a value. The zero Kind is that of an absent value.
+// Kind is the type of a value. The zero Kind means an absent value.
 type Kind uint8
 
 // The kinds of values.
@@ -35,7 +34,7 @@ const (
 
 var kindNames = [...]string{"nothing", "null", "false", "true", "number", "string", "object", "array"}
 
-// String is the kind's name in lower case.
+// String returns the kind's name in lower case.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -45,42 +44,42 @@ func (k Kind) String() string {
 
 // Limits bounds a document.
 type Limits struct {
-	Depth int // levels of arrays and objects; 0 is DefaultDepth
-	Nodes int // values and member names; 0 is DefaultNodes
+	Depth int // maximum nesting of arrays and objects; 0 means DefaultDepth
+	Nodes int // maximum number of values and member names; 0 means DefaultNodes
 
-	// Loose is for documents of providers, which are only read: strings may hold invalid UTF-8 and unpaired surrogates,
-	// since a character may be cut between two documents, and of two members with one name Get finds the first.
+	// Loose is for documents of providers, which are only read. Strings may contain invalid UTF-8 and unpaired surrogates, because a
+	// character may be split between two documents. Objects may have duplicate member names; Get finds the first one.
 	Loose bool
 
-	// FlatNumbers keeps arrays that hold nothing but numbers as one value without elements, whose Raw is checked: of vectors
-	// the numbers are only copied, and each would take 16 bytes of the tape.
+	// FlatNumbers stores an array that contains only numbers as one value without elements, whose Raw has been checked. It is for
+	// embedding vectors: their numbers are only copied, and each would take 16 bytes on the tape.
 	FlatNumbers bool
 }
 
-// What Limits' zero values stand for. DefaultDepth is 128: deeper than any schema seen in requests, and far from what
-// overflows the stack of a recursive parser after the gateway. DefaultNodes keeps the tape of one document at 16 MiB.
+// Defaults of Limits. DefaultDepth is deeper than any schema seen in requests, and far below what overflows the stack of a recursive
+// parser at the provider. DefaultNodes bounds the tape of one document to 16 MiB.
 const (
 	DefaultDepth = 128
 	DefaultNodes = 1 << 20
 )
 
-// SyntaxError is where and why a document was rejected.
+// SyntaxError says where and why a document was rejected.
 type SyntaxError struct {
 	Offset    int    // in bytes
-	Reason    string // never holds bytes of the document
-	Surrogate bool   // the reason is an unpaired surrogate: see RepairSurrogates
+	Reason    string // never quotes the document
+	Surrogate bool   // the reason is an unpaired surrogate (see RepairSurrogates)
 }
 
-// Error is the reason and the offset.
+// Error returns the reason and the offset.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("json: %s at byte %d", e.Reason, e.Offset)
 }
 
-// node is a value or a member name on the tape. The tape is in document order: an object's node is followed by its
-// members, name and value in turn, an array's node by its elements, each with all that it holds.
+// node is a value or a member name on the tape. The tape is in document order: the node of an object is followed by its members, name
+// and value in turn, and that of an array by its elements, each followed by its own contents.
 type node struct {
-	start, end uint32 // the bytes, quotes and brackets included
-	next       uint32 // the node after this one and all that it holds; while a container is open, its parent
+	start, end uint32 // range in the body, including quotes and brackets
+	next       uint32 // index of the node after this one and its contents; while a container is open, index of its parent
 	kind       Kind
 	flags      uint8
 }
@@ -88,7 +87,7 @@ type node struct {
 const (
 	flagEscaped uint8 = 1 << iota // a string with at least one escape sequence
 	flagName                      // a member name
-	flagMember                    // the value of a member: its name is the node before it
+	flagMember                    // the value of a member, whose name is the node before it
 	flagLast                      // the last element or member of its container
 )
 
@@ -98,20 +97,21 @@ const noParent = math.MaxUint32
 // maxBody keeps offsets within uint32, and offsets and lengths within an int everywhere.
 const maxBody = math.MaxInt32 - 16
 
-// Doc is a parsed document. The zero value is an empty one, ready for Parse. A Doc that is used again does not allocate
-// once it has grown to the documents that it sees.
+// Doc is a parsed document. The zero value is empty and ready for Parse. A Doc that is reused does not allocate once it has grown to
+// the size of its documents.
 type Doc struct {
 	body    []byte
 	nodes   []node
 	spaces  int      // bytes of white space between the tokens
-	parses  uint64   // number of calls of Parse: Edits check that they belong to this document
+	parses  uint64   // number of calls of Parse, by which Edits detect that the document has changed
 	visited uint64   // see Visited
-	names   []uint64 // hash table of member names, see unique.go
+	names   []uint64 // hash table of member names (see unique.go)
 	scratch []byte   // unescaped names and pointer tokens
 	arrays  [cachedArrays]arrayCursor
 }
 
-// Reset drops the document and releases its body. Memory that only a very large document needs is freed.
+// Reset removes the document and releases its body. It keeps memory for the next document, unless that is only needed for very large
+// documents.
 func (d *Doc) Reset() {
 	const keepNodes, keepNames, keepScratch = 64 << 10, 16 << 10, 64 << 10
 	d.body = nil
@@ -122,7 +122,7 @@ func (d *Doc) Reset() {
 	d.arrays = [cachedArrays]arrayCursor{}
 }
 
-// trim empties a slice and drops its memory if that is more than keep elements.
+// trim empties a slice, and releases its memory if its capacity is more than keep elements.
 func trim[E any](s []E, keep int) []E {
 	if cap(s) > keep {
 		return nil
@@ -130,7 +130,7 @@ func trim[E any](s []E, keep int) []E {
 	return s[:0]
 }
 
-// Root is the document's value; it is absent if there is no document, or if Parse rejected it.
+// Root returns the document's value. It is absent if there is no document, or if Parse rejected it.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -138,9 +138,9 @@ func (d *Doc) Root() Value {
 	return Value{d, 0}
 }
 
-// Size is the number of bytes of the document.
+// Size returns the number of bytes of the document.
 func (d *Doc) Size() int { return len(d.body) }
 
-// Visited counts the values that Get, Pointer and Edits have walked over since Parse. A host that looks up values for a guest
-// charges it for them: one look-up in a large object costs time in proportion to its members.
+// Visited returns the number of values that Get, Pointer and Edits have visited since Parse. A host that looks up values for a guest
+// charges the guest for them, because a lookup in a large object takes time in proportion to its members.
 func (d *Doc) Visited() uint64 { return d.visited }

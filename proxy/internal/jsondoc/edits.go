@@ -8,45 +8,45 @@ import (
 
 // Limits of one set of edits. Beyond them an edit is not recorded and returns abi.StatusTooLarge.
 const (
-	MaxEdits     = 1 << 13  // edits
-	MaxTargets   = 1 << 18  // places that all edits together touch
+	MaxEdits     = 1 << 13  // number of edits
+	MaxTargets   = 1 << 18  // number of places that all edits together touch
 	MaxEditPath  = 1 << 10  // bytes of a path
-	MaxEditBytes = 16 << 20 // bytes that all edits together put into the document, once for each place
+	MaxEditBytes = 16 << 20 // bytes that all edits together insert into the document, counted once for each place
 )
 
-// Edits are changes to a document that are recorded first and then applied all together, in one pass over its bytes.
+// Edits are changes to a document that are first recorded and then applied together, in one pass over its bytes.
 //
-// A path is an RFC 6901 JSON pointer in which the token "*", where it meets an array, stands for every element. Every
-// path refers to the document as it was parsed: edits do not see each other. So
+// A path is an RFC 6901 JSON pointer in which the token "*", applied to an array, stands for every element. Every path refers to the
+// document as it was parsed; edits do not see each other. So
 //
-//   - of two edits that set, replace or delete the same value the later one wins, and a rename combines with either;
-//   - an edit within a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
-//   - two edits that would give two members of one object the same name are refused, the later one of them.
+//   - if several edits set, replace or delete the same value, the last one wins, and a rename combines with any of them;
+//   - an edit inside a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
+//   - an edit is refused if it and an earlier one would give two members of one object the same name.
 //
-// An edit returns abi.StatusOK if it found something to change, abi.StatusAbsent if nothing is at the path,
-// abi.StatusRefused if it cannot be done, and abi.StatusTooLarge over a limit. With "*" it is done wherever it can be, and
-// the status is OK if there is one such place. An edit that does not return OK changes nothing.
+// An edit returns abi.StatusOK if it found something to change, abi.StatusAbsent if nothing is at the path, abi.StatusRefused if it is
+// not possible, and abi.StatusTooLarge if it exceeds a limit. With "*" it is applied wherever possible, and the status is OK if there
+// is at least one such place. An edit that does not return OK changes nothing.
 //
-// The zero value must be Reset before use, and nothing is recorded after Apply until the next Reset. Edits keep their memory
-// for reuse, unless it has grown past what is usual.
+// The zero value must be Reset before use. After Apply, no edits are recorded until the next Reset. Edits keep their memory for reuse,
+// unless it has become unusually large.
 type Edits struct {
 	d       *Doc
-	parses  uint64 // d's count of parses when e was reset
+	parses  uint64 // d.parses at the time of Reset
 	edits   []edit
 	targets []target
-	arena   []byte // what the edits insert into the document: values, and names in quotes
-	added   int    // bytes of the arena, each counted once for each of its targets
-	applied bool   // the targets are no longer in the order of their edits
-	old     Doc    // the value that Replace looks for
-	oldText []byte // its text, if it is a string
+	arena   []byte // text to insert into the document: values, and names in quotes
+	added   int    // bytes to insert, counted once for each target
+	applied bool   // Apply was called: the targets are no longer in the order of their edits
+	old     Doc    // the value that Replace searches for
+	oldText []byte // the text of old, if it is a string
 }
 
 // edit is one recorded edit. It may have many targets.
 type edit struct {
 	op       editOp
-	value    span // opSet
-	name     span // opRename: the new name; opSet: the name of the member where it must be added
-	from, to int  // its targets
+	value    span // the new value of opSet
+	name     span // the new name of opRename; for opSet, the name of the member if it must be added
+	from, to int  // range of its targets
 }
 
 // span is a range of the arena.
@@ -60,19 +60,19 @@ const (
 	opSet editOp = iota
 	opDelete
 	opRename
-	opAppend // of a target only: a new last member or element
+	opAppend // adds a last member or element; only used by targets
 )
 
 // target is one place that an edit touches. The targets of one edit are in document order.
 type target struct {
-	at     uint32 // the first byte of the value; for opAppend the closing bracket
-	node   uint32 // the value; for opAppend its object or array
-	object uint32 // the object that the value is a member of, itself if there is none
-	edit   uint32
+	at     uint32 // offset of the value; for opAppend, of the closing bracket
+	node   uint32 // node of the value; for opAppend, of the container
+	object uint32 // node of the object that the value is a member of, or node itself if there is none
+	edit   uint32 // index of the edit
 	op     editOp
 }
 
-// Reset drops all edits and makes e ready for edits of d. A nil d only releases the document.
+// Reset removes all edits and prepares e for edits of d. A nil d only releases the document.
 func (e *Edits) Reset(d *Doc) {
 	const keepEdits, keepTargets, keepArena = 128, 8 << 10, 256 << 10
 	e.d, e.parses = d, 0
@@ -87,11 +87,11 @@ func (e *Edits) Reset(d *Doc) {
 	e.old.Reset()
 }
 
-// Len is the number of edits that returned abi.StatusOK.
+// Len returns the number of edits that returned abi.StatusOK.
 func (e *Edits) Len() int { return len(e.edits) }
 
-// Set replaces the value at path by json. If only the last token is absent, then Set adds that member, as the last one
-// of its object; the token "-" adds a last element to an array. An index beyond the end of an array is absent.
+// Set replaces the value at path by json. If only the member that the last token names is absent, Set adds it as the last member of
+// its object. The token "-" adds a last element to an array. An index beyond the end of an array is absent.
 func (e *Edits) Set(path, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, Value{})
 }
@@ -101,8 +101,8 @@ func (e *Edits) Delete(path []byte) abi.Status {
 	return e.record(path, edit{op: opDelete}, nil, Value{})
 }
 
-// Rename gives the member at path another name; it stays where it is. An element cannot be renamed, nor a member whose
-// object has one of the new name, even if another edit deletes that.
+// Rename renames the member at path, which keeps its position. Elements cannot be renamed, nor can a member whose object already has
+// one with the new name, even if another edit deletes that.
 func (e *Edits) Rename(path, name []byte) abi.Status {
 	return e.record(path, edit{op: opRename}, name, Value{})
 }
@@ -120,7 +120,7 @@ func (e *Edits) Replace(path, old, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, e.old.Root())
 }
 
-// record records one edit, if it has a target. new is its value or name. If old exists, only values that equal it are targets.
+// record records one edit if it has a target. new is the edit's value or name. If old exists, only values that equal it are targets.
 func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
 	if e.d == nil || !e.d.Root().Exists() || e.parses != e.d.parses || e.applied {
 		return abi.StatusRefused
@@ -145,7 +145,7 @@ func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
 	return abi.StatusOK
 }
 
-// prepare checks an edit's path, and what it inserts into the document, which it copies to the arena.
+// prepare checks an edit's path and its new value or name, and copies the latter to the arena.
 func (e *Edits) prepare(path []byte, x *edit, new []byte) abi.Status {
 	var last []byte
 	for rest := path; len(rest) > 0; {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// script runs edits written as lines, "set /path value", "delete /path", "rename /path name" or "replace /path old new",
-// and returns the document and the statuses that are not OK, by line.
+// script runs edits, one per line: "set /path value", "delete /path", "rename /path name" or "replace /path old new". It returns the
+// edited document, and for each line the status if that is not OK.
 func script(tb testing.TB, body, lines string) (out string, statuses []abi.Status) {
 	tb.Helper()
 	var e jsondoc.Edits

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// flat are the limits of documents that hold vectors.
+// flat are the limits for documents that contain vectors.
 var flat = jsondoc.Limits{FlatNumbers: true}
 
 func TestFlatNumbers(t *testing.T) {
@@ -26,7 +26,7 @@ func TestFlatNumbers(t *testing.T) {
 		"a": {"[ 1, -2.5e-3 ,0\n]", 0},
 		"b": {"[[1],[2,3]]", 2},
 		"c": {"[]", 0},
-		"d": {`[1,"x"]`, 2}, // not numbers alone
+		"d": {`[1,"x"]`, 2}, // not only numbers
 	} {
 		if v := root.Get(name); string(v.Raw()) != want.raw || v.Len() != want.n {
 			t.Errorf("%s: %q with %d elements, want %q with %d", name, v.Raw(), v.Len(), want.raw, want.n)
@@ -40,7 +40,7 @@ func TestFlatNumbers(t *testing.T) {
 	}
 }
 
-// Flat or not, the same documents are accepted.
+// TestFlatNumbersAreAsStrict checks that the same documents are accepted with and without FlatNumbers.
 func TestFlatNumbersAreAsStrict(t *testing.T) {
 	for _, doc := range []string{
 		"[1,]", "[1", "[1 2]", "[01]", "[-]", "[1e]", "[1e999]", "[.5]", "[1,,2]", "[1}", "[+1]", "[1]]", "[0x1]", "[1e99999]", "[NaN]", "[1]1",
@@ -90,7 +90,7 @@ func FuzzFlatNumbers(f *testing.F) {
 	})
 }
 
-// An array of numbers may stand anywhere.
+// TestFlatNumbersKeepTheTape checks arrays of numbers in every position.
 func TestFlatNumbersKeepTheTape(t *testing.T) {
 	values := rapid.Custom(func(t *rapid.T) string {
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {

@@ -22,7 +22,7 @@ var seeds = []string{
 	`{"messages":[{"role":"developer","content":[{"type":"text","text":"hi"}]},{"role":"user","content":"x"}],"max_tokens":5,"*":1,"-":2,"a/b~c":3}`,
 }
 
-// numbersAgree is the rule about numbers that jsontext does not have, in other words than the package's.
+// numbersAgree is the rule for numbers that jsontext does not have, implemented differently than in the package.
 func numbersAgree(body []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
@@ -46,25 +46,25 @@ func numbersAgree(body []byte) bool {
 	}
 }
 
-// stricter are the reasons for which a document is refused that encoding/json takes.
+// stricter are the reasons for rejecting documents that encoding/json accepts.
 var stricter = map[string]bool{
 	"a member name appears twice in one object": true, "invalid UTF-8": true, "an unpaired low surrogate": true,
 	"an unpaired high surrogate": true, "a number is too large": true, "a number's exponent is too large": true,
 }
 
-// judged is what a comparison with other readers fails.
+// judged is the part of testing.TB that compare uses.
 type judged interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
-// compare has jsontext and encoding/json judge one document. What is accepted is what jsontext accepts, but for numbers
-// that not all readers can hold; encoding/json accepts it as well, and reads the same values; what it accepts and we do
-// not, we refuse for a reason that it does not know.
+// compare parses one document with this package, jsontext and encoding/json. This package must accept what jsontext accepts, except
+// for numbers that not all parsers can represent. encoding/json must accept these documents too and read the same values. Documents
+// that only encoding/json accepts must be rejected for one of the reasons in stricter.
 func compare(t judged, body []byte) {
 	t.Helper()
-	const depth = 10_000 // that of both judges
+	const depth = 10_000 // the limit of jsontext and encoding/json
 	var d jsondoc.Doc
 	err := d.Parse(body, jsondoc.Limits{Depth: depth, Nodes: 1 << 30})
 	if want := jsontext.Value(body).IsValid() && numbersAgree(body); (err == nil) != want {
@@ -95,7 +95,7 @@ func compare(t judged, body []byte) {
 	}
 }
 
-// FuzzParse compares the parser with others on any bytes.
+// FuzzParse compares the parser with others on arbitrary bytes.
 //
 // covers: F127
 func FuzzParse(f *testing.F) {
@@ -105,7 +105,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) { compare(t, body) })
 }
 
-// pieces are what documents that are nearly right are made of.
+// pieces are fragments for building almost valid documents.
 var pieces = []string{
 	"{", "}", "[", "]", ",", ":", `"`, `"a"`, `"\u0061"`, `"b":`, `{"a":1}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, "null", "true", "false", "nul", "NaN",
 	"0", "-0", "-", "1", "01", "1.5", "1.", ".5", "1e5", "1E+5", "1e", "1e999", "1e308", "1.8e308", "0e99999", "123456789012345678901234567890",
@@ -113,7 +113,7 @@ var pieces = []string{
 	"é", "😀", "\xc3", "\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x7f", "\x1f", "\n",
 }
 
-// drawDocument makes a document that is right.
+// drawDocument draws a valid document.
 func drawDocument(t *rapid.T, depth int) string {
 	name := rapid.SampledFrom([]string{`""`, `"a"`, `"b"`, `"\u0061"`, `"model"`, `"é"`, `"\ud83d\ude00"`, `"a longer name that fills a block of sixty-four bytes and more"`})
 	switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
@@ -133,8 +133,8 @@ func drawDocument(t *rapid.T, depth int) string {
 	return name.Draw(t, "text")
 }
 
-// TestParsersAgree compares the parser with others on valid documents, and on the same with pieces inserted, removed
-// and repeated at random.
+// TestParsersAgree compares the parser with others on valid documents, and on the same documents with pieces inserted, removed and
+// repeated at random.
 //
 // covers: F127
 func TestParsersAgree(t *testing.T) {

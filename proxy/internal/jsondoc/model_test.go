@@ -14,19 +14,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// tree is a document as a slow model of Edits sees it.
+// tree is a value of a document in a slow reference model of Edits.
 type tree struct {
 	kind  jsontext.Kind
-	raw   string   // of a scalar
-	names []string // of an object's members, as written
+	raw   string   // the text of a scalar
+	names []string // the names of an object's members, as written
 	kids  []*tree
 
-	// What the edits so far do to it.
+	// The effect of the edits so far.
 	remove  bool
 	set     *string
 	rename  *string
-	renames []string // all new names, also those that a later rename replaced
-	added   []member // after the kids
+	renames []string // all new names, including those that a later rename replaced
+	added   []member // new members or elements, after the kids
 }
 
 type member struct{ name, value string }
@@ -84,7 +84,7 @@ func (v *tree) index(name string) int {
 	return -1
 }
 
-// render writes what the edits have made of v.
+// render returns v with its edits applied.
 func (v *tree) render(b *strings.Builder) {
 	switch {
 	case v.set != nil:
@@ -133,7 +133,7 @@ func (v *tree) render(b *strings.Builder) {
 	b.WriteByte(byte(v.kind) + 2)
 }
 
-// place is where an edit's path leads: a value, or a container and the name that it lacks.
+// place is the target of an edit's path: a value, or a container and the name of an absent member.
 type place struct {
 	parent, value *tree
 	missing       string
@@ -170,7 +170,7 @@ func (v *tree) places(parent *tree, tokens []string) (found []place) {
 	return nil
 }
 
-// gives reports whether an edit before has given name to a member of v other than value.
+// gives reports whether an earlier edit has given name to a member of v other than value.
 func (v *tree) gives(value *tree, name string) bool {
 	for _, kid := range v.kids {
 		for _, n := range kid.renames {
@@ -187,7 +187,7 @@ func (v *tree) gives(value *tree, name string) bool {
 	return false
 }
 
-// do does one edit at one place, and says how that went.
+// do performs one edit at one place, and returns its status.
 func (p place) do(op, name, value, old string) abi.Status {
 	switch {
 	case p.value == nil:
@@ -243,7 +243,7 @@ func validJSON(s string) bool {
 	return jsontext.Value(s).IsValid() && numbersAgree([]byte(s))
 }
 
-// edit does one edit on the model.
+// edit performs one edit on the model.
 func (v *tree) edit(op, path, a, b string) abi.Status {
 	value, name := a, a
 	if op == "replace" {
@@ -344,7 +344,7 @@ func FuzzEdits(f *testing.F) {
 	})
 }
 
-// quoteLossy quotes s as it is, so that it is valid only if s is UTF-8 without control characters and quotes.
+// quoteLossy puts s in quotes without escaping it. The result is valid only if s is UTF-8 without control characters and quotes.
 func quoteLossy(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

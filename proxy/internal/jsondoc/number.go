@@ -1,17 +1,17 @@
 package jsondoc
 
-// maxExponent is the largest exponent, of either sign, that a number may be written with. A larger one overflows unless
-// thousands of digits compensate for it, and parsers differ in where they give up.
+// maxExponent is the largest absolute value of a number's exponent. A number with a larger one overflows unless thousands of digits
+// compensate for it, and parsers differ in their limits.
 const maxExponent = 9999
 
-// infinity is the first number that a float64 cannot hold: 2^1024 - 2^970, which rounds up to 2^1024. It has 309 digits
-// before the point.
+// infinity is the smallest positive number that overflows a float64: 2^1024 - 2^970, which rounds up to 2^1024. It is an integer of
+// 309 digits.
 const infinity = "179769313486231580793728971405303415079934132710037826936173778980444968292764750946649017" +
 	"977587207096330286416692887910946555547851940402630657488671505820681908902000708383676273" +
 	"854845817711531764475730270069855571366959622842914819860834936475292719074168444365510704" +
 	"342711559699508093042880177904174497792"
 
-// scanNumber reads the number at i. It returns the index after it, or where and why it is rejected.
+// scanNumber scans the number at i. It returns the index after it, or with a reason, the index at which it is rejected.
 func scanNumber(b []byte, i int) (end int, reason string) {
 	start := i
 	if b[i] == '-' {
@@ -65,9 +65,8 @@ func scanNumber(b []byte, i int) (end int, reason string) {
 	return i, ""
 }
 
-// scanNumbers reads the elements of an array from i on, where the first one begins. It returns the index of the bracket that
-// closes the array, and how many bytes of white space there are; ok is false where the elements are not all numbers, or one
-// of them is not valid.
+// scanNumbers scans the elements of an array, the first of which begins at i. It returns the index of the closing bracket and the
+// number of bytes of white space. ok is false if an element is not a valid number.
 func scanNumbers(b []byte, i int) (end, spaces int, ok bool) {
 	for i < len(b) && (b[i] == '-' || '0' <= b[i] && b[i] <= '9') {
 		n, reason := scanNumber(b, i)
@@ -92,7 +91,7 @@ func scanNumbers(b []byte, i int) (end, spaces int, ok bool) {
 	return 0, 0, false
 }
 
-// ValidNumbers reports whether json is an array of numbers, each as Doc.Parse accepts it, with nothing before or after it.
+// ValidNumbers reports whether json is an array of numbers that Doc.Parse accepts, with nothing before or after it.
 func ValidNumbers(json []byte) bool {
 	if len(json) < len("[]") || json[0] != '[' || len(json) > maxBody {
 		return false
@@ -112,10 +111,10 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// overflows reports whether mantissa, which is digits with at most one point, times ten to the exponent is infinity or
-// more. It looks at every digit at most twice.
+// overflows reports whether mantissa, which consists of digits and at most one point, times ten to the exponent is at least infinity.
+// It reads every digit at most twice.
 func overflows(mantissa []byte, exponent int) bool {
-	// Written as 0.d… with d not zero, the value has the exponent magnitude.
+	// magnitude is the exponent of the value when written as 0.d… with d not zero.
 	magnitude, point, first := exponent, false, -1
 	for i, c := range mantissa {
 		switch {
@@ -147,7 +146,7 @@ func overflows(mantissa []byte, exponent int) bool {
 		}
 		n++
 	}
-	// All digits so far are equal: the rest of infinity is zeros only if n has passed its last other digit.
+	// All n digits so far are equal. The number reaches infinity only if infinity's remaining digits are zeros.
 	for ; n < len(infinity); n++ {
 		if infinity[n] != '0' {
 			return false

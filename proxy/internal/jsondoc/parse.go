@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Parse parses body. It keeps body without a copy: body must not change until Reset or the next Parse. The error is a
-// *SyntaxError, and leaves the Doc empty.
+// Parse parses body. It keeps body without copying it, so body must not change until Reset or the next Parse. An error is a
+// *SyntaxError and leaves the Doc empty.
 func (d *Doc) Parse(body []byte, l Limits) error {
 	if l.Depth <= 0 {
 		l.Depth = DefaultDepth
@@ -27,7 +27,7 @@ func (d *Doc) Parse(body []byte, l Limits) error {
 	return nil
 }
 
-// Reasons that are used more than once.
+// Reasons for SyntaxError that are used more than once.
 const (
 	reasonEnd   = "unexpected end of the document"
 	reasonValue = "expected a value"
@@ -37,10 +37,10 @@ const (
 	reasonHigh  = "an unpaired high surrogate"
 )
 
-// scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the
-// document is rejected, or no reason.
+// scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the document is
+// rejected. The reason is empty if it is accepted.
 //
-// There is no separate stack: the node of an open container holds its parent in next.
+// There is no separate stack, because the node of an open container stores its parent in next.
 func (d *Doc) scan(nodes []node, l Limits) (tape []node, at int, reason string) {
 	b := d.body
 	if len(b) > maxBody {
@@ -54,8 +54,8 @@ func (d *Doc) scan(nodes []node, l Limits) (tape []node, at int, reason string) 
 		spaces int
 		depth  int
 		parent uint32 = noParent
-		last   uint32 // the value that ended most recently
-		member uint8  // flagMember while the next value belongs to a name
+		last   uint32 // node of the value that ended most recently
+		member uint8  // flagMember if the next value is that of a member, else 0
 		room   = min(cap(nodes), l.Nodes)
 	)
 	if i = skipSpace(b, 0); i == len(b) {
@@ -157,7 +157,7 @@ value:
 	}
 
 after:
-	// A value has ended before i.
+	// A value ends before i.
 	if i < len(b) && b[i] <= ' ' {
 		n := skipSpace(b, i)
 		spaces += n - i
@@ -196,8 +196,8 @@ closed:
 	{
 		o := &nodes[parent]
 		if o.kind == Object && !l.Loose {
-			if twice := d.duplicate(nodes, parent); twice != 0 {
-				return nodes, int(nodes[twice].start), "a member name appears twice in one object"
+			if name := d.duplicate(nodes, parent); name != 0 {
+				return nodes, int(nodes[name].start), "a member name appears twice in one object"
 			}
 		}
 		o.end = uint32(i)
@@ -207,7 +207,7 @@ closed:
 	goto after
 
 name:
-	// i is where a member name must begin.
+	// A member name must begin at i.
 	if i >= len(b) {
 		return nodes, i, reasonEnd
 	}
@@ -253,8 +253,8 @@ name:
 	goto value
 }
 
-// appendNode sets the node after the last one, for which there is room. It is not append with a composite literal, which the
-// compiler builds on the stack in small stores and copies in one large load: the stall took half of the time of a scan.
+// appendNode appends a node, for which nodes must have capacity. It does not call append with a composite literal, because the compiler
+// builds that on the stack with small stores and copies it with one large load, and the stall took half the time of a scan.
 func appendNode(nodes []node, start, end int, next uint32, kind Kind, flags uint8) []node {
 	nodes = nodes[:len(nodes)+1]
 	n := &nodes[len(nodes)-1]

@@ -216,7 +216,7 @@ func TestParseEnforcesLimits(t *testing.T) {
 	}
 }
 
-// TestParseFindsEndOfString puts the end of a string at every offset within an eight-byte step.
+// TestParseFindsEndOfString places the end of a string at every offset within an eight-byte step.
 func TestParseFindsEndOfString(t *testing.T) {
 	for n := range 40 {
 		plain := strings.Repeat("x", n)
@@ -270,7 +270,7 @@ func TestParseRejectsNumbersAboveFloat64(t *testing.T) {
 	}
 }
 
-// manyMembers is an object of n members. The names share a long beginning, and every third one is escaped.
+// manyMembers returns an object of n members. Their names share a long prefix, and every third one is escaped.
 func manyMembers(n int, last string) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -301,7 +301,7 @@ func TestParseFindsDuplicatesInObjectsOfAnySize(t *testing.T) {
 	}
 }
 
-// TestParseIsLinear parses documents that would take minutes in quadratic time.
+// TestParseIsLinear parses documents that would take minutes if parsing took quadratic time.
 func TestParseIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("parses some hundred megabytes")

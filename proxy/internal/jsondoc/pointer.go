@@ -2,17 +2,17 @@ package jsondoc
 
 import "bytes"
 
-// cachedArrays is the number of arrays, by their depth in a pointer, of which the last element found is remembered: a guest that
-// asks for "/messages/0/role", "/messages/1/role" and so on walks the array once, not once for each.
+// cachedArrays is the number of pointer levels at which a Doc remembers the element that was found last, so that a guest that looks up
+// "/messages/0/role", "/messages/1/role" and so on walks the array only once.
 const cachedArrays = 4
 
-// arrayCursor remembers an element of an array, by their nodes. element 0 means none: node 0 is the root.
+// arrayCursor remembers an element of an array: their nodes, and the element's index. element 0, which is the root, means none.
 type arrayCursor struct {
 	array, index, element uint32
 }
 
-// Pointer returns the value at an RFC 6901 JSON pointer, "" being the root. It is absent if there is none, or if path is not
-// a pointer.
+// Pointer returns the value at an RFC 6901 JSON pointer; "" is the root. The value is absent if there is none, or if path is not a
+// pointer.
 func (d *Doc) Pointer(path []byte) Value {
 	v := d.Root()
 	for level := 0; len(path) > 0; level++ {
@@ -37,8 +37,8 @@ func (d *Doc) Pointer(path []byte) Value {
 	return v
 }
 
-// cutToken splits off the first reference token of a pointer. The token is still escaped, and checked: each tilde is followed
-// by 0 or 1.
+// cutToken splits off the first reference token of a pointer. The token is still escaped. ok is false if it is malformed, such as when
+// a tilde is not followed by 0 or 1.
 func cutToken(path []byte) (token, rest []byte, ok bool) {
 	if path[0] != '/' {
 		return nil, nil, false
@@ -55,7 +55,7 @@ func cutToken(path []byte) (token, rest []byte, ok bool) {
 	return token, rest, true
 }
 
-// appendToken appends the text of a checked token.
+// appendToken appends the unescaped text of a token that cutToken has checked.
 func appendToken(dst, token []byte) []byte {
 	for i := 0; i < len(token); i++ {
 		c := token[i]
@@ -69,7 +69,7 @@ func appendToken(dst, token []byte) []byte {
 	return dst
 }
 
-// Index reads a token of a pointer as the index of an element: digits without a leading zero.
+// Index parses a token of a pointer as the index of an element: digits without a leading zero.
 func Index(token []byte) (uint32, bool) {
 	if len(token) == 0 || len(token) > 9 || token[0] == '0' && len(token) > 1 {
 		return 0, false
@@ -84,7 +84,7 @@ func Index(token []byte) (uint32, bool) {
 	return n, true
 }
 
-// member is the value of the member of object that a token names.
+// member returns the value of the object's member that a token names.
 func (d *Doc) member(object Value, token []byte) Value {
 	if bytes.IndexByte(token, '~') >= 0 {
 		d.scratch = appendToken(d.scratch[:0], token)
@@ -100,7 +100,7 @@ func (d *Doc) member(object Value, token []byte) Value {
 	return Value{}
 }
 
-// element is an element of array. level selects the cursor.
+// element returns the element of array with an index. level selects the cursor.
 func (d *Doc) element(array Value, index uint32, level int) Value {
 	c, at := array.First(), uint32(0)
 	var cursor *arrayCursor

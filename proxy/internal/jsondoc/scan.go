@@ -5,22 +5,21 @@ import (
 	"math/bits"
 )
 
-// Strings are read eight bytes at a time. special sets a byte's high bit where a plain run of a string ends: at a
-// quote, a backslash, a control character, and anything beyond ASCII. Behind the first of them it may flag bytes
-// falsely (a subtraction has borrowed), so only the lowest flag counts.
+// Strings are scanned eight bytes at a time. special sets the high bit of each byte that is not plain: a quote, a backslash, a control
+// character, or not ASCII. It may also set it for plain bytes after the first such byte, because a subtraction has borrowed, so only
+// the lowest of these bits counts.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
 func special(x uint64) uint64 {
-	// XOR with 2 moves the quote from 0x22 to 0x20 and leaves only control characters below it: one subtraction finds
-	// both.
+	// XOR with 2 moves the quote from 0x22 to 0x20 and leaves only control characters below it, so that one subtraction finds both.
 	return ((x ^ 0x02*ones) - 0x21*ones) | ((x ^ '\\'*ones) - ones) | x
 }
 
-// shortString returns the index of the closing quote if the content from i on is plain and ends within eight bytes, as
-// most names and many values do, else 0. It is small enough to be inlined.
+// shortString returns the index of the closing quote if the string's content, which begins at i, is plain and ends within eight bytes,
+// as in most names and many values. Otherwise it returns 0. It is small enough to be inlined.
 func shortString(b []byte, i int) int {
 	if i+8 > len(b) {
 		return 0
@@ -33,8 +32,8 @@ func shortString(b []byte, i int) int {
 	return end
 }
 
-// StringEnd returns the index of the closing quote of the string whose content begins at i; ok is false if it is not a strict
-// JSON string, or has no end.
+// StringEnd returns the index of the closing quote of the string whose content begins at i. ok is false if the string is not strictly
+// valid, or has no closing quote.
 func StringEnd(b []byte, i int) (end int, ok bool) {
 	if end = shortString(b, i); end > 0 {
 		return end, true
@@ -43,8 +42,8 @@ func StringEnd(b []byte, i int) (end int, ok bool) {
 	return end, reason == ""
 }
 
-// scanString scans the content of a string from i on. It returns the index of the closing quote and the string's flags, or
-// where and why the string is rejected. See Limits for loose.
+// scanString scans the content of a string, which begins at i. It returns the index of the closing quote and the string's flags, or with
+// a reason, the index at which the string is rejected. loose is Limits.Loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
 	for {
 		i = skipPlain(b, i)
@@ -80,13 +79,13 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 			}
 			i = n
 		default:
-			// Fewer than eight bytes are left.
+			// A plain byte: fewer than eight bytes are left.
 			i++
 		}
 	}
 }
 
-// skipPlain returns the index of the first byte from i on that is not plain, or of one of the last seven.
+// skipPlain returns the index of the first byte from i on that is not plain. It may stop at a plain byte if fewer than eight are left.
 func skipPlain(b []byte, i int) int {
 	for i+16 <= len(b) {
 		w := b[i : i+16 : i+16]
@@ -107,10 +106,11 @@ func skipPlain(b []byte, i int) int {
 	return i
 }
 
-// shortEscapes are the bytes that make a whole escape sequence with the backslash before them.
+// shortEscapes are the bytes that form a complete escape sequence with a preceding backslash.
 var shortEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// scanEscape scans the escape sequence at i, a surrogate pair as one.
+// scanEscape scans the escape sequence at i; a surrogate pair counts as one sequence. It returns the index after it, or with a reason,
+// the index at which it is rejected.
 func scanEscape(b []byte, i int) (end int, reason string) {
 	if i+1 >= len(b) {
 		return len(b), reasonEnd
@@ -138,7 +138,7 @@ func scanEscape(b []byte, i int) (end int, reason string) {
 	return i, "unknown escape sequence"
 }
 
-// unpairedSurrogate reports whether a surrogate is written at i, where no pair is.
+// unpairedSurrogate reports whether the escape sequence at i, which scanEscape has rejected, is a surrogate.
 func unpairedSurrogate(b []byte, i int) bool {
 	if i+1 >= len(b) || b[i+1] != 'u' {
 		return false
@@ -154,7 +154,7 @@ const (
 	surrogateMax = 0xDFFF
 )
 
-// hex4 reads four hexadecimal digits at i.
+// hex4 parses four hexadecimal digits at i.
 func hex4(b []byte, i int) (u rune, ok bool) {
 	if i+4 > len(b) {
 		return 0, false
@@ -175,16 +175,16 @@ func hex4(b []byte, i int) (u rune, ok bool) {
 	return u, true
 }
 
-// scanUTF8 reads the run of characters beyond ASCII at i. It returns the index after the run, or that of the first
-// sequence that is not UTF-8: cut, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
+// scanUTF8 scans the run of non-ASCII characters at i. It returns the index after the run, or with ok false, the index of the first
+// invalid sequence: truncated, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
 func scanUTF8(b []byte, i int) (end int, ok bool) {
 	for i < len(b) && b[i] >= 0x80 {
-		// Most text beyond ASCII has two or three bytes a character, and then four bytes can be loaded at once.
+		// Most non-ASCII characters have two or three bytes, and can be checked with one load of four bytes.
 		if i+4 <= len(b) {
 			x := binary.LittleEndian.Uint32(b[i:])
 			switch {
 			case x&0x00C0C0F0 == 0x008080E0 && x&0x200F != 0 && x&0x200F != 0x200D:
-				// 1110xxxx 10xxxxxx 10xxxxxx, not overlong (E0 80-9F) and no surrogate (ED A0-BF).
+				// 1110xxxx 10xxxxxx 10xxxxxx, neither overlong (E0 80-9F) nor a surrogate (ED A0-BF).
 				i += 3
 				continue
 			case x&0xC0E0 == 0x80C0 && x&0x1E != 0:
@@ -202,7 +202,7 @@ func scanUTF8(b []byte, i int) (end int, ok bool) {
 	return i, true
 }
 
-// utf8Len is the length of the UTF-8 sequence of at least two bytes at the beginning of b, 0 if there is none.
+// utf8Len returns the length of the multi-byte UTF-8 sequence at the start of b, or 0 if there is none.
 func utf8Len(b []byte) int {
 	if len(b) < 2 {
 		return 0

@@ -13,11 +13,12 @@ import (
 type finder struct {
 	e      *Edits
 	x      *edit
-	old    Value      // what Replace looks for
-	status abi.Status // absent until there is a target, or a reason for having none
+	old    Value      // the value that Replace searches for; absent for other edits
+	status abi.Status // StatusAbsent until there is a target, or a reason why there is none
 }
 
-// find records the targets at path, from v on, which is a child of the container parent. It recurses as deep as the document.
+// find records the targets at path, which is relative to v, a child of the container parent. It recurses at most as deep as the
+// document.
 func (f *finder) find(v Value, parent uint32, path []byte) {
 	if f.status == abi.StatusTooLarge {
 		return
@@ -74,7 +75,7 @@ func (f *finder) addValue(v Value, parent uint32) {
 	f.add(t)
 }
 
-// addAppend records what Set adds at the end of an object that has no such member, or of an array.
+// addAppend records that Set adds a member to an object that does not have it, or an element to an array.
 func (f *finder) addAppend(container Value) {
 	if f.x.op != opSet || f.old.Exists() {
 		return
@@ -86,12 +87,14 @@ func (f *finder) addAppend(container Value) {
 	f.add(target{at: container.node().end - 1, node: container.i, object: container.i, op: opAppend})
 }
 
+// refuse sets the status to StatusRefused, unless there is a target.
 func (f *finder) refuse() {
 	if f.status == abi.StatusAbsent {
 		f.status = abi.StatusRefused
 	}
 }
 
+// add records a target, unless that exceeds a limit.
 func (f *finder) add(t target) {
 	e := f.e
 	switch t.op {
@@ -111,7 +114,7 @@ func (f *finder) add(t target) {
 	f.status = abi.StatusOK
 }
 
-// nameTaken reports whether another member of v's object has the new name, by itself or by another edit.
+// nameTaken reports whether another member of v's object has the edit's name, or gets it from an earlier edit.
 func (f *finder) nameTaken(v Value, object uint32) bool {
 	e := f.e
 	quoted := e.bytes(f.x.name)
@@ -124,8 +127,8 @@ func (f *finder) nameTaken(v Value, object uint32) bool {
 	return f.nameGiven(object, v.i)
 }
 
-// nameGiven reports whether an earlier edit gives the edit's name to a member of object. An edit of the same node with the
-// same intent does not count.
+// nameGiven reports whether an earlier edit gives the edit's name to a member of object. An earlier edit of the same node does not
+// count.
 func (f *finder) nameGiven(object, node uint32) bool {
 	e := f.e
 	for i := range e.edits {
@@ -143,7 +146,7 @@ func (f *finder) nameGiven(object, node uint32) bool {
 	return false
 }
 
-// sameInside reports whether name's text is that of inside, an escaped string as AppendEscaped writes it.
+// sameInside reports whether name has the text that inside encodes as AppendEscaped does.
 func sameInside(name Value, inside []byte) bool {
 	if !name.Escaped() {
 		return bytes.Equal(name.Inside(), inside)
@@ -167,8 +170,7 @@ func equalScalar(v, old Value, oldText []byte) bool {
 		if bytes.Equal(v.Raw(), old.Raw()) {
 			return true
 		}
-		// 1, 1.0 and 1e0 are equal. Beyond 2^53 a float64 no longer tells integers apart, so there they must be
-		// written alike.
+		// 1, 1.0 and 1e0 are equal. A float64 cannot tell integers beyond 2^53 apart, so those must be spelled alike.
 		a, okA := v.Float()
 		b, okB := old.Float()
 		return okA && okB && a == b && math.Abs(a) < 1<<53

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendUnescaped appends the text of a string that is written as inside is, without its quotes. It must be valid.
+// AppendUnescaped appends the text of a string. inside is the string as it is written between the quotes; it must be valid.
 func AppendUnescaped(dst, inside []byte) []byte {
 	for {
 		n := plainLen(inside)
@@ -20,7 +20,7 @@ func AppendUnescaped(dst, inside []byte) []byte {
 	}
 }
 
-// equalText reports whether an escaped string, which has been checked before, has this text.
+// equalText reports whether the string written as inside, which has been checked before, has this text.
 func equalText[T []byte | string](inside []byte, text T) bool {
 	for {
 		n := plainLen(inside)
@@ -41,7 +41,7 @@ func equalText[T []byte | string](inside []byte, text T) bool {
 	}
 }
 
-// plainLen is the number of bytes before the first backslash.
+// plainLen returns the number of bytes before the first backslash.
 func plainLen(inside []byte) int {
 	i := 0
 	for ; i+8 <= len(inside); i += 8 {
@@ -56,7 +56,7 @@ func plainLen(inside []byte) int {
 	return i
 }
 
-// decodeEscape decodes the valid escape sequence at the beginning of s. size is its length in bytes. An unpaired surrogate is
+// decodeEscape decodes the valid escape sequence at the start of s. size is its length in bytes. An unpaired surrogate decodes to
 // U+FFFD.
 func decodeEscape(s []byte) (r rune, size int) {
 	switch s[1] {
@@ -84,10 +84,10 @@ func decodeEscape(s []byte) (r rune, size int) {
 	return rune(s[1]), 2
 }
 
-// AppendEscaped appends text as it is written inside a JSON string. Invalid UTF-8 becomes U+FFFD.
+// AppendEscaped appends text, escaped for a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendEscaped(dst, text []byte) []byte {
 	for len(text) > 0 {
-		// A run that needs no change: everything but what must be escaped, and characters beyond ASCII only if valid.
+		// Find the longest run that can be copied: nothing in it needs to be escaped, and it is valid UTF-8.
 		n := 0
 		for n < len(text) {
 			if n+8 <= len(text) {
@@ -122,7 +122,7 @@ func AppendEscaped(dst, text []byte) []byte {
 	return dst
 }
 
-// appendEscape appends the escape sequence, or the replacement, of a byte that must not be in a string unescaped.
+// appendEscape appends the escape sequence of a byte that must be escaped, or U+FFFD for a byte that is not valid UTF-8.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch {
@@ -148,8 +148,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', c)
 }
 
-// CheckEscaped reports whether s is valid inside a JSON string as it is: no bare quote, no control character, complete and
-// known escape sequences, no unpaired surrogate, UTF-8. A sequence that is cut at the end is invalid.
+// CheckEscaped reports whether s is valid between the quotes of a JSON string: no bare quotes, no control characters, complete and known
+// escape sequences, no unpaired surrogates, valid UTF-8. A sequence that is truncated at the end is invalid.
 func CheckEscaped(s []byte) bool {
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {

@@ -66,7 +66,7 @@ func TestAppendCompact(t *testing.T) {
 	}
 }
 
-// FuzzText compares the conversions between text and the inside of a JSON string with encoding/json.
+// FuzzText compares escaping and unescaping of text with encoding/json.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{``, `plain`, `\n`, `\ud83d\ude00`, "\x00\"\\", "\xff\xed\xa0\x80", `é€😀\u00e9`, `\ud83d`, "a longer text\twith one tab"} {
 		f.Add([]byte(seed))

@@ -6,18 +6,18 @@ import (
 	"hash/maphash"
 )
 
-// fewMembers is the number of members up to which the names of an object are compared with each other. Larger objects, and all
-// with escaped names, go through a hash table, so that an object of any size costs time in proportion to it.
+// fewMembers is the maximum number of members whose names are compared with each other. Larger objects, and objects with escaped names,
+// are checked with a hash table, so that the time is always proportional to the size of the object.
 const fewMembers = 16
 
 // seed makes the hashes of names unpredictable for a client.
 var seed = maphash.MakeSeed()
 
-// duplicate checks the names of an object whose members are the end of the tape. It returns the node of a name that appears
-// for the second time, or 0, which is never a name.
+// duplicate checks the names of an object whose members are at the end of the tape. It returns the node of a name that appears for the
+// second time, or 0 (which is never a name) if there is none.
 func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	var signatures [fewMembers]uint32
-	var seen uint64 // a bit for each signature
+	var seen uint64 // bit set of the signatures, modulo 64
 	n, clash, escaped := 0, false, uint8(0)
 	end := uint32(len(nodes))
 	for i := object + 1; i < end; i = nodes[i+1].next {
@@ -51,7 +51,7 @@ func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	return 0
 }
 
-// signature is a cheap hash of a name, from its first bytes and its length.
+// signature returns a cheap hash of a name, computed from its first bytes and its length.
 func signature(body []byte, name *node) uint32 {
 	length := name.end - name.start
 	var x uint64
@@ -68,8 +68,8 @@ func signature(body []byte, name *node) uint32 {
 	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32)
 }
 
-// duplicateMany is duplicate for any number of members and for escaped names. The table holds, for each name, the
-// upper half of its hash and its node; no name is node 0, so 0 is a free slot.
+// duplicateMany is duplicate for any number of members and for escaped names. An entry of the table is the upper half of a name's hash
+// and the name's node. 0 is a free slot, because no name is node 0.
 func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
 	n := 0
 	for i := object + 1; i < uint32(len(nodes)); i = nodes[i+1].next {
@@ -103,7 +103,7 @@ func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
 	return 0
 }
 
-// name is a name's text. If it is escaped it is in scratch, until the next call.
+// name returns a name's text. If the name is escaped, the text is in scratch and valid until the next call.
 func (d *Doc) name(n *node) []byte {
 	inside := d.body[n.start+1 : n.end-1]
 	if n.flags&flagEscaped == 0 {
@@ -113,6 +113,7 @@ func (d *Doc) name(n *node) []byte {
 	return d.scratch
 }
 
+// sameName reports whether two names have the same text.
 func (d *Doc) sameName(a, b *node) bool {
 	if a.flags&flagEscaped == 0 {
 		a, b = b, a

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Value is a value of a Doc. The zero Value is an absent one: all methods may be called on it and return nothing. A Value and the byte slices that it returns are valid until its Doc is parsed again or reset, and must not be
-// written to.
+// Value is a value of a Doc. The zero Value is absent; its methods may be called and return zero values. A Value and the byte slices that
+// its methods return are valid until its Doc is parsed again or reset. The slices must not be modified.
 type Value struct {
 	d *Doc
 	i uint32
@@ -14,7 +14,7 @@ type Value struct {
 
 func (v Value) node() *node { return &v.d.nodes[v.i] }
 
-// Kind is what the value is, Invalid if it is absent.
+// Kind returns the type of the value, or Invalid if it is absent.
 func (v Value) Kind() Kind {
 	if v.d == nil {
 		return Invalid
@@ -25,7 +25,7 @@ func (v Value) Kind() Kind {
 // Exists reports whether the value is not absent.
 func (v Value) Exists() bool { return v.d != nil }
 
-// Raw is the value as it is written in the document.
+// Raw returns the value as it is written in the document.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -34,7 +34,7 @@ func (v Value) Raw() []byte {
 	return v.d.body[n.start:n.end:n.end]
 }
 
-// Offset is where Raw begins in the document.
+// Offset returns the index in the document at which Raw begins.
 func (v Value) Offset() int {
 	if v.d == nil {
 		return 0
@@ -42,7 +42,7 @@ func (v Value) Offset() int {
 	return int(v.node().start)
 }
 
-// Len is the number of elements or members. It counts them, one step each.
+// Len returns the number of elements or members. It takes time in proportion to it.
 func (v Value) Len() int {
 	n := 0
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -51,7 +51,7 @@ func (v Value) Len() int {
 	return n
 }
 
-// Root is the document's value.
+// Root returns the document's value.
 func (v Value) Root() Value {
 	if v.d == nil {
 		return v
@@ -59,7 +59,7 @@ func (v Value) Root() Value {
 	return v.d.Root()
 }
 
-// First is the first element of an array, or the value of the first member of an object.
+// First returns the first element of an array, or the value of the first member of an object.
 func (v Value) First() Value {
 	if v.d == nil {
 		return Value{}
@@ -74,7 +74,7 @@ func (v Value) First() Value {
 	return Value{v.d, v.i + 1}
 }
 
-// Next is the element or the value of the member after this one.
+// Next returns the next element of the array, or the value of the next member of the object.
 func (v Value) Next() Value {
 	if v.d == nil {
 		return Value{}
@@ -89,7 +89,7 @@ func (v Value) Next() Value {
 	return Value{v.d, n.next}
 }
 
-// Name is the name of the member whose value this is, a String; it is absent elsewhere.
+// Name returns the name, a String, of the member whose value this is. It is absent if this is not the value of a member.
 func (v Value) Name() Value {
 	if v.d == nil || v.node().flags&flagMember == 0 {
 		return Value{}
@@ -97,7 +97,7 @@ func (v Value) Name() Value {
 	return Value{v.d, v.i - 1}
 }
 
-// Get is the value of an object's member.
+// Get returns the value of an object's member.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -111,7 +111,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Inside is a string as it is written, without its quotes: still escaped.
+// Inside returns a string as it is written between the quotes, still escaped.
 func (v Value) Inside() []byte {
 	if v.Kind() != String {
 		return nil
@@ -120,7 +120,7 @@ func (v Value) Inside() []byte {
 	return v.d.body[n.start+1 : n.end-1 : n.end-1]
 }
 
-// Escaped reports whether a string holds an escape sequence, so that Inside is not its text.
+// Escaped reports whether a string contains an escape sequence, so that Inside is not its text.
 func (v Value) Escaped() bool {
 	return v.d != nil && v.node().flags&flagEscaped != 0
 }
@@ -144,7 +144,7 @@ func (v Value) AppendText(dst []byte) []byte {
 	return append(dst, v.Inside()...)
 }
 
-// Text is a string's text.
+// Text returns a string's text.
 func (v Value) Text() string {
 	if v.Escaped() {
 		return string(AppendUnescaped(nil, v.Inside()))
@@ -152,7 +152,8 @@ func (v Value) Text() string {
 	return string(v.Inside())
 }
 
-// Int is the value of a number that is written as an integer, without a fraction and without an exponent, and fits.
+// Int returns the value of a number that is written as an integer, without a fraction or an exponent. ok is false if it is not, or if it
+// overflows an int64.
 func (v Value) Int() (n int64, ok bool) {
 	if v.Kind() != Number {
 		return 0, false
@@ -181,7 +182,7 @@ func (v Value) Int() (n int64, ok bool) {
 	return 0, false
 }
 
-// Float is the value of a number, rounded to the nearest float64.
+// Float returns the value of a number, rounded to the nearest float64.
 func (v Value) Float() (f float64, ok bool) {
 	if v.Kind() != Number {
 		return 0, false
@@ -190,7 +191,7 @@ func (v Value) Float() (f float64, ok bool) {
 	return f, err == nil
 }
 
-// Bool is the value of true and false; ok reports whether it is one of them.
+// Bool returns the value of true or false. ok reports whether the value is one of them.
 func (v Value) Bool() (value, ok bool) {
 	k := v.Kind()
 	return k == True, k == True || k == False

@@ -16,7 +16,7 @@ const sample = ` {"model": "gpt\u002d4o", "n": 3, "on": true, "off": false, "non
   "messages": [ {"role":"user","content":"a \"quoted\" line\n"}, {"role":"assistant","content":null} , [] ],
   "": "empty name", "deep": {"er": {"est": [1, [2, [3]]]}}, "t\u00e4g": "ä" } `
 
-// walk builds the value that encoding/json would build.
+// walk converts a Value to the Go value that encoding/json would decode.
 func walk(v jsondoc.Value) any {
 	switch v.Kind() {
 	case jsondoc.Null:
@@ -44,7 +44,7 @@ func walk(v jsondoc.Value) any {
 	panic("walk: absent value")
 }
 
-// reference is what encoding/json reads.
+// reference returns the Go value that encoding/json decodes.
 func reference(tb judged, body []byte) (value any) {
 	tb.Helper()
 	d := json.NewDecoder(strings.NewReader(string(body)))
@@ -241,8 +241,7 @@ func TestPointer(t *testing.T) {
 	}
 }
 
-// TestPointerWalksArrayOnce checks that a guest that reads one message after the other does not walk the array each
-// time.
+// TestPointerWalksArrayOnce checks that a guest that reads one message after the other does not walk the array each time.
 func TestPointerWalksArrayOnce(t *testing.T) {
 	const n = 2000
 	d := parse(t, `{"messages":[`+strings.Repeat(`{"content":[{"text":1},{"text":2}]},`, n)+`0]}`)
@@ -257,7 +256,7 @@ func TestPointerWalksArrayOnce(t *testing.T) {
 	if d.Visited() > 12*n {
 		t.Errorf("%d values were passed", d.Visited())
 	}
-	// Back to an earlier element is right too.
+	// Going back to an earlier element also works.
 	if got := string(d.Pointer([]byte("/messages/7/content/1/text")).Raw()); got != "2" {
 		t.Errorf("an earlier element is %q", got)
 	}
