@@ -65,15 +65,15 @@ type call struct {
 	output, limit int64 // bytes of output so far, and their maximum
 
 	// Response phases.
-	batch   response.Batch
-	failure *apierror.Error // from fail
-	done    bool            // done(0) was called
-	state   []byte
-	stateOn bool      // state_set was called
-	tools   []toolKey // tool calls opened in this call
-	texts   textCount
-	unknown []string // elements of the provider's response that the plugin has reported as unknown
-	ignored []string // numbers used by the plugin that this host does not know
+	batch    response.Batch
+	failure  *apierror.Error // from fail
+	done     bool            // done(0) was called
+	state    []byte
+	stateSet bool      // state_set was called
+	tools    []toolKey // tool calls opened in this call
+	texts    textCount
+	unknown  []string // elements of the provider's response that the plugin has reported as unknown
+	ignored  []string // numbers used by the plugin that this host does not know
 
 	// Request and list phases.
 	edits         jsondoc.Edits
@@ -83,11 +83,11 @@ type call struct {
 	filterRefused filterRefusal
 	headers       []Header
 	own           []byte // body written by the plugin
-	ownOn         bool   // the plugin writes the body instead of editing the client's
+	writesBody    bool   // the plugin writes the body instead of editing the client's
 	parts         []partStart
 	copied        int64 // bytes copied by request_copy
 	aliases       []alias
-	answerOn      bool // answer was called
+	answerSet     bool // answer was called
 	framing       abi.Framing
 	eventsAreJSON bool
 	dialect       abi.Dialect
@@ -95,10 +95,10 @@ type call struct {
 	warnings      []Warning
 
 	// Filter and text phases.
-	tags     uint64 // bits of Filtering.Tags
-	replaced []replacement
-	hold     int
-	joined   []byte // texts of replacements
+	tags            uint64 // bits of Filtering.Tags
+	replaced        []replacement
+	hold            int
+	replacementText []byte // texts of replacements, concatenated
 
 	// Models and router phases.
 	models  [][]byte
@@ -147,7 +147,7 @@ func (c *call) begin(inv *invocation) {
 	c.err, c.failure, c.running = nil, nil, -1
 	c.refused.why, c.refusedHeader.why, c.filterRefused.on = nil, nil, false
 	c.output = 0
-	c.done, c.stateOn = false, false
+	c.done, c.stateSet = false, false
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
 	c.input.reset()
 	c.batch.Reset()
@@ -163,8 +163,8 @@ func (c *call) begin(inv *invocation) {
 		if c.own = inv.attempt.own[:0]; c.own == nil {
 			c.own = borrowBody()
 		}
-		c.ownOn, c.copied, c.parts = false, 0, c.parts[:0]
-		c.answerOn, c.framing, c.eventsAreJSON, c.dialect, c.options = false, 0, false, 0, native.Options{}
+		c.writesBody, c.copied, c.parts = false, 0, c.parts[:0]
+		c.answerSet, c.framing, c.eventsAreJSON, c.dialect, c.options = false, 0, false, 0, native.Options{}
 	case exportList:
 		c.path, c.headers = c.path[:0], c.headers[:0]
 	case exportModels:
@@ -172,7 +172,7 @@ func (c *call) begin(inv *invocation) {
 	case exportChoose:
 		c.order, c.explain = c.order[:0], nil
 	case exportFilterRequest, exportFilterText:
-		c.tags, c.replaced, c.hold, c.joined = 0, c.replaced[:0], 0, response.Reuse(c.joined)
+		c.tags, c.replaced, c.hold, c.replacementText = 0, c.replaced[:0], 0, response.Reuse(c.replacementText)
 	}
 	c.limit = abi.MaxOutputFactor*int64(c.inputSize()) + abi.MaxOutputBase
 }
@@ -446,7 +446,7 @@ func (c *call) StateGet(dst []byte) int32 {
 		return 0
 	}
 	state := c.attempt.state
-	if c.stateOn {
+	if c.stateSet {
 		state = c.state
 	}
 	c.chargeBytes(min(len(state), len(dst)))
@@ -462,7 +462,7 @@ func (c *call) StateSet(state []byte) abi.Status {
 	if len(state) > abi.MaxState {
 		return abi.StatusTooLarge
 	}
-	c.state, c.stateOn = append(c.state[:0], state...), true
+	c.state, c.stateSet = append(c.state[:0], state...), true
 	return abi.StatusOK
 }
 

@@ -60,7 +60,7 @@ func (c *call) edit(imp int, path []byte, n int, record func(*jsondoc.Edits) abi
 	if !c.beginImport(imp) || !c.countOutput(len(path)+n+entryCost) {
 		return abi.StatusRefused
 	}
-	if c.ownOn {
+	if c.writesBody {
 		c.abort(KindProtocol, "body both edited and written")
 		return abi.StatusRefused
 	}
@@ -153,7 +153,7 @@ func (c *call) beginWrite(imp int) bool {
 		c.abort(KindProtocol, "body both edited and written")
 		return false
 	}
-	c.ownOn = true
+	c.writesBody = true
 	return true
 }
 
@@ -286,7 +286,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 		}
 		c.lastOptions, c.lastRead = bytes.Clone(options), o
 	}
-	c.answerOn, c.framing, c.eventsAreJSON, c.dialect = true, framing, eventsAreJSON, d
+	c.answerSet, c.framing, c.eventsAreJSON, c.dialect = true, framing, eventsAreJSON, d
 	if len(options) > 0 {
 		c.options = c.lastRead
 	}
@@ -321,7 +321,7 @@ var (
 func (c *call) commitRequest() error {
 	a := c.attempt
 	answered := len(c.batch.Events) > 0
-	hasRequest := len(c.path) > 0 || c.answerOn || c.ownOn || c.edits.Len() > 0 || len(c.headers) > 0
+	hasRequest := len(c.path) > 0 || c.answerSet || c.writesBody || c.edits.Len() > 0 || len(c.headers) > 0
 	switch {
 	case c.failure != nil && !answered:
 		return c.failure
@@ -372,7 +372,7 @@ func (c *call) commitRequest() error {
 func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
-	case c.ownOn:
+	case c.writesBody:
 		c.joinParts()
 		if len(c.own) == 0 || c.plugin.bundled {
 			return c.own, nil

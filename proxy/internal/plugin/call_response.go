@@ -325,7 +325,7 @@ func (inv *invocation) oversized(failed *CallError) error {
 
 // commitState commits the state slot.
 func (c *call) commitState() {
-	if c.stateOn {
+	if c.stateSet {
 		c.attempt.state = append(c.attempt.state[:0], c.state...)
 	}
 	c.attempt.reader.dirty = false

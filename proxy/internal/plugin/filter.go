@@ -87,7 +87,7 @@ func (b *Binding) filter(ctx context.Context, inv *invocation, f *Filtering) err
 // replacement replaces a range of a filter's input.
 type replacement struct {
 	from, to int    // range of the input
-	text     [2]int // range of call.joined
+	text     [2]int // range of call.replacementText
 }
 
 // largeText is the size, in bytes, above which a call for a text needs the semaphore of whole-body calls.
@@ -139,9 +139,9 @@ func (c *call) Replace(from, to int32, text []byte) abi.Status {
 	case f < after, t < f, t > n-c.hold, !c.betweenRunes(f), !c.betweenRunes(t), !utf8.Valid(text):
 		return c.refuseFilter(abi.StatusRefused, f, t)
 	default:
-		at := len(c.joined)
-		c.joined = append(c.joined, text...)
-		c.replaced = append(c.replaced, replacement{f, t, [2]int{at, len(c.joined)}})
+		at := len(c.replacementText)
+		c.replacementText = append(c.replacementText, text...)
+		c.replaced = append(c.replaced, replacement{f, t, [2]int{at, len(c.replacementText)}})
 	}
 	return abi.StatusOK
 }
@@ -193,7 +193,7 @@ func (c *call) commitFilter() error {
 	at := 0
 	for _, p := range c.replaced {
 		f.out = c.appendInput(f.out, at, p.from)
-		f.out = append(f.out, c.joined[p.text[0]:p.text[1]]...)
+		f.out = append(f.out, c.replacementText[p.text[0]:p.text[1]]...)
 		at = p.to
 	}
 	f.out = c.appendInput(f.out, at, n-c.hold)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// contract is the text of sdk/abi/README.md, with a space for each run of white space.
+// contract returns the text of sdk/abi/README.md with runs of white space replaced by a space.
 func contract(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../sdk/abi/README.md")
@@ -32,7 +32,7 @@ func streamed(t *testing.T, report func(h abi.Host)) (string, error) {
 	return output(a), err
 }
 
-// requested returns the statuses of paths, and of answers with options.
+// requested returns the status that an import returns in provider_request.
 func requested(t *testing.T, request func(h abi.Host) abi.Status) (status abi.Status) {
 	t.Helper()
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { status = request(h); h.RequestPath(b("/v1")); return 0 }},
@@ -43,7 +43,8 @@ func requested(t *testing.T, request func(h abi.Host) abi.Status) (status abi.St
 	return status
 }
 
-// TestSentencesOfTheContract has a test for each sentence about what a plugin might do otherwise than is usual. The sentence is on the page.
+// TestSentencesOfTheContract tests the sentences of the contract about unusual behaviour of a plugin, and checks that each
+// sentence is in sdk/abi/README.md.
 func TestSentencesOfTheContract(t *testing.T) {
 	page := contract(t)
 	reports := func(report func(h abi.Host), parts map[string]int) func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 		test           func(t *testing.T)
 	}{
 		// covers: C1
-		{"text that is not UTF-8", "What is not UTF-8, and a surrogate without its pair, becomes U+FFFD in the response.", reports(func(h abi.Host) {
+		{"text that is not UTF-8", "Invalid UTF-8 and unpaired surrogates become U+FFFD in the response.", reports(func(h abi.Host) {
 			h.Text(0, abi.EncodingUTF8, b("a\xffb"))
 			h.Text(0, abi.EncodingEscaped, b(`c\ud800d`))
 		}, map[string]int{"a\uFFFDb": 1, "c\uFFFDd": 1})},
@@ -104,7 +105,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 			h.Done(abi.DoneNow)
 		}, map[string]int{"late": 0, "[DONE]": 1})},
 		// covers: C6
-		{"calls after the end", "What comes too late is dropped and fails nothing:", func(t *testing.T) {
+		{"calls after the end", "Late events are dropped without failing the call:", func(t *testing.T) {
 			bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
 				h.Text(0, 0, data)
 				h.Done(abi.DoneNow)
@@ -215,15 +216,15 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		// TestOrderUsesChooser of proxy/internal/routing sorts, and those of isolation_test.go keep the promise of each isolation.
-		{"order of candidates", "The host moves those that are not `healthy` behind the others, and keeps the order otherwise.", nil},
+		// TestOrderUsesChooser in proxy/internal/routing tests the order, isolation_test.go each isolation.
+		{"order of candidates", "The host moves those that are not `healthy` to the end, and otherwise keeps the order.", nil},
 		// covers: C16
-		{"isolation of a key", "`key` keeps clients apart, not the requests of one client: a plugin can remember one request in another of the same key. Only `call` makes it forget.", func(t *testing.T) {
+		{"isolation of a key", "`key` separates clients, but not the requests of one client: a plugin can leak one request into another of the same key. Only `call` prevents that.", func(t *testing.T) {
 			for isolation, remembers := range map[plugin.Isolation]bool{plugin.PerKey: true, plugin.PerCall: false} {
 				m := newModule("text").base()
 				m.Global(w.I32, true, i32(0))
 				m.provider(
-					w.GlobalGet(0), w.If(w.Void, m.text(i32(keepAt), i32(8))), // what it remembers
+					w.GlobalGet(0), w.If(w.Void, m.text(i32(keepAt), i32(8))), // set by an earlier call
 					i32(1), w.GlobalSet(0),
 					i32(0))
 				m.Data(keepAt, b("remember"))
@@ -252,7 +253,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 	}
 }
 
-// The example of the summary on the page has every member, and no other.
+// TestSummaryOfTheContract checks that the example of the summary in sdk/abi/README.md has exactly the members of Summary.
 //
 // covers: C42
 func TestSummaryOfTheContract(t *testing.T) {

@@ -17,8 +17,10 @@ const (
 	exportStart      = "_start"
 )
 
-// check refuses a module that could not run here, before anything of it has run. Package fuel has refused what imports a
-// memory, has none or more than one, or needs extensions of WebAssembly. Errors are for the author of the module.
+// check refuses a module that could not run here, before any of its code runs. Package fuel has already refused modules
+// that import a memory, do not have exactly one, or use unsupported extensions of WebAssembly. Errors are written for
+// the
+// author of the module.
 func check(info *fuel.Info, memoryPages uint32) error {
 	if info.Memory.Min > memoryPages {
 		return tooMuchMemory(info.Memory.Min, memoryPages)
@@ -48,7 +50,7 @@ func tooMuchMemory(pages, limit uint32) error {
 		(pages+perMiB-1)/perMiB, limit/perMiB)
 }
 
-// remedies are what to do about a module that package wasm refuses.
+// remedies tell the author of a module that package wasm has refused what to do about it.
 var remedies = map[wasm.Reason]string{
 	wasm.Malformed:   "the file is damaged or incomplete: build or copy it again",
 	wasm.SIMD:        "build without vector instructions: clang with -mno-simd128, Rust without -C target-feature=+simd128, AssemblyScript without --enable simd",
@@ -61,7 +63,7 @@ var remedies = map[wasm.Reason]string{
 	wasm.MultiMemory: "link it with one memory",
 }
 
-// explain adds to an error about a module the function by its name, and what to do about it.
+// explain adds to an error about a module the name of the function at fault, and what to do about it.
 func explain(err error, functions names) error {
 	var refused *wasm.Error
 	if !errors.As(err, &refused) {
@@ -76,8 +78,8 @@ func explain(err error, functions names) error {
 	return err
 }
 
-// link checks a module's imports against the functions of the host. It returns those that the host lacks, for modules of
-// Engine.ProvideMissing.
+// link checks a module's imports against the host's functions. It returns the imports that the host lacks but
+// Engine.ProvideMissing covers.
 func (e *Engine) link(imports []wasm.Import) (missing []missingImport, err error) {
 	for _, im := range imports {
 		functions, ok := e.provided[im.Module]
@@ -108,7 +110,7 @@ type missingImport struct {
 	signature    Signature
 }
 
-// signatureOf converts a function type of package fuel.
+// signatureOf converts a function type of package wasm.
 func signatureOf(t wasm.FuncType) Signature {
 	return Signature{Params: valueTypes(t.Params), Results: valueTypes(t.Results)}
 }

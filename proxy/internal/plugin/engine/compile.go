@@ -19,23 +19,25 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// digest is a SHA-256.
+// digest is a SHA-256 digest.
 type digest [sha256.Size]byte
 
-// Module is a compiled guest. It is safe for concurrent use. The same bytes compiled twice share their machine code.
+// Module is a compiled guest. It is safe for concurrent use. Modules compiled from the same bytes share their machine
+// code.
 type Module struct {
 	name    string
 	engine  *Engine
 	program *program
-	pages   uint32 // the limit of an instance's memory
+	pages   uint32 // memory limit of an instance, in pages
 	closed  atomic.Bool
 }
 
-// Name returns the name that the module was compiled under.
+// Name returns the name under which the module was compiled.
 func (m *Module) Name() string { return m.name }
 
-// LimitMemory sets the memory limit of the instances, in pages of 64 KiB; 0 is the engine's. It is called before the
-// first instance is made, and fails where the module needs more from the start.
+// LimitMemory sets the memory limit of the instances, in pages of 64 KiB. 0 selects the engine's limit. It must be
+// called
+// before the first instance is made, and fails if the module's initial memory exceeds the limit.
 func (m *Module) LimitMemory(pages uint32) error {
 	if pages == 0 {
 		pages = m.engine.options.MemoryPages
@@ -50,10 +52,10 @@ func (m *Module) LimitMemory(pages uint32) error {
 	return nil
 }
 
-// MemoryLimit returns the limit of an instance's memory in bytes.
+// MemoryLimit returns the memory limit of an instance in bytes.
 func (m *Module) MemoryLimit() uint64 { return uint64(m.pages) * wasmPage }
 
-// Exports returns the functions that the module exports, with their signatures. The caller must not change it.
+// Exports returns the functions that the module exports, with their signatures. The caller must not modify the map.
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
 
 // Missing returns the names of the functions that the module imports and the host lacks; see Engine.ProvideMissing.
@@ -64,9 +66,10 @@ func (m *Module) Missing() (names []string) {
 	return names
 }
 
-// Close releases the machine code; it may be called more than once. Open instances are not disturbed, but
-// nothing can be instantiated any more, so the owner of the last reference calls it. An engine that keeps machine code does so with its own Close. wazero unmaps the code in a
-// finalizer: the memory returns with the collection after the last instance was closed and forgotten.
+// Close releases the module's reference to the machine code. It may be called more than once. Open instances stay
+// usable, but the module cannot be instantiated any more. The machine code is released with its last module, or with
+// the engine if that was made with Options.Keep. wazero unmaps it in a finalizer, so the memory returns with the
+// garbage collection after the last instance was closed and dropped.
 func (m *Module) Close() error {
 	e := m.engine
 	e.mu.Lock()
@@ -82,8 +85,9 @@ func (m *Module) Close() error {
 	return nil
 }
 
-// closeUnused closes a program that nobody uses. One that is still being built is closed when that has ended. The caller
-// holds the lock.
+// closeUnused closes a program that no module uses. A program that is still being built is closed when that has ended.
+// The
+// caller holds the lock.
 func (e *Engine) closeUnused(p *program) error {
 	if p.users > 0 || !p.built || e.programs[p.key] != p || e.options.Keep && p.err == nil {
 		return nil
@@ -93,42 +97,46 @@ func (e *Engine) closeUnused(p *program) error {
 	return p.close()
 }
 
-// program is the machine code of one module's bytes and its declarations. It is shared by all modules made from
-// the same bytes and closed with the last of them.
+// program is the machine code and the declarations of a module. It is shared by all Modules compiled from the same
+// bytes
+// and closed with the last of them.
 type program struct {
 	key   digest
-	users int           // modules that use it; guarded by Engine.mu
-	built bool          // the rest is set; guarded by Engine.mu
-	ready chan struct{} // closed once the rest is set
+	users int           // Modules that use it; guarded by Engine.mu
+	built bool          // the fields below are set; guarded by Engine.mu
+	ready chan struct{} // closed when the fields below are set
 	err   error
 
 	runtime     wazero.Runtime
 	compiled    wazero.CompiledModule
 	exports     map[string]Signature
 	missing     []missingImport
-	memoryMin   uint32   // pages that an instance begins with
-	starts      bool     // a start function runs when an instance is made
-	initializes bool     // Instantiate calls _initialize
-	stackSlots  int      // cells that the largest call needs
-	restorable  bool     // memory and globals are all that calls can change
-	globals     []string // exports of the globals of an image
-	names       names    // of the functions, for the stacks of traps
+	memoryMin   uint32   // initial memory of an instance, in pages
+	starts      bool     // the module has a start function, which runs when an instance is made
+	initializes bool     // the module exports _initialize, which Instantiate calls
+	stackSlots  int      // stack cells that the largest call needs
+	restorable  bool     // calls can change nothing but memory and globals; see fuel.Info
+	globals     []string // names of the exported globals that an image saves
+	names       names    // names of the functions, for the stacks of traps
 
-	data    *memoryImage // the memory that an instance begins with; nil where the module's data segments make it
+	data    *memoryImage // initial content of the memory; nil if it is all zeros
 	initial initialImage
 }
 
-// formatVersion is part of the key of everything that is derived from a module's bytes here.
+// formatVersion is part of the key of everything that this package derives from a module's bytes.
 const formatVersion = "6"
 
-// programKey is the key of a source's program. What wazero accepts machine code by is a part of it: see processor and
-// runtimeVersion.
+// programKey returns the key of a source's program. It includes the conditions under which wazero accepts stored
+// machine
+// code; see processor and runtimeVersion.
 func programKey(source [sha256.Size]byte) digest {
 	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s wazero %s %s", source, formatVersion, fuel.Version, runtimeVersion(), processor()))
 }
 
-// runtimeVersion is wazero's version as it finds it itself. It loads no code of another, so that two binaries that share a
-// cache would each remove what the other compiled. A test binary knows no versions.
+// runtimeVersion is wazero's version, found in the same way as wazero does. wazero rejects code that another version
+// has
+// compiled, so with one key for all versions, two binaries that share a cache would remove each other's entries. It is
+// empty in test binaries, whose build information has no versions.
 var runtimeVersion = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -140,9 +148,11 @@ var runtimeVersion = sync.OnceValue(func() string {
 	return ""
 })
 
-// processor names what machine code depends on: the platform, and the features of the processor that wazero's compiler asks
-// for. wazero uses each of them that it finds, cannot be told not to, and loads no code that was compiled for others. All
-// current servers have all of them, so code that was compiled on one fits the others.
+// processor names the platform and the processor features that machine code depends on. wazero uses each of these
+// features
+// if the processor has it, cannot be told otherwise, and rejects code that was compiled with a different set. All
+// current
+// servers have all of them, so their code is interchangeable.
 func processor() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	for _, f := range []struct {
@@ -161,9 +171,9 @@ func processor() string {
 	return name
 }
 
-// Source is where a module's bytes come from. They are read only if the module is not in the cache.
+// Source is the origin of a module's bytes. They are read only if the module is not in the cache.
 type Source struct {
-	// Digest identifies the bytes: a SHA-256 of them, or of anything that determines them, such as a compressed form.
+	// Digest identifies the bytes: the SHA-256 of them, or of anything that determines them, such as a compressed form.
 	Digest [sha256.Size]byte
 	Read   func() ([]byte, error)
 }
@@ -173,11 +183,15 @@ func Bytes(wasm []byte) Source {
 	return Source{Digest: sha256.Sum256(wasm), Read: func() ([]byte, error) { return wasm, nil }}
 }
 
-// Compile checks, rewrites and compiles a module. No code of it runs. Calls may run in parallel, at most as many as there
-// are cores; the name is for errors and the log only. The module's bytes are not kept.
+// Compile checks, rewrites and compiles a module, without running any of its code. Concurrent calls compile in parallel
+// on
+// all cores. The name is for errors and the log only. The module's bytes are not kept.
 //
-// If ctx ends, Compile returns at once. wazero cannot be interrupted while it compiles, which package fuel bounds: the work
-// goes on in the background, for others that wait for the same module, and for the cache. Until then the bytes must not change.
+// If ctx ends, Compile returns at once. wazero cannot be interrupted while it compiles, so the compilation continues in
+// the
+// background, for other callers that wait for the same module and for the cache. Package fuel bounds how long it takes.
+// The
+// bytes must not change until it has ended.
 //
 // Its errors are written for the author of the module, and do not name it.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
@@ -191,8 +205,9 @@ func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module
 	return m, nil
 }
 
-// CompileFrom is Compile for a module that need not be read where it is in the cache. It may begin with more memory than the engine's
-// limit: the caller sets its own by LimitMemory.
+// CompileFrom is Compile for a module that is not read if it is in the cache. It does not check the module's initial
+// memory
+// against a limit: the caller calls LimitMemory.
 func (e *Engine) CompileFrom(ctx context.Context, name string, source Source) (*Module, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -227,7 +242,7 @@ func (e *Engine) CompileFrom(ctx context.Context, name string, source Source) (*
 	return m, nil
 }
 
-// run builds a program as soon as a core is free for it, and tells those who wait for it.
+// run builds a program as soon as a core is free, and closes p.ready.
 func (e *Engine) run(name string, source Source, p *program) {
 	e.cores <- struct{}{}
 	err := e.build(context.Background(), name, source, p)
@@ -243,11 +258,11 @@ func (e *Engine) run(name string, source Source, p *program) {
 	e.changes.Add(1)
 	close(p.ready)
 	if err := e.closeUnused(p); err != nil {
-		e.log.Warn("close a plugin that is not needed any more", "plugin", name, "error", err)
+		e.log.Warn("close plugin module", "plugin", name, "error", err)
 	}
 }
 
-// build fills in a program. It runs without the lock; p is not read until it is ready.
+// build fills in a program. It runs without the lock, because p is not read until it is ready.
 func (e *Engine) build(ctx context.Context, name string, source Source, p *program) (err error) {
 	// A compiler that panics on an unusual module must not crash the gateway.
 	defer func() {
@@ -301,7 +316,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 		return errors.Join(cacheErr, p.close())
 	}
 	if cacheErr != nil && p.compiled == nil {
-		// Either the module is bad, and fails again for the same reason, or the disk is.
+		// Compile without the cache. If the module was the reason and not the disk, that fails for the same reason.
 		if err := p.compile(ctx, e, "", rewritten); err != nil {
 			return err
 		}
@@ -312,7 +327,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	return nil
 }
 
-// admit checks the declarations of a module and copies what the host needs of them.
+// admit checks the declarations of a module and copies those that the host needs.
 func (p *program) admit(e *Engine, info *fuel.Info) error {
 	if err := check(info, maxMemoryPages); err != nil {
 		return err
@@ -339,7 +354,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 	return nil
 }
 
-// compile makes the machine code, or reads it from wazero's files in cacheDir.
+// compile makes the machine code, or lets wazero read it from its files in cacheDir.
 func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewritten []byte) error {
 	r, err := newRuntime(ctx, e.options.Interpreter, cacheDir, e.modulesFor(p.missing))
 	if err != nil {
@@ -353,8 +368,9 @@ func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewri
 	return nil
 }
 
-// load takes the program from the cache. miss says why it cannot, and is nil if it has. The module is checked as if it were
-// new: the functions that it can import may differ from when it was stored.
+// load takes the program from the cache. miss is the reason why it cannot, nil if it succeeded. The module is checked
+// as if
+// it were new, because the host's functions may have changed since it was stored.
 func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	dir, entry, miss := e.disk.open(p.key)
 	if miss != nil {
@@ -371,7 +387,7 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 		return errRejected, err
 	}
 	if !entry.untouched(dir) {
-		// wazero did not take the machine code that lay there, and what it has made of the stub module is useless.
+		// wazero has rejected the stored machine code and compiled the stub module instead, which is useless.
 		e.disk.abandon(dir)
 		err := p.close()
 		p.runtime, p.compiled, p.data = nil, nil, nil
@@ -380,8 +396,9 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	return nil, nil
 }
 
-// loadData makes the memory that instances begin with, from the content of a data section. Instances map it, so that they share
-// what they do not write; the runtime would copy all of it into each of them.
+// loadData makes the initial content of the memory from the content of a data section. Instances map it, so that they
+// share
+// the pages that they do not write. wazero would copy all of it into each instance.
 func (p *program) loadData(section []byte) error {
 	segments, err := wasm.Segments(section)
 	if err != nil || len(segments) == 0 {
@@ -396,12 +413,16 @@ func (p *program) loadData(section []byte) error {
 	return err
 }
 
-// store compiles the program and leaves it in the cache: its machine code, and a stub module for
-// everything else (see wasm.Stub). wazero finds the machine code by the module's bytes. So it compiles both, and then the
-// file of the stub module's code is replaced by that of the whole module's. wazero then reads a tenth of the module, without
-// any code to check, which saves 15 ms of the 35 that a Go guest took, and 2 MB of memory.
+// store compiles the program and stores it in the cache: its machine code, and a stub module in place of the whole one
+// (see wasm.Stub). wazero looks up machine code by the module's bytes. So store has wazero compile both modules, and
+// then
+// replaces the file of the stub module's code by the file of the whole module's code. At the next start wazero reads
+// only
+// the stub, a tenth of the module without any code to validate. For a Go guest that saves 15 of 35 ms, and 2 MB of
+// memory.
 //
-// An error says why it is not in the cache. The program may be there nevertheless.
+// An error is the reason why the program is not in the cache. If p.compiled is set, the program can be used
+// nevertheless.
 func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached *entry) error {
 	dir, err := e.disk.begin()
 	if err != nil {
@@ -418,11 +439,11 @@ func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached
 	if cached.stub, err = wasm.Stub(rewritten); err != nil {
 		return err
 	}
-	h := program{missing: p.missing}
-	if err := h.compile(ctx, e, dir, cached.stub); err != nil {
+	stub := program{missing: p.missing}
+	if err := stub.compile(ctx, e, dir, cached.stub); err != nil {
 		return err
 	}
-	if err := h.close(); err != nil {
+	if err := stub.close(); err != nil {
 		return err
 	}
 	both, err := files(dir)
@@ -430,7 +451,7 @@ func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached
 		return err
 	}
 	if len(whole) != 1 || len(both) != 2 {
-		return fmt.Errorf("%d files of a module, and %d of two", len(whole), len(both))
+		return fmt.Errorf("the runtime has stored %d files for one module and %d for two, want 1 and 2", len(whole), len(both))
 	}
 	if both[0] == whole[0] {
 		both[0] = both[1]
@@ -450,7 +471,7 @@ func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached
 	return err
 }
 
-// close frees the machine code once no instance needs it.
+// close releases the machine code, which is freed when no instance needs it.
 func (p *program) close() error {
 	p.initial.close()
 	if p.data != nil {

@@ -1,27 +1,48 @@
 // Package engine runs WebAssembly guests under wazero: it compiles modules, makes instances, calls their functions and
-// serves what they import. It is the only package that imports wazero.
+// implements the functions that they import. It is the only package that imports wazero.
 //
-// It owns the runtime, the compile cache on disk, the memory of instances and the WASI functions, which give no access to
-// the machine. It does not know the plugin ABI: package plugin provides its functions with [Engine.Provide], keeps the
-// pools of instances and assigns them to calls.
+// It owns the runtime, the compile cache on disk, the memory of instances and the WASI functions, which give no access
+// to
+// the machine. It does not know the plugin ABI: package plugin provides those functions with [Engine.Provide], keeps
+// the
+// pools of instances and assigns instances to calls.
 //
-// # What a guest can do
+// # What bounds a guest
 //
-// A guest computes and calls its imports, nothing else. Before any of its code runs, [Engine.Compile] has checked
-// its imports and exports, and package fuel has rewritten it, so that every call is bounded: in steps (fuel), in depth of
-// recursion, and in memory (pages). Time and randomness come from the call, not from the machine: the clock stands still
-// except that sleeping moves it, and random bytes follow from [Instance.Seed]. The same call on a fresh instance returns
-// the same result and uses the same fuel.
+// A guest can compute and call the functions that it imports, nothing else. Before any of its code runs,
+// [Engine.Compile] has checked its imports and exports, and package fuel has rewritten it. The bounds are:
+//
+//   - Steps: the metering is part of the machine code, and its globals are out of the guest's reach (package fuel
+//     explains why). The host sets the budget before each call. Its own work is charged with [Instance.Charge], and a
+//     call whose budget the host's charges have used up ends when the host function returns. WASI functions check the
+//     budget before they do their work.
+//   - Depth of recursion: the same metering limits it, so that wazero's stack stays small. The limit is a constant of
+//     package fuel.
+//   - Memory: linearMemory reserves the address space of the limit and refuses to grow beyond it. wazero checks every
+//     access against the current size.
+//   - Tables: package fuel lowers the maximum size of each table.
+//   - A start function runs before the host can set a budget, on the small one that package fuel has put into the
+//     module.
+//   - Loading: package fuel refuses modules that are too large, or too expensive to compile (package compilecost). A
+//     panic of the compiler is an error.
+//   - Output: [Options.OutputBytes] limits what a call can write to standard output and error.
+//   - Access: the WASI functions know no files, sockets, arguments, environment variables or threads.
+//
+// Time and randomness come from the call, not from the machine: the clock stands still except that sleeping advances
+// it, and random bytes follow from [Instance.Seed]. So the same call on a fresh instance returns the same result and
+// uses the same fuel.
 //
 // # How a call fails
 //
-// Every failure of a call is a *[Trap]. wazero does not retire an instance after a trap: the next call
-// would run on a stack, locks and a heap in an unknown state, and may well seem to succeed. So the first trap kills the
-// [Instance] here: all later calls of it fail with [Dead], unless [Instance.Revive] has restored it to an image.
+// Every failure of a call is a *[Trap]. wazero itself would accept further calls of an instance after a trap. They
+// would run with the guest's stack, locks and heap in an unknown state, and might well seem to succeed. So here the
+// first trap kills the [Instance]: all later calls fail with [Dead], unless [Instance.Revive] restores it to an image.
 //
 // # Concurrency
 //
-// An [Engine] and a [Module] may be used by any number of goroutines. An [Instance] belongs to one goroutine at a time,
-// from the start of a call until its results were read, and that goroutine or a later owner closes it. Guest code cannot
-// be preempted by Go between two scheduling points, which package fuel puts into it.
+// An [Engine] and a [Module] are safe for concurrent use. An [Instance] belongs to one goroutine at a time, from the
+// start
+// of a call until its results have been read, and that goroutine or a later owner closes it. Go cannot preempt guest
+// code.
+// It runs up to the next scheduling point, which package fuel inserts every fuel.DefaultSliceUnits units.
 package engine

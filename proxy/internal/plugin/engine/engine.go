@@ -17,52 +17,56 @@ import (
 // DefaultMemoryPages is the default memory limit of a guest: 64 MiB.
 const DefaultMemoryPages = 1024
 
-// Options say how an engine runs guests. The zero value works.
+// Options configures an engine. The zero value selects the defaults.
 type Options struct {
-	// CacheDir is where compiled modules are kept between starts. It is created if missing, and used only if it
-	// belongs to this user or root and no other user can write to it. Empty: every start compiles.
+	// CacheDir is the directory in which compiled modules are kept between starts. It is created if missing, and used
+	// only if it belongs to this user or root and no other user can write to it. Empty: every start compiles.
 	CacheDir string
-	// RequireCache fails where CacheDir cannot be used, or a compiled module cannot be kept in it. Otherwise that is logged.
+	// RequireCache makes it an error if CacheDir cannot be used or a compiled module cannot be stored in it. Otherwise
+	// that is only logged.
 	RequireCache bool
-	// Compiling is called when a module is compiled, which may take seconds, because it is not in the cache; name is that of
-	// Compile. The function that it returns is called when that has ended. Modules are compiled in parallel. nil: not called.
+	// Compiling is called when the compilation of a module that is not in the cache begins, which may take seconds.
+	// name is the argument of Compile. done is called when the compilation has ended. Modules are compiled in parallel.
+	// May be nil.
 	Compiling func(name string) (done func())
-	// CacheBytes bounds the files in CacheDir; the least recently used ones are removed first. 0: 512 MiB.
+	// CacheBytes limits the size of the files in CacheDir. The least recently used ones are removed first. 0: 512 MiB.
 	CacheBytes int64
-	// MemoryPages bounds the memory of an instance in pages of 64 KiB. 0: DefaultMemoryPages.
+	// MemoryPages limits the memory of an instance, in pages of 64 KiB. 0: DefaultMemoryPages.
 	MemoryPages uint32
-	// Output receives what a guest writes to its standard output and error (fd 1 and 2), during the call. p is valid until
-	// it returns; its content is untrusted. nil: dropped.
+	// Output receives what a guest writes to standard output and error (fd 1 and 2), during the call. p is untrusted,
+	// and valid until Output returns. nil: dropped.
 	Output func(i *Instance, fd int32, p []byte)
-	// OutputBytes bounds what Output receives of one call: a panicking Go guest writes its whole goroutine trace. 0: 8 KiB.
+	// OutputBytes limits the bytes that Output receives in one call. A panicking Go guest writes its whole goroutine
+	// trace. 0: 8 KiB.
 	OutputBytes int
-	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine does so by itself, and
-	// logs it, where wazero has no compiler for the platform or memory cannot be made executable.
+	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine enables it by itself,
+	// and logs that, if wazero has no compiler for the platform or memory cannot be made executable.
 	Interpreter bool
-	// Keep keeps the machine code of closed modules until the engine is closed, for those that will be compiled again.
+	// Keep keeps the machine code of closed modules until the engine is closed, for callers that compile them again.
 	Keep bool
-	// Log receives the engine's own few lines. nil: they are dropped.
+	// Log receives the engine's own log lines. nil: they are dropped.
 	Log *slog.Logger
 }
 
-// Engine compiles modules and holds what all of them share. It is safe for concurrent use.
+// Engine compiles modules and holds their shared state. It is safe for concurrent use.
 //
-// Each compiled module has a wazero runtime of its own, with the host's functions in it: that costs 0.4 ms and 150 KB,
-// compared with 20 ms and 9 MB for the smallest Go guest. In return the cache on disk is one directory per module, which
-// is verified as a whole before wazero reads it, and a full disk fails no compilation.
+// Each compiled module has a wazero runtime of its own with the host's functions in it. That costs 0.4 ms and 150 KB,
+// compared with 20 ms and 9 MB for the smallest Go guest. In return, the cache on disk has one directory per module,
+// which
+// is verified as a whole before wazero reads it, and a full disk does not make a compilation fail.
 type Engine struct {
 	options Options
-	disk    *diskCache // nil without one
+	disk    *diskCache // nil without a cache directory
 	log     *slog.Logger
-	cores   chan struct{} // has room for each module that is compiled
-	changes atomic.Int64  // programs made and closed
+	cores   chan struct{} // semaphore: limits parallel compilations to the number of cores
+	changes atomic.Int64  // programs made and closed so far
 
 	mu       sync.Mutex
-	provided map[string]map[string]Signature // functions that guests may import; fixed once compiled is true
-	modules  []hostModule                    // the same, for runtimes
-	missing  map[string]func(name string) HostFunc
-	programs map[digest]*program // what is open, and what is being compiled
-	compiled bool
+	provided map[string]map[string]Signature       // functions that guests may import, by module and name; fixed once compiled is true
+	modules  []hostModule                          // the same functions, for wazero
+	missing  map[string]func(name string) HostFunc // by module; see ProvideMissing
+	programs map[digest]*program                   // open or being compiled
+	compiled bool                                  // Compile was called
 	closed   bool
 }
 
@@ -116,13 +120,13 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// features are those of WebAssembly core 2.0 without the vector instructions: package fuel does not rewrite them.
+// features are the features of WebAssembly core 2.0 without vector instructions, which package fuel refuses.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
-// maxMemoryPages is the memory limit that wazero gets; see linearMemory for why it is not the engine's own.
+// maxMemoryPages is the memory limit that wazero enforces. linearMemory enforces the smaller limit of the engine.
 const maxMemoryPages = 1 << 16
 
-// newRuntime makes a runtime with the functions of the host in it. A cacheDir of "" is none.
+// newRuntime makes a runtime that contains the host's functions. cacheDir may be empty.
 func newRuntime(ctx context.Context, interpreter bool, cacheDir string, modules []hostModule) (wazero.Runtime, error) {
 	config := wazero.NewRuntimeConfigCompiler()
 	if interpreter {
@@ -148,8 +152,8 @@ func newRuntime(ctx context.Context, interpreter bool, cacheDir string, modules 
 	return r, nil
 }
 
-// compilerSupported reports whether wazero can compile here: it has a compiler for the platform, and memory can be made
-// executable. wazero panics where it cannot.
+// compilerSupported reports whether wazero has a compiler for the platform, and memory can be made executable. wazero
+// panics if it cannot.
 func compilerSupported() (ok bool) {
 	switch runtime.GOOS {
 	case "linux", "darwin", "freebsd", "netbsd", "windows", "dragonfly", "solaris", "illumos":
@@ -174,12 +178,15 @@ func compilerSupported() (ok bool) {
 	return err == nil
 }
 
-// Changes counts the machine code that has been made or released so far. Both leave memory to be collected: what
-// compiling took, and code that finalizers unmap.
+// Changes counts how often machine code has been made or released so far. After a change there is memory for the
+// garbage
+// collector to free: the heap that compilation has used, or code that finalizers unmap.
 func (e *Engine) Changes() int64 { return e.changes.Load() }
 
-// Close releases all compiled modules. Instances that are still open stay usable until their owners close them;
-// nothing can be compiled or instantiated any more. What is being compiled is released when that ends; Close does not wait.
+// Close releases all compiled modules. Open instances stay usable until their owners close them, but nothing can be
+// compiled or instantiated any more. Close does not wait for compilations that are in progress. They are released when
+// they
+// end.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
