@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// scopes are the accounts of the request's key, team and model.
+// scopes returns the accounts of the request's key, team and model.
 func (x *completion) scopes() spend.Scopes {
 	a := x.generation.accounts
 	return spend.Scopes{
@@ -42,7 +42,7 @@ func (x *completion) scopes() spend.Scopes {
 	}
 }
 
-// reserve reserves what the request may need of its key, team and model, until finish settles it.
+// reserve reserves what the request may need on the accounts of its key, team and model, until finish settles it.
 func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 	x.admittedAt = x.server.now()
 	x.need.Request = x.journalID()
@@ -53,13 +53,13 @@ func (x *completion) reserve(scopes spend.Scopes) *apierror.Error {
 	return e
 }
 
-// limitRejections are the limits of a scope, as their excesses are counted.
+// limitRejections maps limits to the labels under which rejections are counted.
 var limitRejections = [...]telemetry.Rejection{
 	spend.LimitRequests: telemetry.RejectedRequests, spend.LimitTokens: telemetry.RejectedTokens, spend.LimitConcurrent: telemetry.RejectedConcurrent,
 	spend.LimitBudget: telemetry.RejectedBudget,
 }
 
-// countLimit counts a request that a limit refuses.
+// countLimit counts a request that a limit has rejected.
 func (x *completion) countLimit(e *apierror.Error) {
 	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
 		m, reason := x.server.metrics, limitRejections[limit.Limit]
@@ -73,7 +73,7 @@ func (x *completion) countLimit(e *apierror.Error) {
 	}
 }
 
-// insertLimit inserts a limit of tokens into the client's document, which has none, and which is then read again.
+// insertLimit inserts a limit of tokens into the client's document, which has none, and parses the document again.
 func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
 	chat, isChat := x.request.(*openai.Request)
@@ -87,7 +87,7 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 		return failure.Internal(err)
 	}
 	x.body = body
-	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
 		s.buffers.Put(old)
 		return e
 	}
@@ -108,8 +108,8 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
-// holdProvider reserves what an attempt may need of its provider. A response is not lowered to what the provider has left: another
-// target may serve it as it is.
+// holdProvider reserves what an attempt may need on its provider's account. It does not lower the response's limit of
+// tokens to what the provider has left, because another target may serve the request unchanged.
 func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
 	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
 	if scopes[spend.Provider] == nil {
@@ -126,32 +126,33 @@ func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold
 	return h, h.Reserve(scopes, &n, now)
 }
 
-// reserveAgain reserves for a second attempt beside the first as much as that has, and reports whether there is as much left.
+// reserveAgain reserves for a hedge as much as the first attempt has reserved, and reports whether that much is left.
 func (x *completion) reserveAgain(now time.Time) bool {
 	need := x.need
 	need.Again = true
 	if need.MaxTokens > 0 {
-		need.MaxTokens = x.maxTokens // as the document has it
+		need.MaxTokens = x.maxTokens // as in the document
 	}
-	x.again = new(spend.Hold)
-	if x.again.Reserve(x.scopes(), &need, now) != nil {
+	x.hedgeHold = new(spend.Hold)
+	if x.hedgeHold.Reserve(x.scopes(), &need, now) != nil {
 		return false
 	}
-	if x.again.Lowered() > 0 { // both attempts are sent the same document
-		x.again.Settle(spend.Used{}, now)
+	if x.hedgeHold.Lowered() > 0 { // both attempts are sent the same document
+		x.hedgeHold.Settle(spend.Used{}, now)
 		return false
 	}
 	return true
 }
 
-// failedCost is what attempts have cost whose response is not used.
-type failedCost struct {
-	open  spend.Used // of attempts for which nothing else is held than what the next attempt needs
-	holds []*spend.Hold
-	used  []spend.Used // for each of holds
+// failedUsage is the usage of attempts whose response is not used.
+type failedUsage struct {
+	unheld spend.Used // usage that has no hold of its own yet
+	holds  []*spend.Hold
+	used   []spend.Used // usage covered by each of holds
 }
 
-// countFailed counts what an attempt has cost whose response is not used: the tokens that its provider has counted, or what came of it.
+// countFailed counts the usage of an attempt whose response is not used: the tokens that its provider has counted, or
+// an estimate from what has arrived.
 func (x *completion) countFailed(a *attempt) spend.Used {
 	if !a.writer.Used() {
 		return spend.Used{}
@@ -160,32 +161,32 @@ func (x *completion) countFailed(a *attempt) spend.Used {
 	used := spend.Used{Tokens: u.Total, Cost: u.Cost}
 	x.record.FailedTokens += used.Tokens
 	x.record.FailedCost = x.record.FailedCost.Plus(used.Cost)
-	if x.failed == nil {
-		x.failed = new(failedCost)
+	if x.failedUsage == nil {
+		x.failedUsage = new(failedUsage)
 	}
-	x.failed.open.Tokens += used.Tokens
-	x.failed.open.Cost = x.failed.open.Cost.Plus(used.Cost)
+	x.failedUsage.unheld.Tokens += used.Tokens
+	x.failedUsage.unheld.Cost = x.failedUsage.unheld.Cost.Plus(used.Cost)
 	return used
 }
 
-// holdFailed holds, until finish, what failed attempts have cost, so that the request's own hold is left to the next attempt. It reports
-// whether the budgets permit that.
+// holdFailed moves the usage of failed attempts to a hold of its own until finish, so that the request's hold covers
+// the next attempt. It reports whether the budgets permit that.
 func (x *completion) holdFailed(now time.Time) bool {
-	f := x.failed
-	if f == nil || f.open == (spend.Used{}) {
+	f := x.failedUsage
+	if f == nil || f.unheld == (spend.Used{}) {
 		return true
 	}
 	h := new(spend.Hold)
-	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.open.Cost, Estimate: f.open.Cost}
+	n := spend.Need{Again: true, Request: x.journalID(), Fixed: f.unheld.Cost, Estimate: f.unheld.Cost}
 	if h.Reserve(x.scopes(), &n, now) != nil {
 		return false
 	}
-	f.holds, f.used = append(f.holds, h), append(f.used, f.open)
-	f.open = spend.Used{}
+	f.holds, f.used = append(f.holds, h), append(f.used, f.unheld)
+	f.unheld = spend.Used{}
 	return true
 }
 
-// respond responds with the completion's response: a non-streaming one, or the beginning of a stream, which goes on after the handler.
+// respond sends a non-streaming response, or starts a stream, which continues after the handler has returned.
 func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s := x.server
 	x.setRouteHeaders(&ctx.Response.Header)
@@ -213,7 +214,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx) {
 	s.metrics.StartStream()
 }
 
-// respondCount responds with how many tokens the request has, for which no provider is asked.
+// respondCount responds with the number of tokens of the request, which is estimated without a provider.
 func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	x.setRouteHeaders(&ctx.Response.Header)
 	x.setRateLimitHeaders(&ctx.Response.Header)
@@ -223,10 +224,10 @@ func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
 	x.record.Status, x.record.Bytes = fasthttp.StatusOK, int64(len(ctx.Response.Body()))
 }
 
-// maxWarnings is how long x-gateway-warning may be, about: some clients take no more than 8 KiB of headers.
+// maxWarnings bounds the length of x-gateway-warning, roughly. Some clients accept no more than 8 KiB of headers.
 const maxWarnings = 1 << 10
 
-// setRouteHeaders describes in the response's head which target responded, and what the plugin had to change.
+// setRouteHeaders sets response headers that name the target and list the changes to the request.
 func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	set := func(name, value string) {
 		if value != "" && httpfield.VisibleASCII(strings.ReplaceAll(value, " ", "")) {
@@ -248,11 +249,11 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	}
 }
 
-// maxRoute is how long x-gateway-route may be.
+// maxRoute is the maximum length of x-gateway-route.
 const maxRoute = 2 << 10
 
-// appendRoute describes a decision in a header's value. The random number comes first, so that it is never cut off. What is too long is cut
-// between two elements.
+// appendRoute appends a routing decision as a header value. The random number comes first, so that it is never cut off.
+// A value that is too long is cut between two elements.
 func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
 	dst = d.AppendLine(fmt.Appendf(dst, "random %016x; ", random))
 	if len(dst) > maxRoute {
@@ -263,13 +264,13 @@ func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
 	return dst
 }
 
-// warnings says what the gateway and the plugin have changed in the request.
+// warnings lists what the gateway and the plugin have changed in the request.
 func (x *completion) warnings() (w []string) {
 	for _, warning := range x.request.Describe().Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 	}
 	if x.translated {
-		for _, warning := range x.lowered.warnings {
+		for _, warning := range x.chatForm.warnings {
 			w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 		}
 	}
@@ -287,7 +288,7 @@ func (x *completion) warnings() (w []string) {
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}
 
-// setRateLimitHeaders describes in the response's head what the key has left of its limits.
+// setRateLimitHeaders sets response headers with what remains of the key's rate limits.
 func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
 	if x.key == nil {
 		return
@@ -310,24 +311,25 @@ func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
 	}
 }
 
-// formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, and 0s for none.
+// formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, or 0s.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
-// startTape begins to record an attempt if its provider is recorded.
+// startTape starts to record the attempt if its provider is being recorded.
 func (a *attempt) startTape() {
-	x := a.of
+	x := a.completion
 	if a.tape = x.server.recorder.Start(a.provider.name); a.tape == nil {
 		return
 	}
 	s := &a.translation.Summary
-	a.tape.Redact = x.generation.redactorOf(x.presented)
+	a.tape.Redact = x.generation.newFileRedactor(x.presented)
 	a.tape.SetRequest(recording.Request{
 		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
 		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
 	})
 }
 
-// endTape hands the recording of an attempt over. err is what ended the attempt, nil for a response that was read as far as it is wanted.
+// endTape ends the attempt's recording and hands it over. err is the error that ended the attempt, nil if the response
+// was read as far as it was needed.
 func (a *attempt) endTape(err error) {
 	if a.tape == nil {
 		return
@@ -343,16 +345,17 @@ func (a *attempt) endTape(err error) {
 	a.tape = nil
 }
 
-// noteAttempt notes for the log where an attempt went, and for the retry budget, that its provider has been sent the request.
-func (x *completion) noteAttempt(a *attempt) {
+// recordTarget records the attempt's target for the log and, if a connection to its provider was requested, for the
+// retry budget.
+func (x *completion) recordTarget(a *attempt) {
 	x.record.Provider, x.record.Target = a.target.Provider, a.target.Model
-	if a.asked {
-		x.tried = append(x.tried, a.target.Budget)
+	if a.dispatched {
+		x.triedBudgets = append(x.triedBudgets, a.target.Budget)
 	}
 }
 
-// logFailedAttempt logs why an attempt failed: the access log has only the last one. The error's message is left out, as it
-// may be the provider's and repeat the prompt.
+// logFailedAttempt logs why an attempt failed, because the access log shows only the last one. The error's message is
+// left out: it may be the provider's, and repeat the prompt.
 func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
 	if a.logged {
 		return
@@ -369,7 +372,7 @@ func (x *completion) logFailedAttempt(a *attempt, e *apierror.Error) {
 	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
 }
 
-// readErrorUsage reads the tokens that a provider has counted in an error response, which few do.
+// readErrorUsage reads the token counts that a few providers include in error responses.
 func (a *attempt) readErrorUsage(body []byte) {
 	if !bytes.Contains(body, []byte(`"usage`)) {
 		return
@@ -377,38 +380,38 @@ func (a *attempt) readErrorUsage(body []byte) {
 	a.reader.Reset(false)
 	a.batch.Reset()
 	if a.reader.ReadResponse(body, &a.batch) == nil && a.batch.Failure() != nil {
-		_ = a.writer.Apply(&a.batch) // of a failure it uses nothing else
+		_ = a.writer.Apply(&a.batch) // uses only the token counts of a failure
 	}
 }
 
-// recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
+// recordError records that the attempt ended with an error, and keeps the error for the status if it is the target's.
 func (a *attempt) recordError(e *apierror.Error) {
 	if a.recorded || a.target == nil {
 		return
 	}
 	if a.canary != nil {
 		if o, known := failure.CanaryOutcome(e); known {
-			a.canary.Record(o, a.of.server.now())
+			a.canary.Record(o, a.completion.server.now())
 		}
 	}
 	outcome, cooldown := failure.Outcome(e)
 	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
+		last := routing.LastError{At: a.completion.server.now(), Code: e.Code, Text: failure.PublicCause(e.Cause)}
 		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
-			last.Code = string(e.Kind) // a code that the provider made up may say anything
+			last.Code = string(e.Kind) // a code of the provider's own may contain anything
 		}
 		a.target.RecordError(last)
 	}
 	a.recordOutcome(outcome, cooldown)
 }
 
-// recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no
-// requests.
+// recordOutcome records the attempt's outcome in the target's statistics, once. cooldown is how long the provider asks
+// to be left without requests.
 func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	if a.recorded || a.target == nil {
 		return
 	}
-	t, log, now := a.target, a.of.server.log, a.of.server.now()
+	t, log, now := a.target, a.completion.server.log, a.completion.server.now()
 	a.recorded = true
 	if o == routing.Succeeded && a.canary != nil {
 		a.canary.Record(canary.Succeeded, now)
@@ -422,7 +425,7 @@ func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	}
 }
 
-// recordUsage records in the target's statistics what a complete response has cost, as far as the provider has counted it.
+// recordUsage records the usage of a complete response in the target's statistics, if the provider has counted it.
 func (x *completion) recordUsage() {
 	u := x.writer.Usage()
 	if u.Estimated || !u.Known {
@@ -435,7 +438,7 @@ func (x *completion) recordUsage() {
 	x.target.RecordUsage(used)
 }
 
-// journalID is the request's ID in the journal; 0 if there is none.
+// journalID returns the request's ID in the journal, and assigns it on the first call. It is 0 if there is no journal.
 func (x *completion) journalID() uint64 {
 	if x.ledgerID == 0 && x.server.books.Journal() != nil {
 		x.ledgerID = journal.NewID()
@@ -443,8 +446,8 @@ func (x *completion) journalID() uint64 {
 	return x.ledgerID
 }
 
-// recordLedger appends the completion to the ledger, if a provider was asked or the journal has a hold of it. It comes before the settlement:
-// see journal.Journal.Request.
+// recordLedger appends the completion to the ledger, if a provider was involved or the journal has a hold for it. It
+// must be called before the hold is settled: see journal.Journal.Request.
 func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
 	j := x.server.books.Journal()
 	if j == nil || r.Attempts == 0 && !j.IsOpen(x.ledgerID) {
@@ -457,7 +460,7 @@ func (x *completion) recordLedger(r *telemetry.Record, labels journal.Labels) {
 	})
 }
 
-// tagText is the tags of the request, as operators read them: those of its key, and those that filters have set.
+// tagText returns the request's tags for reports: those of its key, and those set by filters.
 func (x *completion) tagText() string {
 	tags := x.key.TagText()
 	if len(x.tags) > 0 {
@@ -466,7 +469,8 @@ func (x *completion) tagText() string {
 	return tags
 }
 
-// finish accounts the completion, once, on every way out, and gives back what it holds.
+// finish accounts the completion and releases what it holds. Every path ends here, and only the first call has an
+// effect.
 func (x *completion) finish() {
 	if x.finished {
 		return
@@ -491,20 +495,20 @@ func (x *completion) finish() {
 	case failed != nil:
 		x.recordError(failed)
 	case x.writer.Complete():
-		if x.passing && x.api.id == clientapi.Responses && x.server.responses != nil {
+		if x.passthrough && x.api.id == clientapi.Responses && x.server.responses != nil {
 			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), x.target.FullName())
 		}
 		x.recordOutcome(routing.Succeeded, 0)
 		x.recordUsage()
 	default:
-		// Only a panic ends a response in any other way.
+		// Only a panic ends a response in another way.
 		x.recordOutcome(routing.Inconclusive, 0)
 	}
 	r := &x.record
 	var used spend.Used
 	r.Complete = x.writer.Complete() && !x.disconnected
 	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
-		// A response that its client did not wait for has cost the prompt and what there was of it.
+		// A client that left early still has to be charged for the prompt and for what arrived of the response.
 		u := x.writer.Accounted()
 		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
 		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
@@ -519,35 +523,35 @@ func (x *completion) finish() {
 	if x.mirror != nil {
 		x.mirror.finish(x)
 	}
-	if x.key != nil { // else the client may not come in
+	if x.key != nil { // else the client was not authenticated
 		x.recordLedger(r, journal.Labels{Key: r.Key, Team: r.Team, Model: r.Model, Provider: r.Provider, Tags: x.tagText()})
 	}
-	x.held.Settle(used, x.finishedAt)
+	x.providerHold.Settle(used, x.finishedAt)
 	x.hold.Settle(x.settleFailed(used), x.finishedAt)
-	if x.again != nil {
-		x.again.Settle(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost}, x.finishedAt)
+	if x.hedgeHold != nil {
+		x.hedgeHold.Settle(spend.Used{Tokens: r.CancelledTokens, Cost: r.CancelledCost}, x.finishedAt)
 	}
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
-	x.api.putWork(x.work)
+	x.api.putWorkspace(x.workspace)
 	x.reader = nil
-	x.work = nil
+	x.workspace = nil
 }
 
-// settleFailed settles what failed attempts hold. It returns what the request's own hold is to be settled with: what its response has
-// used, and the failed attempts for which nothing else is held.
+// settleFailed settles the holds of failed attempts. It returns the usage to settle the request's own hold with: that
+// of its response, and that of failed attempts without a hold of their own.
 func (x *completion) settleFailed(used spend.Used) spend.Used {
-	f := x.failed
+	f := x.failedUsage
 	if f == nil {
 		return used
 	}
 	for i, h := range f.holds {
 		h.Settle(f.used[i], x.finishedAt)
 	}
-	return spend.Used{Tokens: used.Tokens + f.open.Tokens, Cost: used.Cost.Plus(f.open.Cost)}
+	return spend.Used{Tokens: used.Tokens + f.unheld.Tokens, Cost: used.Cost.Plus(f.unheld.Cost)}
 }
 
-// releaseAll gives back what others wait for, also where accounting the completion has panicked.
+// releaseAll releases what other requests may be waiting for, even if accounting the completion has panicked.
 func (x *completion) releaseAll() {
 	x.server.metrics.AbandonRequest(&x.record)
 	if x.chunks.Started() {
@@ -558,16 +562,17 @@ func (x *completion) releaseAll() {
 		defer x.generation.release()
 	}
 	x.closeUpstream()
-	x.recordOutcome(routing.Inconclusive, 0) // unless it has been
+	x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
 }
 
-// Delivered finishes a completion whose response has been written whole, or cannot be. It implements downstream.Request.
+// Delivered finishes a completion after its response has been written completely, or has failed to be. It implements
+// downstream.Request.
 func (x *completion) Delivered(failed bool) {
 	x.disconnected = failed
 	x.finishAsync()
 }
 
-// finishAsync finishes a completion outside of its handler, where no one else would recover a panic.
+// finishAsync calls finish outside of the handler, and recovers a panic, which nothing else would.
 func (x *completion) finishAsync() {
 	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
 	x.finish()

@@ -28,22 +28,22 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// clientAPI is an API that clients can use, with what its requests are served with.
+// clientAPI is an API that clients can use, with the pools of objects that serve its requests.
 type clientAPI struct {
 	*clientapi.API
 	id        clientapi.ID
-	form      abi.Forms    // of requests
-	dialect   abi.Dialect  // of responses that a provider writes in this API
-	kind      config.Kinds // of requests; chat if unset
-	idHeader  string       // has the request's ID besides x-request-id, "" for none
-	heartbeat []byte       // Heartbeat as a chunk
+	form      abi.Forms    // form of its requests for plugins
+	dialect   abi.Dialect  // dialect of a provider's response in this API
+	kind      config.Kinds // kind of models that serve its requests; init sets chat if unset
+	idHeader  string       // response header for the request's ID besides x-request-id; "" for none
+	heartbeat []byte       // API.Heartbeat as an HTTP chunk
 
-	// What is put back has been reset.
-	requests sync.Pool // clientapi.Request
-	works    sync.Pool // *work
+	// Objects are reset before they are put into a pool.
+	requests   sync.Pool // clientapi.Request
+	workspaces sync.Pool // *work
 }
 
-// clientAPIs are all APIs, by their numbers.
+// clientAPIs holds all APIs, indexed by their IDs.
 type clientAPIs [clientapi.NumAPIs]clientAPI
 
 func (a *clientAPIs) init(o responses.Options) {
@@ -66,9 +66,9 @@ func (a *clientAPIs) init(o responses.Options) {
 	}
 }
 
-// ofDialect returns the API in which a provider responds to a request of one; nil if the plugin translates the response. The
-// dialect of OpenAI is that of each of its APIs besides Responses.
-func (a *clientAPIs) ofDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
+// byDialect returns the API in which a provider responds to a request in the API asked, or nil if the plugin translates
+// the response. Several APIs share the dialect of OpenAI, so the API asked takes precedence.
+func (a *clientAPIs) byDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
 	if d != abi.DialectTranslated && asked.dialect == d {
 		return asked
 	}
@@ -80,10 +80,10 @@ func (a *clientAPIs) ofDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
 	return nil
 }
 
-// ofHead returns the API of a request of which nothing but its head is known.
-func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI { return &a[endpoint.GuessAPI(h)] }
+// byHead returns the API of a request of which only the head is known.
+func (a *clientAPIs) byHead(h *fasthttp.RequestHeader) *clientAPI { return &a[endpoint.GuessAPI(h)] }
 
-// status is the status of an error response.
+// status returns the HTTP status of an error response.
 func (a *clientAPI) status(e *apierror.Error) int {
 	if a.Status == nil {
 		return e.Status
@@ -103,42 +103,42 @@ func (a *clientAPI) putRequest(r clientapi.Request) {
 	a.requests.Put(r)
 }
 
-// work is what attempts are made with. Its memory outlives a completion: the pool of its API keeps it for another one.
-type work struct {
+// workspace holds the reusable objects of an attempt. A pool of its API keeps it for further completions.
+type workspace struct {
 	*scratch
 	renderer     clientapi.Renderer
 	writer       *response.Writer
-	recorder     *thinking.Recorder // writes for filtered
-	filtered     *filter.Renderer   // writes for the writer
+	recorder     *thinking.Recorder // writes to renderer
+	filtered     *filter.Renderer   // writes to recorder
 	translation  plugin.Attempt
 	decoders     decoders.Set
-	decoder      framing.Decoder                     // of the response's framing, once framed
+	decoder      framing.Decoder                     // one of decoders, once the framing is known
 	readers      [clientapi.NumAPIs]clientapi.Reader // nil until a provider speaks that API
 	batch        response.Batch
 	out          upstream.Request
-	headerSource *upstream.Response // whose headers the plugin may read
+	headerSource *upstream.Response // the response whose headers the plugin may read
 
-	// Methods of what is above, bound once.
+	// Method values, bound once to avoid allocations.
 	alias  func(name []byte) []byte
 	header func(name []byte) []byte
 }
 
-// scratch is the memory of what a completion needs whichever of its attempts responds.
+// scratch holds reusable memory of a completion, whichever of its attempts responds.
 type scratch struct {
-	chain filter.Chain      // the filters that apply to the request
-	tried []*routing.Budget // of the providers that have been sent the request
+	chain        filter.Chain      // the filters that apply to the request
+	triedBudgets []*routing.Budget // retry budgets of providers to which a connection was requested
 }
 
-func (a *clientAPI) getWork() *work {
-	if w, ok := a.works.Get().(*work); ok {
+func (a *clientAPI) getWorkspace() *workspace {
+	if w, ok := a.workspaces.Get().(*workspace); ok {
 		return w
 	}
-	return newWork(a.NewRenderer())
+	return newWorkspace(a.NewRenderer())
 }
 
-// newWork returns what attempts are made with whose responses a renderer spells.
-func newWork(r clientapi.Renderer) *work {
-	w := &work{renderer: r, scratch: new(scratch)}
+// newWorkspace returns a workspace whose responses are rendered by r.
+func newWorkspace(r clientapi.Renderer) *workspace {
+	w := &workspace{renderer: r, scratch: new(scratch)}
 	w.recorder = thinking.NewRecorder(w.renderer)
 	w.filtered = filter.NewRenderer(w.recorder)
 	w.writer = response.NewWriter(w.filtered)
@@ -147,8 +147,8 @@ func newWork(r clientapi.Renderer) *work {
 	return w
 }
 
-// putWork drops what w holds of a completion, and keeps it for another one.
-func (a *clientAPI) putWork(w *work) {
+// putWorkspace clears w and puts it back into the pool.
+func (a *clientAPI) putWorkspace(w *workspace) {
 	w.writer.Reset(response.Options{})
 	w.chain.Reset()
 	w.translation.Reset()
@@ -161,19 +161,19 @@ func (a *clientAPI) putWork(w *work) {
 	w.decoders.Reset()
 	w.decoder = nil
 	w.headerSource = nil
-	a.works.Put(w)
+	a.workspaces.Put(w)
 }
 
-// routed is the decision where a request goes, and what it is based on. It outlives attempts, and its memory the completion.
+// routed is the routing decision for a request and its input. It outlives attempts, and is reused by other completions.
 type routed struct {
-	request  routing.Request  // until the documents are released
-	decision routing.Decision // in which order the targets are tried, and what came of it
+	request  routing.Request  // valid until the documents are released
+	decision routing.Decision // the order of the targets and the outcome of each
 }
 
-// routings keeps the memory of decisions.
+// routings is a pool of routing decisions.
 type routings struct{ pool sync.Pool } // of *routed
 
-// get returns memory for a decision, until put.
+// get returns a routed for use until put.
 func (p *routings) get() *routed {
 	if r, ok := p.pool.Get().(*routed); ok {
 		return r
@@ -187,8 +187,8 @@ func (p *routings) put(r *routed) {
 	p.pool.Put(r)
 }
 
-// reader returns the reader of responses of an API.
-func (w *work) reader(a *clientAPI) clientapi.Reader {
+// reader returns the workspace's reader for responses in an API.
+func (w *workspace) reader(a *clientAPI) clientapi.Reader {
 	r := w.readers[a.id]
 	if r == nil {
 		r = a.NewReader()
@@ -200,19 +200,20 @@ func (w *work) reader(a *clientAPI) clientapi.Reader {
 	return r
 }
 
-// lowered is a client's request as a chat completions request, for providers that do not speak the client's API.
-type lowered struct {
+// chatForm is a client's request translated into a chat completions request, for providers that do not support the
+// client's API.
+type chatForm struct {
 	request  *openai.Request
-	body     []byte              // that request holds; from the server's buffers
-	warnings []clientapi.Warning // what of the client's request it leaves out or changes
-	err      *apierror.Error     // the client's request cannot be one
+	body     []byte              // document of request; from the server's buffers
+	warnings []clientapi.Warning // members of the client's request that are left out or changed
+	err      *apierror.Error     // why the request cannot be translated
 }
 
-// release gives the lowered request back, to the chat API and to b.
-func (l *lowered) release(chat *clientAPI, b *buffers.Pool) {
+// release returns the request to the chat API's pool and the body to b.
+func (l *chatForm) release(chat *clientAPI, b *buffers.Pool) {
 	if l.request != nil {
 		chat.putRequest(l.request)
 	}
 	b.Put(l.body)
-	*l = lowered{}
+	*l = chatForm{}
 }

@@ -34,62 +34,63 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// maxErrorBody is how much of an error response is read: its message is at its beginning.
+// maxErrorBody is how many bytes of an error response are read. Its message is at the beginning.
 const maxErrorBody = 64 << 10
 
-// attempt is one try at serving a completion from one target.
+// attempt is one attempt to serve a completion from one target.
 //
-// It belongs to one goroutine at a time: the completion's, or while another attempt runs beside it, one of its own until the first
-// bytes of its response are there. Of its completion it reads only what does not change while there are attempts, and the
-// documents, which it locks.
+// It belongs to one goroutine at a time: the completion's or, while two attempts race, one of its own until the first
+// bytes of its response have arrived. Of its completion it reads only the fields that do not change during attempts,
+// and the documents, which it locks.
 type attempt struct {
-	*work                       // from the API's pool until the attempt ends, or the completion it serves
-	reader     clientapi.Reader // of the provider's response; nil: a plugin translates it
-	provider   *provider
-	response   *upstream.Response
-	of         *completion
-	wait       waiter
-	framed     bool      // the response's first bytes have come, and decoder is the one for its framing
-	bodyDone   bool      // the provider's body has ended cleanly
-	translated bool      // the plugin has been given the lowered request
-	passing    bool      // the provider's response is passed on
-	asked      bool      // a connection to the provider has been asked for
-	sent       bool      // the provider has been sent the request
-	recorded   bool      // the target's statistics know the outcome
-	logged     bool      // its failure has been
-	released   bool      // the documents are not this attempt's any more
-	shadow     bool      // no client waits for the response
-	eventAt    time.Time // when the last whole event of a framed response was there
-	first      []byte    // of the response's body, until the next read
-	target     *routing.Target
-	ticket     breaker.Ticket
-	canary     *canary.Canary  // whose outcome this is; nil: none
-	speaks     *clientAPI      // in which the provider responds; nil: the plugin translates the response
-	tape       *recording.Tape // nil: the attempt is not recorded
-	number     int             // within the request, from 1
-	index      int             // of the target in the policy
-	entry      int             // of the decision
-	startedAt  time.Time
-	firstEvent time.Duration // time to the first event of the response; 0: there was none
-	upstreamID string
-	held       *spend.Hold // of the provider; nil: it has neither limits nor budgets
+	*workspace                    // returned to the API's pool when the attempt, or the completion it serves, ends
+	reader       clientapi.Reader // reads the provider's response; nil if a plugin translates it
+	provider     *provider
+	response     *upstream.Response
+	completion   *completion
+	wait         waiter
+	framed       bool      // the response's first bytes have arrived, and decoder matches their framing
+	bodyDone     bool      // the response's body has ended cleanly
+	translated   bool      // the plugin receives the request in its chat completions form
+	passthrough  bool      // the provider's response is passed on in its own form
+	dispatched   bool      // a connection to the provider has been requested
+	sent         bool      // the provider may have received the request
+	recorded     bool      // the outcome is in the target's statistics
+	logged       bool      // the failure has been logged
+	released     bool      // the attempt no longer uses the request's documents
+	shadow       bool      // the request is a copy for a shadow target, without a client
+	eventAt      time.Time // when the last whole event of a framed response arrived
+	first        []byte    // first bytes of the response's body; valid until the next read
+	target       *routing.Target
+	ticket       breaker.Ticket
+	canary       *canary.Canary  // counts the outcome of this attempt; nil if the target is not a canary
+	responseAPI  *clientAPI      // the API in which the provider responds; nil if a plugin translates the response
+	tape         *recording.Tape // nil if the attempt is not recorded
+	number       int             // number of the attempt within the request, from 1
+	index        int             // index of the target in the policy's list
+	entry        int             // index of the attempt in the routing decision
+	startedAt    time.Time
+	firstEvent   time.Duration // time to the first event of the response; 0 if there is none
+	upstreamID   string
+	providerHold *spend.Hold // on the provider's account; nil if that has neither limits nor budgets
 }
 
-// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
+// waiter watches over the waits of an attempt: it ends them when the client disconnects (a completion) or when the
+// attempt is cancelled (detached).
 type waiter interface {
 	upstream.Watcher
 	upstream.Pacer
 
-	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
+	// StartWait begins a wait that does not tick. FinishWait ends it, and returns why the attempt must end, if it must.
 	StartWait() context.Context
 	FinishWait() error
 
-	// Gone reports whether nobody waits for the response any more.
+	// Gone reports whether the response has no reader any more.
 	Gone() bool
 }
 
-// errCommit ends the wait for a first event that has lasted for a heartbeat: the response's head is sent, so that the
-// client sees a stream, and then the wait goes on.
+// errCommit ends the wait for the first event after a heartbeat's time: the response's head is sent, so that the client
+// sees a stream, and the wait resumes.
 var errCommit = commitError{}
 
 type commitError struct{}
@@ -98,21 +99,21 @@ func (commitError) Error() string { return "silence before the first event" }
 
 func (commitError) Resumable() bool { return true }
 
-// tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
-// of a streamed one, or with an error for the client, which has been sent nothing.
+// tryTargets tries the targets in order until one responds. It returns after it has read a complete non-streaming
+// response or the beginning of a stream. Otherwise it returns an error for the client, to which nothing has been sent.
 func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
 	now, targets := x.admittedAt, x.policy.Targets
 	if err := x.orderTargets(ctx, head, now); err != nil {
 		return failure.ForClient(err)
 	}
-	x.tried, x.turns, x.mirror = x.tried[:0], x.routed.decision.Order(), newMirror(x)
+	x.triedBudgets, x.remaining, x.mirror = x.triedBudgets[:0], x.routed.decision.Order(), newMirror(x)
 	if len(targets) > 1 {
-		now = x.server.now() // the router took its time
+		now = x.server.now() // the decision may have waited for a router
 	}
 	var last *apierror.Error
 	for x.startNext(x.attempt, now) {
 		e := x.tryTarget(ctx)
-		for made := 1; e != nil && x.retryTarget(e, made); made++ {
+		for attempts := 1; e != nil && x.retryTarget(e, attempts); attempts++ {
 			e = x.tryTarget(ctx)
 		}
 		if e == nil {
@@ -125,26 +126,26 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		if x.disconnected || !e.TryNext {
 			break
 		}
-		if len(x.turns) > 0 {
+		if len(x.remaining) > 0 {
 			x.logFailedAttempt(x.attempt, e)
 		}
 		now = x.server.now()
 	}
 	switch {
-	case last == nil && x.spent != nil:
-		x.countLimit(x.spent)
-		return x.spent
+	case last == nil && x.providerLimit != nil:
+		x.countLimit(x.providerLimit)
+		return x.providerLimit
 	case last == nil:
 		return x.allUnavailable(x.routed.decision.Order(), targets)
 	}
 	return last
 }
 
-// startNext makes a an attempt at the next target of the decision that permits one, and returns false if none does.
+// startNext starts attempt a at the next target that permits one. It returns false if there is none.
 func (x *completion) startNext(a *attempt, now time.Time) bool {
-	for len(x.turns) > 0 {
-		i := x.turns[0]
-		x.turns = x.turns[1:]
+	for len(x.remaining) > 0 {
+		i := x.remaining[0]
+		x.remaining = x.remaining[1:]
 		refused := x.startAttempt(a, i, now, "")
 		if refused == "" {
 			return true
@@ -154,13 +155,13 @@ func (x *completion) startNext(a *attempt, now time.Time) bool {
 	return false
 }
 
-// retryTarget starts another attempt at the target that has failed, after a pause, if the error is worth one. made is how many attempts
-// at the target have been made.
-func (x *completion) retryTarget(e *apierror.Error, made int) bool {
+// retryTarget starts another attempt at the target that has failed, after a pause, if the error is transient. attempts
+// is how many have been made at this target.
+func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
 	if x.disconnected || !failure.IsTransient(e) {
 		return false
 	}
-	wait, ok := routing.RetryWait(x.policy.Retry, made, e.RetryAfter)
+	wait, ok := routing.RetryWait(x.policy.Retry, attempts, e.RetryAfter)
 	if !ok {
 		return false
 	}
@@ -172,8 +173,9 @@ func (x *completion) retryTarget(e *apierror.Error, made int) bool {
 	return true
 }
 
-// startAttempt makes a an attempt at a target of the policy, if its provider's limits and budgets, its circuit breaker and its retry
-// budget permit one. Else it returns why they do not, as the decision has it. why says what the attempt is, "" for one in its turn.
+// startAttempt starts attempt a at a target of the policy if the limits and budgets of its provider, its circuit
+// breaker and its retry budget permit it. Otherwise it returns the reason, as the routing decision shows it. why marks
+// the attempt in the decision; it is "" for one in regular order.
 func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (refused string) {
 	t := &x.policy.Targets[index]
 	if !x.holdFailed(now) {
@@ -181,26 +183,26 @@ func (x *completion) startAttempt(a *attempt, index int, now time.Time, why stri
 	}
 	hold, e := x.holdProvider(t, now)
 	if e != nil {
-		x.spent = e
+		x.providerLimit = e
 		return routing.Spent
 	}
-	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.tried, t.Budget))
+	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.triedBudgets, t.Budget))
 	if !ok {
 		hold.Settle(spend.Used{}, now)
 		return routing.NotPermitted
 	}
 	x.record.Attempts++
 	*a = attempt{
-		work: a.work, of: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
+		workspace: a.workspace, completion: x, wait: x, target: t, index: index, ticket: ticket, number: x.record.Attempts, startedAt: now,
 		entry: x.routed.decision.StartAttempt(index, why), provider: x.generation.providers[t.Provider],
-		canary: x.routed.decision.Canary(index), held: hold,
+		canary: x.routed.decision.Canary(index), providerHold: hold,
 	}
 	return ""
 }
 
-// tryTarget sends the request to a target and reads until there is something for the client: all of a non-streaming
-// response, or the first events of a stream. After an error nothing is left of the attempt, and the client has been sent
-// nothing.
+// tryTarget sends the request to a target and reads until there is something for the client: a complete non-streaming
+// response, or the first events of a stream. After an error the attempt holds nothing, and nothing has been sent to the
+// client.
 func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.writtenAt = x.startedAt
 	x.reservation.ShrinkResponse()
@@ -210,7 +212,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	} else if err = openAttempt(x); err == nil {
 		err = x.readResponse(ctx)
 	}
-	x.noteAttempt(x.attempt)
+	x.recordTarget(x.attempt)
 	if err == nil {
 		x.filterResponse(ctx)
 	}
@@ -225,7 +227,7 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 		err = x.writer.Failed()
 	}
 	if x.writer.Started() && !x.disconnected {
-		// The client gets what came before the failure, however that was split on its way.
+		// Send the client what arrived before the failure, however it was split into packets.
 		x.endTape(err)
 		x.writer.Fail(failure.ForClient(err))
 		x.routed.decision.EndAttempt(x.entry, "", http.StatusOK, x.firstEvent)
@@ -242,17 +244,17 @@ func (x *completion) tryTarget(ctx context.Context) *apierror.Error {
 	x.routed.decision.EndAttempt(x.entry, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 	x.closeUpstream()
 	if !x.disconnected {
-		x.held.Settle(x.countFailed(x.attempt), x.server.now())
+		x.providerHold.Settle(x.countFailed(x.attempt), x.server.now())
 	}
 	x.record.Fuel += x.translation.Fuel
 	x.translation.Fuel = 0
 	return e
 }
 
-// prepare makes the attempt ready for sendRequest, on the completion's goroutine. It fails if the request cannot be made one that
-// the target takes.
+// prepare prepares the attempt for sendRequest, on the completion's goroutine. It fails if the request has no form that
+// the target accepts.
 func (a *attempt) prepare() *apierror.Error {
-	x := a.of
+	x := a.completion
 	t, m, facts := &a.translation, x.model, x.request.Describe()
 	t.Reset()
 	t.Writer, t.Tenant, t.Shadow = a.writer, x.record.Key, a.shadow
@@ -284,49 +286,49 @@ func (a *attempt) prepare() *apierror.Error {
 	return nil
 }
 
-// remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back, and those of
-// Gemini mostly never get it.
+// remembersThinking reports whether signed reasoning is remembered for the client. Clients of Messages always send it
+// back, and those of Gemini rarely receive it.
 func (x *completion) remembersThinking(translated bool) bool {
 	return x.api.id == clientapi.Chat || (x.api.id == clientapi.Responses || x.api.id == clientapi.Gemini) && translated
 }
 
-// chooseDocument chooses what the target's plugin makes its request from: the client's own document where that is what the plugin
-// takes, else the lowered one.
+// chooseDocument chooses the document that the target's plugin receives: the client's own if the plugin accepts that
+// form, else the request's chat completions form.
 func (a *attempt) chooseDocument() *apierror.Error {
-	x, t := a.of, &a.translation
+	x, t := a.completion, &a.translation
 	if x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0 {
 		t.Request.Doc, t.Request.Body = x.request.Document()
 		t.Summary.Form = x.api.Name
 		return nil
 	}
 	a.translated, t.Summary.Form = true, x.server.apis[clientapi.Chat].Name
-	if x.lowered.request == nil && x.lowered.err == nil {
-		x.lowered.err = x.lower()
+	if x.chatForm.request == nil && x.chatForm.err == nil {
+		x.chatForm.err = x.buildChatForm()
 	}
-	if x.lowered.err != nil {
-		return x.lowered.err
+	if x.chatForm.err != nil {
+		return x.chatForm.err
 	}
-	t.Request.Doc, t.Request.Body = x.lowered.request.Document()
+	t.Request.Doc, t.Request.Body = x.chatForm.request.Document()
 	return nil
 }
 
-// lower makes a chat completions request of the client's. It is done once a request.
-func (x *completion) lower() *apierror.Error {
-	l, s := &x.lowered, x.server
+// buildChatForm translates the client's request into a chat completions request. It is called once per request.
+func (x *completion) buildChatForm() *apierror.Error {
+	l, s := &x.chatForm, x.server
 	_, own := x.request.Document()
 	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
 	l.body = body
 	if e != nil {
 		return e
 	}
-	if e := x.room.Grow(&x.counted, len(x.body)+len(body)); e != nil {
+	if e := x.limiter.Grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
 	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
 	l.request = r
 	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
 		e = clientapi.OriginError(x.request, e)
-		e.TryNext = true // a provider that speaks the client's API may take it
+		e.TryNext = true // a provider that supports the client's API may accept the request
 		return e
 	}
 	if x.remembersThinking(true) {
@@ -339,25 +341,25 @@ func (x *completion) lower() *apierror.Error {
 	return nil
 }
 
-// sendRequest makes the plugin build the provider's request, and sends it. There is none where the plugin has responded by
-// itself.
+// sendRequest makes the plugin build the provider's request, and sends it. If the plugin responds by itself, nothing is
+// sent.
 func (a *attempt) sendRequest() error {
-	s := a.of.server
+	s := a.completion.server
 	if s.recorder != nil {
 		a.startTape()
 	}
 	if err := a.buildRequest(); err != nil {
 		return err
 	}
-	asked := a.of.api
+	asked := a.completion.api
 	if a.translated {
 		asked = &s.apis[clientapi.Chat]
 	}
-	if a.speaks = s.apis.ofDialect(a.translation.Dialect, asked); a.speaks != nil {
-		a.reader = a.work.reader(a.speaks)
+	if a.responseAPI = s.apis.byDialect(a.translation.Dialect, asked); a.responseAPI != nil {
+		a.reader = a.workspace.reader(a.responseAPI)
 	}
 	if a.translation.Answered {
-		a.of.mirror.send()
+		a.completion.mirror.send()
 		a.firstEvent = s.now().Sub(a.startedAt)
 		return nil
 	}
@@ -366,8 +368,8 @@ func (a *attempt) sendRequest() error {
 
 // buildRequest makes the plugin build the provider's request.
 func (a *attempt) buildRequest() error {
-	a.of.busy.Lock()
-	defer a.of.busy.Unlock()
+	a.completion.busy.Lock()
+	defer a.completion.busy.Unlock()
 	ctx := a.wait.StartWait()
 	err := a.provider.binding.Request(ctx, &a.translation)
 	if gone := a.wait.FinishWait(); gone != nil {
@@ -376,10 +378,10 @@ func (a *attempt) buildRequest() error {
 	return err
 }
 
-// doRequest sends the request that the plugin has built. It is apart from sendRequest to keep the stack small below a
-// plugin, which is where it is deepest.
+// doRequest sends the request that the plugin has built. It is separate from sendRequest because the stack is deepest
+// in a plugin call, and should be small below it.
 func (a *attempt) doRequest() error {
-	x := a.of
+	x := a.completion
 	if a.provider.client == nil {
 		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not respond, and the provider has no base_url.")
 	}
@@ -399,7 +401,7 @@ func (a *attempt) doRequest() error {
 	if x.mirror != nil {
 		a.out.Sent = x.mirror.send
 	}
-	a.asked = true
+	a.dispatched = true
 	ctx := a.wait.StartWait()
 	response, err := a.provider.client.Do(ctx, &a.out, a.wait)
 	clear(headers)
@@ -420,7 +422,7 @@ func (a *attempt) doRequest() error {
 	return nil
 }
 
-// awaitFirst waits for the first bytes of the response's body, or reads a response whose status is an error.
+// awaitFirst waits for the first bytes of the response's body, or reads the response if its status is an error.
 func (a *attempt) awaitFirst(ctx context.Context) error {
 	if status := a.response.Status(); status < 200 || status >= 300 {
 		return a.readErrorResponse(ctx, status)
@@ -434,10 +436,10 @@ func (a *attempt) awaitFirst(ctx context.Context) error {
 		a.bodyDone = true
 		return failure.EmptyResponse()
 	case err != nil:
-		// With errCommit nothing of the body has come: WriteStream goes on from here.
+		// After errCommit, no part of the body has arrived; WriteStream continues from here.
 		return err
 	}
-	a.first, a.firstEvent = first, a.of.server.now().Sub(a.startedAt)
+	a.first, a.firstEvent = first, a.completion.server.now().Sub(a.startedAt)
 	a.target.RecordFirstEvent(a.ticket)
 	return nil
 }
@@ -447,7 +449,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
 		return failure.EmptyResponse()
 	}
-	s := a.of.server
+	s := a.completion.server
 	body, err := a.response.ReadAll(s.buffers.Get(0), maxErrorBody)
 	for errors.Is(err, errCommit) {
 		body, err = a.response.ReadAll(body, maxErrorBody)
@@ -457,12 +459,12 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 		return failure.ErrDisconnected
 	}
 	a.tape.Write(body)
-	// A read error is ignored: a part of an error response says more than that it was cut off.
+	// Ignore a read error, because a part of an error response says more than the fact that it was truncated.
 	body = a.provider.redact(body)
 	cause := a.rejection(status, body)
 	var e *apierror.Error
-	if a.speaks != nil {
-		e = a.speaks.Failure(status, body)
+	if a.responseAPI != nil {
+		e = a.responseAPI.Failure(status, body)
 		a.readErrorUsage(body)
 	} else {
 		err := a.provider.binding.Response(ctx, &a.translation, status, body)
@@ -470,7 +472,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 			err = failed
 		}
 		if err == nil {
-			// The plugin found no error in the body: the status decides.
+			// The plugin found no error in the body, so the status decides.
 			e = native.Failure(status, nil)
 		} else if !errors.As(err, &e) {
 			return err
@@ -486,27 +488,27 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	return &d
 }
 
-// rejection is the cause of an error response with a status 4xx: the provider's words say what is wrong with the request, or with
-// the configuration. nil for another status.
+// rejection returns the cause of an error response with a 4xx status, in the provider's words, which tell what is wrong
+// with the request or the configuration. It returns nil for other statuses.
 func (a *attempt) rejection(status int, body []byte) error {
 	if status < 400 || status >= 500 {
 		return nil
 	}
 	r := &failure.Rejection{Provider: a.provider.name, Target: a.provider.client.Target("POST", a.translation.Out.Path), Status: status}
-	if !a.released { // else what the words repeat of it could not be found any more
-		a.of.busy.Lock()
-		defer a.of.busy.Unlock()
+	if !a.released { // else text that repeats the request could not be found and removed
+		a.completion.busy.Lock()
+		defer a.completion.busy.Unlock()
 		words := excerpt.New([]byte(native.ErrorText(body)))
-		doc, _ := a.of.request.Document()
+		doc, _ := a.completion.request.Document()
 		clientapi.EachText(doc, words.Cut)
 		r.Words = words.String()
 	}
 	return r
 }
 
-// annotate adds to an error the provider and the response that it comes from, and for the log, its cause.
+// annotate adds to an error the provider and the response that it comes from, and its cause for the log.
 func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
-	if x := a.of; a.translated && e != x.lowered.err {
+	if x := a.completion; a.translated && e != x.chatForm.err {
 		x.busy.Lock()
 		e = clientapi.OriginError(x.request, e)
 		x.busy.Unlock()
@@ -524,16 +526,16 @@ func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
 	return &d
 }
 
-// responseCause is the cause of a failure that has no other: it is in the response, in words that the log must not repeat,
-// or the response ended early.
+// responseCause returns the cause of a failure that has none of its own. The provider's own words are left out, because
+// the log must not repeat them.
 func (a *attempt) responseCause() error {
 	switch {
-	case a.translated && a.of.lowered.err != nil && a.translation.Request.Doc == nil:
+	case a.translated && a.completion.chatForm.err != nil && a.translation.Request.Doc == nil:
 		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", a.provider.name)
 	case a.response == nil:
 		return fmt.Errorf("reported by the plugin for provider %s", a.provider.name)
 	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && !a.writer.Began():
-		return fmt.Errorf("plugin %s reported nothing of the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+		return fmt.Errorf("plugin %s reported nothing for the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
 	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && a.writer.Incomplete():
 		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
 			a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
@@ -543,7 +545,7 @@ func (a *attempt) responseCause() error {
 	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
 }
 
-// closeUpstream ends the provider's response, if there is one.
+// closeUpstream closes the provider's response, if there is one.
 func (a *attempt) closeUpstream() {
 	if r := a.response; r != nil {
 		a.response = nil
@@ -551,7 +553,7 @@ func (a *attempt) closeUpstream() {
 	}
 }
 
-// allUnavailable is the error of a request for which every target's circuit is open.
+// allUnavailable returns the error of a request whose targets all have an open circuit.
 func (x *completion) allUnavailable(order []int, targets []routing.Target) *apierror.Error {
 	now := x.server.now()
 	soonest, limited := time.Duration(math.MaxInt64), false

@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// builder builds generations. What it refers to outlives them.
+// builder builds generations. Everything it refers to outlives them.
 type builder struct {
 	bundled  fs.FS
 	plugins  *plugin.Host
@@ -37,12 +37,12 @@ type builder struct {
 	panicked func(*rescue.Error)
 }
 
-// build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
-// nothing remains.
+// build builds the generation of a configuration. old is the previous one, nil at the start. If anything fails, nothing
+// remains of the new generation.
 func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{
 		config: cfg, providers: map[string]*provider{},
-		number: 1, made: b.now(), open: b.open, panicked: b.panicked, closed: make(chan struct{}),
+		number: 1, builtAt: b.now(), open: b.open, panicked: b.panicked, closed: make(chan struct{}),
 	}
 	if old != nil {
 		g.number = old.number + 1
@@ -61,7 +61,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	cfg := g.config
 	var err error
 	if g.plugins, err = modules.Load(ctx, b.plugins, cfg, b.bundled); err != nil {
-		return err // of every plugin at once
+		return err // includes the errors of all plugins
 	}
 	g.redactor, g.salt = configured.Redactor(cfg), routing.NewSalt(cfg.Router.Salt)
 	var errs []error
@@ -135,7 +135,7 @@ func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redacto
 	return p.Bind(ctx, plugin.BindingConfig{Name: f.Plugin, Settings: f.Options, Redact: redactor.Redact, Searches: redactor.Searches})
 }
 
-// newSealer makes what seals reasoning that clients keep.
+// newSealer returns the sealer for reasoning that clients keep between requests.
 func newSealer(cfg *config.Config) *thinking.Sealer {
 	if cfg.Server.ReasoningKey == "" {
 		return thinking.NewSealer(nil)

@@ -23,13 +23,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// ExplainRequest asks how a request would be routed.
+// ExplainRequest describes a request whose routing is to be explained.
 type ExplainRequest = admin.ExplainRequest
 
-// Explained is how a request would be routed, as JSON and as text for people.
+// Explained describes how a request would be routed, as JSON and as text.
 type Explained = admin.Explained
 
-// explain decides how a request to a generation would be routed, and says so: see Server.Explain.
+// explain implements Server.Explain for a generation.
 func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (Explained, error) {
 	id, name := clientapi.Chat, cmp.Or(r.API, s.apis[clientapi.Chat].Name)
 	for id < clientapi.NumAPIs && s.apis[id].Name != name {
@@ -39,15 +39,15 @@ func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (
 		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(config.APINames(), ", "))
 	}
 	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
-	x.room = &s.admission.Room
+	x.limiter = &s.admission.Limiter
 	if e := s.admission.Reserve(&x.reservation); e != nil {
 		return Explained{}, errors.New(e.Message)
 	}
-	x.acquireWork(contextChecker{ctx})
+	x.acquireWorkspace(contextChecker{ctx})
 	defer func() {
 		x.documents.release(s, x.api)
 		x.reservation.Release()
-		x.api.putWork(x.work)
+		x.api.putWorkspace(x.workspace)
 		if x.routed != nil {
 			s.routings.put(x.routed)
 		}
@@ -58,32 +58,32 @@ func explain(ctx context.Context, s *Server, g *generation, r *ExplainRequest) (
 	}
 	x.describeRouting(head)
 	if len(r.Body) == 0 {
-		x.routed.request.Identity.Doc = nil // the prompt made up for it begins no conversation
+		x.routed.request.Identity.Doc = nil // a placeholder prompt identifies no conversation
 	}
 	return decideExplained(ctx, x)
 }
 
-// contextChecker lets a Watcher wait for nothing but a context.
+// contextChecker makes a Watcher watch a context instead of a client.
 type contextChecker struct{ context.Context }
 
 func (c contextChecker) CheckClient() error { return c.Err() }
 
-// acceptExplained makes x the completion of a request that is only explained, as accept does for one that came.
+// acceptExplained initialises x from r, as accept does from a client's request.
 func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
 	g, now := x.generation, x.server.now()
 	x.record.Began, x.record.RequestID, x.admittedAt = now, endpoint.NewRequestID(), now
 	switch {
 	case g.keys == nil && r.Key != "":
-		return nil, errors.New(`no keys are in use (auth = "none"): leave the key out`)
+		return nil, errors.New(`authentication is disabled (auth = "none"): leave the key out`)
 	case g.keys == nil:
 		x.key = access.Anonymous()
 	case r.Key == "":
-		return nil, errors.New("which key? give the name of one in the configuration")
+		return nil, errors.New("no key given: want the name of a key in the configuration")
 	default:
 		key, err := g.keys.Named(r.Key, now)
 		if errors.Is(err, access.ErrUnknown) {
 			if g.keys.Has([]byte(r.Key)) {
-				return nil, errors.New("that is a key's secret: give its name in the configuration")
+				return nil, errors.New("the key is given by its secret: want its name in the configuration")
 			}
 			return nil, fmt.Errorf("no key is named %q: `sluice check --values` lists the keys", clientapi.Quotable(r.Key))
 		}
@@ -136,7 +136,7 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 	return head, nil
 }
 
-// parseExplained reads the body, or makes one of the shortest prompt.
+// parseExplained parses the body, or a placeholder if there is none.
 func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	x.body = append(x.server.buffers.Get(len(r.Body)), r.Body...)
 	if len(r.Body) == 0 {
@@ -144,7 +144,7 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	}
 	if x.api.id == clientapi.Gemini {
 		if r.Model == "" {
-			return errors.New("which model? the Gemini API has it in the path, not in the body")
+			return errors.New("no model given: the Gemini API has it in the path, not in the body")
 		}
 		x.request = x.api.getRequest()
 		x.request.(clientapi.AddressedRequest).Address(r.Model, to.Streams())
@@ -154,31 +154,32 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	case e != nil:
 		return explainedRefusal("the API", e)
 	case r.Model != "" && facts.Model != r.Model:
-		return errors.New("the body names another model: leave one of the two out")
+		return errors.New("the body names another model: leave out one of the two")
 	}
 	return nil
 }
 
-// shortPrompts are requests of each API, with a place for the model's id.
+// shortPrompts are placeholder requests of each API, as formats for the model's id.
 var shortPrompts = [clientapi.NumAPIs]string{
 	clientapi.Chat: `{"model":"%s","messages":[{"role":"user","content":"Hello"}]}`, clientapi.Messages: `{"model":"%s","max_tokens":1024,"messages":[{"role":"user","content":"Hello"}]}`,
 	clientapi.Responses: `{"model":"%s","input":"Hello"}`, clientapi.Embeddings: `{"model":"%s","input":"Hello"}`, clientapi.Rerank: `{"model":"%s","query":"Hello","documents":["Hello"]}`,
 	clientapi.LegacyCompletions: `{"model":"%s","prompt":"Hello"}`, clientapi.Moderations: `{"model":"%s","input":"Hello"}`, clientapi.Gemini: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
 }
 
-// explainedRefusal is for a request that is refused before it is routed. The error's message may repeat what the request says.
+// explainedRefusal returns the error of a request that is rejected before it is routed. It leaves out e's message,
+// which may repeat the request.
 func explainedRefusal(by string, e *apierror.Error) error {
-	what := cmp.Or(e.Code, string(e.Kind))
+	reason := cmp.Or(e.Code, string(e.Kind))
 	if e.Param != "" {
-		what += " at " + clientapi.Quotable(e.Param)
+		reason += " at " + clientapi.Quotable(e.Param)
 	}
-	return fmt.Errorf("the request is refused by %s before it is routed: %s", by, what)
+	return fmt.Errorf("the request is rejected by %s before it is routed: %s", by, reason)
 }
 
-// oddsDraws is how many random numbers the odds are estimated from.
+// oddsDraws is the number of samples from which the odds are estimated.
 const oddsDraws = 256
 
-// decideExplained decides as tryTargets does, and describes the decision.
+// decideExplained makes the routing decision as tryTargets does, and describes it.
 func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 	request, d := &x.routed.request, &x.routed.decision
 	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
@@ -211,7 +212,7 @@ func decideExplained(ctx context.Context, x *completion) (Explained, error) {
 		body = fmt.Appendf(body, `,"error":{"status":%d,"code":%q}`, e.Status, e.Code)
 	}
 	if len(odds) > 1 {
-		text, body = append(text, "\nThe order is drawn by lot. First are, of such requests:\n"...), append(body, `,"odds":[`...)
+		text, body = append(text, "\nThe order is random. Share of such requests by first target:\n"...), append(body, `,"odds":[`...)
 		for n, o := range odds {
 			text = fmt.Appendf(text, "  %5.1f %%  %s\n", 100*o.Share, o.Target)
 			if n > 0 {

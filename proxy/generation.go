@@ -33,49 +33,49 @@ import (
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
-// loaded plugins. It does not change once it serves. A request holds the generation that it began with; releasing the
-// last reference closes it.
+// loaded plugins. It is immutable once it serves. A request keeps the generation it started with. Releasing the last
+// reference closes the generation.
 type generation struct {
 	config    *config.Config
-	keys      *access.Keys // nil: anyone may use everything
+	keys      *access.Keys // nil if authentication is disabled
 	accounts  *spend.Accounts
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
 	providers map[string]*provider
 	policies  *policies.Set
 	salt      *routing.Salt
-	filters   []*filter.Filter     // in the order in which they run
-	redactor  *credential.Redactor // of all credentials that the gateway holds
+	filters   []*filter.Filter     // in execution order
+	redactor  *credential.Redactor // redacts all credentials of the gateway
 
-	number int64 // 1, and one more with each Reload
-	made   time.Time
+	number  int64 // 1 for the first generation, incremented by each Reload
+	builtAt time.Time
 
 	open     *openGenerations
 	panicked func(*rescue.Error)
 
-	refs   atomic.Int64  // requests in flight, and one for being current
-	closed chan struct{} // closed when all of it is
+	refs   atomic.Int64  // requests in flight, plus one while it is the current generation
+	closed chan struct{} // closed when everything in the generation is
 }
 
-// provider is what sends to one configured provider.
+// provider holds what is needed to send requests to one configured provider.
 type provider struct {
 	name    string
 	binding *plugin.Binding
-	client  *upstream.Client // nil: the plugin responds by itself
+	client  *upstream.Client // nil if the plugin responds by itself
 
-	// redact replaces credentials in what a provider sent, before anything else reads it.
+	// redact replaces credentials in data from the provider before anything else reads it.
 	redact func([]byte) []byte
 
-	heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
-	eventTimeout time.Duration // the longest time between two whole events of a stream; 0: none
-	maxEvent     int           // the longest event of a stream, in bytes
-	pace         time.Duration // between the events of a response that the plugin gave by itself; 0: none
+	heartbeat    time.Duration // silence after which a heartbeat is sent on a stream; 0 disables heartbeats
+	eventTimeout time.Duration // maximum time between two whole events of a stream; 0 means no limit
+	maxEvent     int           // maximum size of one event of a stream, in bytes
+	pace         time.Duration // pause between the events of a plugin's own response; 0 for none
 }
 
-// errClosed is for what needs a generation when there is none any more.
+// errClosed is the error of operations on a closed gateway.
 var errClosed = errors.New("the gateway is closed")
 
-// acquire takes a reference; it fails once the last one has been released.
+// acquire takes a reference. It returns false if the last one has been released.
 func (g *generation) acquire() bool {
 	for {
 		n := g.refs.Load()
@@ -88,10 +88,10 @@ func (g *generation) acquire() bool {
 	}
 }
 
-// release gives a reference back.
+// release releases a reference.
 func (g *generation) release() {
 	if g.refs.Add(-1) == 0 {
-		// The last reference is mostly a request's: its goroutine has a client to serve.
+		// The last reference is usually a request's, whose goroutine must not be delayed.
 		go g.close()
 	}
 }
@@ -118,22 +118,22 @@ func (g *generation) close() {
 	g.open.unclosed.Done()
 }
 
-// arrival is a request of an endpoint, as admission judges it under this generation.
+// arrival returns the facts by which a request to an endpoint is admitted under this generation.
 func (g *generation) arrival(h *fasthttp.RequestHeader, to endpoint.ID, now time.Time) admission.Arrival {
 	return admission.Arrival{
 		Head: h, Now: now, API: endpoint.GuessAPI(h), HasBody: to.HasBody(), Keys: g.keys, KeyHeaders: g.config.Server.KeyHeaders,
 	}
 }
 
-// missingModel is for a model that a client cannot have: there is none of this id, or its key may not use it.
+// missingModel returns the error for a model that does not exist or that the key may not use.
 func (g *generation) missingModel(h *fasthttp.RequestHeader, key *access.Key, id string, exists bool) *apierror.Error {
 	e := modellist.Missing(g.catalog, key, id)
 	e.Cause = g.missingModelCause(h, id, exists)
 	return e
 }
 
-// missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.
-// The id is the client's own text, and may by mistake be or hold a key.
+// missingModelCause returns, for the log, why the client does not get the model: it does not exist, it is disabled, or
+// the key may not use it. The id is the client's own text, which may be or contain a key by mistake.
 func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
 	name := clientapi.Quotable(id)
 	if g.holdsSecret(h, []byte(id)) {
@@ -150,8 +150,8 @@ func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exi
 	return fmt.Errorf("no such model '%s'", name)
 }
 
-// holdsSecret reports whether a text of a request holds a key that the request presents, is another client key, or holds a credential that
-// is known as a text. Without a generation only the first can be known.
+// holdsSecret reports whether a text from a request contains a key that the request presents, is another client key, or
+// contains a credential that is known in plain text. Without a generation it can only check the presented keys.
 func (g *generation) holdsSecret(h *fasthttp.RequestHeader, text []byte) bool {
 	switch {
 	case admission.PresentsKey(h, string(text)):
@@ -162,9 +162,10 @@ func (g *generation) holdsSecret(h *fasthttp.RequestHeader, text []byte) bool {
 	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
 }
 
-// redactorOf returns what takes out of a text every credential that the gateway holds, the keys of clients, and those that a request has
-// presented. It works harder than redact, since what it is for may be kept in files.
-func (g *generation) redactorOf(presented []string) func([]byte) []byte {
+// newFileRedactor returns a function that removes from a text every credential of the gateway, the keys of clients, and
+// the keys that a request has presented. It is more thorough, and slower, than redactor, because its output may be kept
+// in files.
+func (g *generation) newFileRedactor(presented []string) func([]byte) []byte {
 	return func(text []byte) []byte {
 		keys := slices.Clone(presented)
 		for i := range g.config.Keys {
@@ -174,14 +175,15 @@ func (g *generation) redactorOf(presented []string) func([]byte) []byte {
 		if g.keys == nil {
 			return text
 		}
-		// Of other keys only digests are known: each word is looked up, in the letters of generated keys, and in all that a key may have.
+		// Other keys are known by their digests only. Look up each word, once with the letters of generated keys and
+		// once with all characters that a key may have.
 		out := text
-		for _, apart := range []func(rune) bool{
+		for _, isSeparator := range []func(rune) bool{
 			func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) },
 			func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\", r) },
 		} {
-			for w := range bytes.FieldsFuncSeq(text, apart) {
-				// The first letter may be that of an escape, as in "\nsk-…".
+			for w := range bytes.FieldsFuncSeq(text, isSeparator) {
+				// The first letter may belong to an escape, as in "\nsk-…".
 				for _, key := range [][]byte{w, w[1:]} {
 					if len(key) >= admission.MinKey && g.keys.Has(key) {
 						out = bytes.ReplaceAll(out, key, []byte(admission.Redacted))
@@ -193,25 +195,27 @@ func (g *generation) redactorOf(presented []string) func([]byte) []byte {
 	}
 }
 
-// inherit takes over what the generation before knows of credentials. It is called before this one serves.
+// inherit takes over from the previous generation what its connections know about credentials. It is called before this
+// generation serves.
 func (g *generation) inherit(old *generation) {
 	for name, p := range g.providers {
-		if was := old.providers[name]; p.client != nil && was != nil && was.client != nil {
-			p.client.Inherit(was.client)
+		if previous := old.providers[name]; p.client != nil && previous != nil && previous.client != nil {
+			p.client.Inherit(previous.client)
 		}
 	}
 }
 
-// hasProvider reports whether there is a provider of that name that is on.
+// hasProvider reports whether a provider of that name is enabled.
 func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
 
-// openGenerations are the generations that are not closed, and the counts of those that are, so that no sum decreases.
+// openGenerations tracks the generations that have not been closed. It keeps the counters of closed ones, so that no
+// sum decreases.
 type openGenerations struct {
-	unclosed sync.WaitGroup // a Reload adds to it while it holds a generation
+	unclosed sync.WaitGroup // a Reload adds to it only while it holds a reference to a generation
 
-	mu   sync.Mutex
-	open map[*generation]struct{}
-	past map[string]upstream.Stats // of closed generations, by provider
+	mu          sync.Mutex
+	open        map[*generation]struct{}
+	closedStats map[string]upstream.Stats // counters of closed generations, by provider
 }
 
 func (o *openGenerations) add(g *generation) {
@@ -219,22 +223,22 @@ func (o *openGenerations) add(g *generation) {
 	defer o.mu.Unlock()
 	if o.open == nil {
 		o.open = make(map[*generation]struct{})
-		o.past = make(map[string]upstream.Stats)
+		o.closedStats = make(map[string]upstream.Stats)
 	}
 	o.open[g] = struct{}{}
 }
 
-// remove keeps the counts of a generation that is closed.
+// remove removes a closed generation, and keeps its counters.
 func (o *openGenerations) remove(g *generation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, open := o.open[g]; !open {
-		return // it was never completed
+		return // it was never completely built
 	}
 	delete(o.open, g)
 	for _, p := range g.providers {
 		if p.client != nil {
-			o.past[p.name] = o.past[p.name].Plus(p.client.Stats().Counts())
+			o.closedStats[p.name] = o.closedStats[p.name].Plus(p.client.Stats().Counts())
 		}
 	}
 }
@@ -245,11 +249,11 @@ func (o *openGenerations) count() int {
 	return len(o.open)
 }
 
-// upstreams returns the connections to each provider, of all generations.
+// upstreams returns the connection statistics of each provider, summed over all generations.
 func (o *openGenerations) upstreams() map[string]upstream.Stats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sums := maps.Clone(o.past)
+	sums := maps.Clone(o.closedStats)
 	for g := range o.open {
 		for _, p := range g.providers {
 			if p.client != nil {

@@ -17,46 +17,47 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// race is an attempt that another one, the hedge, may join while it is silent. Each runs on a goroutine of its own until the first bytes of
-// its response are there, or it has failed; the completion's goroutine waits for them, watches the client, and goes on with the
-// attempt that was first. The other one is cancelled, and gives back by itself what it holds.
+// race runs an attempt which a second one, the hedge, may join if it stays silent. Each runs on its own goroutine until
+// the first bytes of its response have arrived, or it has failed. The completion's goroutine waits for them, checks the
+// client, and continues with the attempt that responds first. The other attempt is cancelled, and releases what it
+// holds on its own goroutine.
 type race struct {
 	x       *completion
 	results chan *racer
-	racers  [2]*racer // the attempt that was begun first, and the hedge; nil: it has not been sent, or has failed
+	racers  [2]*racer // the first attempt and the hedge; nil if it has not been sent or has failed
 }
 
-// racer is an attempt in a race.
+// racer is one attempt in a race.
 type racer struct {
 	*attempt
 	detached
-	race   *race
-	cancel context.CancelCauseFunc
-	err    error       // that opening it ended with
-	ended  atomic.Bool // by whichever comes first: its result, or the race being over without it
+	race    *race
+	cancel  context.CancelCauseFunc
+	err     error       // outcome of opening the attempt
+	claimed atomic.Bool // set by whichever comes first: run, to deliver the result, or stop, to give up on it
 }
 
 var (
-	// errOutrun ends the attempt whose response was not the first.
-	errOutrun = errors.New("another target has responded first")
-	// errRaceOver ends an attempt at a request that has ended otherwise.
+	// errLostRace cancels the attempt that did not respond first.
+	errLostRace = errors.New("another target responded first")
+	// errRaceOver cancels an attempt at a request that has already failed.
 	errRaceOver = errors.New("the request has ended")
 )
 
-// detached is the waiter of an attempt that no client waits for: it ends with its context.
+// detached is the waiter of an attempt without a client. Its waits end with its context.
 type detached struct{ ctx context.Context }
 
-// detachedPace is how often such an attempt notices that it is over.
+// detachedPace is how often a detached attempt checks its context.
 const detachedPace = 50 * time.Millisecond
 
-// hedgeAfter returns how long the attempt that is under way may be silent until another is sent; 0: there is no hedge.
+// hedgeAfter returns how long the current attempt may be silent before a hedge is sent, or 0 for no hedge.
 func hedgeAfter(x *completion) time.Duration {
 	h := x.policy.Hedge
 	if h == nil || x.number > 1 {
 		return 0
 	}
 	x.policy.Hedges.Earn(h.Budget)
-	if len(x.turns) == 0 {
+	if len(x.remaining) == 0 {
 		return 0 // there is no other target
 	}
 	if h.After > 0 {
@@ -66,7 +67,8 @@ func hedgeAfter(x *completion) time.Duration {
 	return after
 }
 
-// openAttempt sends the request of the attempt that is under way. With a hedge it also waits for the beginning of the response.
+// openAttempt sends the request of the current attempt. If a hedge may be sent, it also waits for the beginning of the
+// response.
 func openAttempt(x *completion) error {
 	after := hedgeAfter(x)
 	if after <= 0 {
@@ -76,19 +78,19 @@ func openAttempt(x *completion) error {
 	return r.run(after)
 }
 
-// run is the race. It returns once the completion's attempt is the one that counts: with the beginning of its response, or with the error
-// that it ended with.
+// run runs the race until the winner is the completion's attempt, and returns the outcome of opening it: nil or
+// errCommit with the beginning of a response, else the error of the attempt that counts.
 func (r *race) run(after time.Duration) error {
 	x := r.x
 	began := x.startedAt
 	r.start(0, x.attempt)
 	timer := time.NewTimer(min(after, downstream.CheckInterval))
 	defer timer.Stop()
-	var failed *racer // the first attempt, while the hedge goes on
+	var failed *racer // the first attempt, if it failed while the hedge is running
 	for hedged := false; ; {
 		select {
 		case c := <-r.results:
-			c.own()
+			c.adopt()
 			hedge := r.racers[1]
 			switch {
 			case c.opened():
@@ -134,7 +136,7 @@ func (r *race) run(after time.Duration) error {
 	}
 }
 
-// start runs an attempt that has been prepared.
+// start runs a prepared attempt on its own goroutine.
 func (r *race) start(n int, a *attempt) {
 	c := &racer{attempt: a, race: r}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -145,10 +147,11 @@ func (r *race) start(n int, a *attempt) {
 	go c.run()
 }
 
-// hedge sends the request to the next target, if that may be, and reports whether there is nothing more to do about it.
+// hedge sends the request to the next target if the hedge budget and other limits permit it. It reports whether it is
+// done: false means to try again later.
 func (r *race) hedge(now time.Time) (done bool) {
 	x := r.x
-	// The plugin of the first attempt may still read the documents: what is late then is not the provider.
+	// While the first attempt's plugin reads the documents, the delay is not the provider's.
 	if !x.busy.TryLock() {
 		return false
 	}
@@ -156,7 +159,7 @@ func (r *race) hedge(now time.Time) (done bool) {
 		x.busy.Unlock()
 		return true
 	}
-	a := &attempt{work: x.api.getWork(), of: x, wait: x}
+	a := &attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
 	started := x.reserveAgain(now) && r.startNext(a, now)
 	var e *apierror.Error
 	if started {
@@ -166,7 +169,7 @@ func (r *race) hedge(now time.Time) (done bool) {
 	switch {
 	case !started:
 		x.policy.Hedges.GiveBack()
-		x.api.putWork(a.work)
+		x.api.putWorkspace(a.workspace)
 	case e != nil:
 		x.policy.Hedges.GiveBack()
 		c := &racer{attempt: a, race: r, err: e}
@@ -178,14 +181,14 @@ func (r *race) hedge(now time.Time) (done bool) {
 	return true
 }
 
-// startNext makes a an attempt at the next target that permits a hedge. Those that do not keep their turns: once the first attempt has
-// failed, they may permit one.
+// startNext starts attempt a at the next target that permits a hedge. Targets that do not permit one keep their place,
+// because they may permit an attempt after the first one has failed.
 func (r *race) startNext(a *attempt, now time.Time) bool {
 	x := r.x
-	for at, i := range x.turns {
+	for at, i := range x.remaining {
 		refused := x.startAttempt(a, i, now, "hedge")
 		if refused == "" {
-			x.turns = slices.Concat(x.turns[:at], x.turns[at+1:])
+			x.remaining = slices.Concat(x.remaining[:at], x.remaining[at+1:])
 			return true
 		}
 		x.routed.decision.Skip(i, refused)
@@ -193,8 +196,8 @@ func (r *race) startNext(a *attempt, now time.Time) bool {
 	return false
 }
 
-// own makes the completion's goroutine the attempt's, whose own has ended.
-func (c *racer) own() {
+// adopt transfers an attempt whose goroutine has ended to the completion's goroutine.
+func (c *racer) adopt() {
 	x := c.race.x
 	x.users.Add(-1)
 	x.generation.release()
@@ -207,8 +210,8 @@ func (c *racer) own() {
 // run opens the attempt on its own goroutine.
 func (c *racer) run() {
 	c.err = c.open()
-	c.race.x.server.logPanicOf(c.race.x.record.RequestID, c.err)
-	if c.ended.CompareAndSwap(false, true) {
+	c.race.x.server.logIfPanic(c.race.x.record.RequestID, c.err)
+	if c.claimed.CompareAndSwap(false, true) {
 		c.race.results <- c
 		return
 	}
@@ -227,10 +230,10 @@ func (c *racer) open() (err error) {
 	return c.awaitFirst(c.ctx)
 }
 
-// opened reports whether the response can be read on.
+// opened reports whether there is a response to continue with.
 func (c *racer) opened() bool { return c.err == nil || errors.Is(c.err, errCommit) }
 
-// win makes an attempt the completion's, and cancels the other one.
+// win makes c the completion's attempt, and cancels the other one.
 func (r *race) win(c *racer) {
 	x := r.x
 	if c.attempt != x.attempt {
@@ -240,12 +243,12 @@ func (r *race) win(c *racer) {
 	}
 	for _, other := range r.racers {
 		if other != nil && other != c {
-			other.stop(errOutrun)
+			other.stop(errLostRace)
 		}
 	}
 }
 
-// abort ends both attempts, whose client is gone, or whose time is over.
+// abort cancels both attempts, because the client has disconnected or the gateway is shutting down.
 func (r *race) abort(err error) error {
 	running := 0
 	for _, c := range r.racers {
@@ -256,7 +259,7 @@ func (r *race) abort(err error) error {
 	}
 	for range running {
 		c := <-r.results
-		c.own()
+		c.adopt()
 		if c == r.racers[1] {
 			c.charge()
 			c.discard(err)
@@ -265,15 +268,15 @@ func (r *race) abort(err error) error {
 	return err
 }
 
-// stop ends an attempt that does not count any more.
+// stop cancels an attempt that lost the race or whose request has failed.
 func (c *racer) stop(err error) {
-	if c.ended.CompareAndSwap(false, true) {
+	if c.claimed.CompareAndSwap(false, true) {
 		c.charge()
 		c.cancel(err)
 		return
 	}
-	<-c.race.results // no other one is running
-	c.own()
+	<-c.race.results // this racer's result, as no other is running
+	c.adopt()
 	if !c.opened() {
 		c.fail()
 		c.free()
@@ -283,7 +286,7 @@ func (c *racer) stop(err error) {
 	c.discard(err)
 }
 
-// charge counts an attempt that is cancelled: its provider charges at least for the prompt.
+// charge accounts a cancelled attempt, for which its provider charges at least the prompt.
 func (c *racer) charge() {
 	x := c.race.x
 	used := spend.Used{Tokens: estimate.PromptTokens(x.request.Describe())}
@@ -292,12 +295,12 @@ func (c *racer) charge() {
 	}
 	x.record.CancelledTokens += used.Tokens
 	x.record.CancelledCost += used.Cost
-	c.held.Settle(used, x.server.now())
-	x.routed.decision.EndAttempt(c.entry, outrun, 0, x.server.now().Sub(c.startedAt))
+	c.providerHold.Settle(used, x.server.now())
+	x.routed.decision.EndAttempt(c.entry, cancelledCode, 0, x.server.now().Sub(c.startedAt))
 }
 
-// outrun is, in the decision, how an attempt has ended that another one has outrun.
-const outrun = "cancelled"
+// cancelledCode is the outcome of a cancelled attempt in the routing decision.
+const cancelledCode = "cancelled"
 
 // fail records that the attempt has failed.
 func (c *racer) fail() {
@@ -307,33 +310,34 @@ func (c *racer) fail() {
 	c.err = e
 	c.recordError(e)
 	x.routed.decision.EndAttempt(c.entry, e.Code, e.Status, x.server.now().Sub(c.startedAt))
-	c.held.Settle(x.countFailed(c.attempt), x.server.now())
-	x.noteAttempt(c.attempt)
+	c.providerHold.Settle(x.countFailed(c.attempt), x.server.now())
+	x.recordTarget(c.attempt)
 	x.logFailedAttempt(c.attempt, e)
 	x.record.Fuel += c.translation.Fuel
 	c.translation.Fuel = 0
 	c.closeUpstream()
 }
 
-// discard gives an attempt up that has been cancelled.
+// discard records a cancelled attempt in its target's statistics, and frees it.
 func (c *racer) discard(err error) {
 	c.endTape(err)
 	if !c.recorded {
-		now := c.of.server.now()
+		now := c.completion.server.now()
 		c.recorded = true
 		c.target.CancelAttempt(c.ticket, now.Sub(c.startedAt), now)
 	}
 	c.free()
 }
 
-// free gives back what the attempt holds.
+// free releases what the attempt holds.
 func (c *racer) free() {
 	c.closeUpstream()
-	c.of.api.putWork(c.work)
-	c.work, c.reader = nil, nil
+	c.completion.api.putWorkspace(c.workspace)
+	c.workspace, c.reader = nil, nil
 }
 
-// Tick implements waiter: a client that has waited for a heartbeat gets the head of the response, and is told of no other target.
+// Tick implements waiter. After a heartbeat's time it ends the wait with errCommit: the client gets the head of this
+// attempt's response, and no other target is tried.
 func (c *racer) Tick(p upstream.Phase, _ time.Duration) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err

@@ -21,9 +21,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// headReceived is called with a request's head before its body is read. If admit would refuse it whatever the body holds,
-// the request is made one that waits for permission to send its body: fasthttp calls expectContinue about it, which
-// responds.
+// headReceived is called with a request's head before its body is read. If Admit would reject the request whatever its
+// body contains, headReceived adds an Expect header, so that fasthttp calls expectContinue, which responds before the
+// body is read.
 func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if n := h.ContentLength(); n > endpoint.SmallBody || n == endpoint.Chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
 		if _, e := s.admitHead(h, s.now(), nil, nil); e != nil {
@@ -33,7 +33,7 @@ func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig 
 	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.Limits().MaxBody)}
 }
 
-// expectContinue responds to a client that waits for permission to send its body, or is made to.
+// expectContinue responds to a request that waits for permission to send its body, or that headReceived treats as one.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
 	r := telemetry.Record{Began: s.now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
@@ -44,12 +44,13 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	e.CloseClient = true
 	r.Path = to.Path()
 	s.setRequestID(ctx, r.RequestID)
-	s.refuse(ctx, &r, s.apis.ofHead(h), e)
+	s.refuse(ctx, &r, s.apis.byHead(h), e)
 	s.account.Request(&r)
 	return r.Status
 }
 
-// admitHead judges a request by its head alone. ctx and record are those of a request that gets a response about it, else nil.
+// admitHead decides by the head alone whether a request is admitted. ctx and record are nil unless the request gets a
+// response about it.
 func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fasthttp.RequestCtx, record *telemetry.Record) (endpoint.ID, *apierror.Error) {
 	to, _, e := endpoint.Match(h)
 	if e != nil {
@@ -66,15 +67,15 @@ func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fastht
 	return to, e
 }
 
-// handle serves one request. Its frame, and that of serveCompletion, lie below everything that a completion calls: what is
-// large is kept out of them, so that a goroutine's stack need not be doubled once more.
+// handle serves one request. Its frame and that of serveCompletion are at the bottom of the stack of every completion.
+// Large values are kept out of them to avoid another doubling of the goroutine's stack.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer rescue.Recover(func(p *rescue.Error) { s.refuseUnrecorded(ctx, p) })
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
-	// fasthttp delays a response while the client's next request can be read, and reading that may take minutes. It does
-	// not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
+	// fasthttp delays a response while it can read the client's next request, which may take minutes, unless the
+	// handler has set a deadline. The effective deadlines are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, rest, e := endpoint.Match(&ctx.Request.Header)
 	if to.HasBody() && e == nil {
@@ -84,7 +85,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	s.serveDirect(ctx, to, rest, e)
 }
 
-// startRecord begins to account a request.
+// startRecord starts the record of a request for the access log and metrics.
 func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID) {
 	h := &ctx.Request.Header
 	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), s.requestID(h), remoteHost(ctx), endpoint.Method(h), to.Path()
@@ -93,21 +94,21 @@ func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 	s.setRequestID(ctx, r.RequestID)
 }
 
-// requestID is the ID of a request: the client's own, unless it must not be shown.
+// requestID returns the ID of a request: the client's own, unless that must not be logged.
 func (s *Server) requestID(h *fasthttp.RequestHeader) string {
 	g := s.current.Load()
 	return endpoint.RequestID(h, func(text []byte) bool { return g.holdsSecret(h, text) })
 }
 
-// setRequestID gives the response the request's ID, in the headers in which clients look for it.
+// setRequestID sets the request's ID in the response headers in which clients expect it.
 func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
 	ctx.Response.Header.Set("x-request-id", id)
-	if name := s.apis.ofHead(&ctx.Request.Header).idHeader; name != "" {
+	if name := s.apis.byHead(&ctx.Request.Header).idHeader; name != "" {
 		ctx.Response.Header.Set(name, id)
 	}
 }
 
-// refuseUnrecorded responds to a request that panicked before it began to be accounted.
+// refuseUnrecorded responds to a request that panicked before startRecord.
 func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 	var r telemetry.Record
 	s.startRecord(ctx, &r, endpoint.Unknown)
@@ -120,19 +121,19 @@ func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *r
 	s.logPanic(r.RequestID, p)
 	e := failure.Internal(nil)
 	e.CloseClient = true
-	s.refuse(ctx, r, s.apis.ofHead(&ctx.Request.Header), e)
+	s.refuse(ctx, r, s.apis.byHead(&ctx.Request.Header), e)
 }
 
-// serveCompletion serves an endpoint for completions.
+// serveCompletion serves a request to an endpoint for completions.
 func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) {
 	x := &completion{server: s, api: &s.apis[to.API()], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
-	x.room = &s.admission.Room
+	x.limiter = &s.admission.Limiter
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
-	x.acquireWork(x)
-	responding := false // the response is under way: delivery finishes the completion
+	x.acquireWorkspace(x)
+	responding := false // Delivered or WriteStream finishes the completion
 	defer func() {
 		x.releaseRequest(ctx)
 		switch {
@@ -169,12 +170,12 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	responding = true
 }
 
-// refuseCompletion responds with an error to a client that has been sent nothing.
+// refuseCompletion responds with an error to a client to which nothing has been sent.
 func (s *Server) refuseCompletion(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
 	x.setRateLimitHeaders(&ctx.Response.Header)
 	if x.disconnected || x.leavesBodyUnread(ctx) {
-		// The response, or the rest of the request, is not going to be read.
+		// The rest of the request, or the response, will not be read.
 		closing := *e
 		closing.CloseClient, e = true, &closing
 	}
@@ -182,7 +183,7 @@ func (s *Server) refuseCompletion(ctx *fasthttp.RequestCtx, x *completion, e *ap
 	x.record.Bytes = int64(len(ctx.Response.Body()))
 }
 
-// serveDirect serves everything but completions: e is not nil where a request is refused for its head.
+// serveDirect serves everything but completions. e is not nil if the request's head has been rejected.
 func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte, e *apierror.Error) {
 	var r telemetry.Record
 	s.startRecord(ctx, &r, to)
@@ -191,24 +192,24 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 		s.account.Request(&r)
 	})
 	if n := ctx.Request.Header.ContentLength(); n > 0 || n == endpoint.Chunked {
-		// fasthttp reads a body that nobody wants as far as it is small, and closes the connection after a larger one.
+		// fasthttp reads an unused body if it is small, and closes the connection after a larger one.
 		conn := ctx.Conn().(*downstream.Conn)
 		conn.LimitInput(4 * endpoint.SmallBody)
 		conn.LingerOnClose()
 	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
-		e = s.serveFrom(ctx, &r, to, rest)
+		e = s.serveLocal(ctx, &r, to, rest)
 	}
 	if e != nil {
-		s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), e)
+		s.refuse(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
 	}
 	r.Bytes = int64(len(ctx.Response.Body()))
 	s.account.Request(&r)
 }
 
-// serveFrom responds from what the gateway has.
-func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
+// serveLocal responds with what the gateway itself has: models and stored responses.
+func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
 		return failure.Shutdown()
@@ -237,7 +238,7 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	return nil
 }
 
-// modelForm finds out how the client wants models described.
+// modelForm returns the form in which the client expects models to be described.
 func modelForm(ctx *fasthttp.RequestCtx) modellist.Form {
 	switch endpoint.GuessAPI(&ctx.Request.Header) {
 	case clientapi.Messages:
@@ -251,7 +252,7 @@ func modelForm(ctx *fasthttp.RequestCtx) modellist.Form {
 	return modellist.OpenAI
 }
 
-// describeModel returns one model. Its id is in the path as it is, or percent-encoded.
+// describeModel returns the description of one model. Its id is in the path, percent-encoded or not.
 func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
@@ -264,7 +265,7 @@ func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, esc
 	return modelForm(ctx).Model(m), nil
 }
 
-// storedResponse responds from what is kept of a client's responses.
+// storedResponse responds from the client's stored responses.
 func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service endpoint.Service, id string) (body []byte, e *apierror.Error) {
 	found := false
 	switch m := s.responses; {
@@ -272,7 +273,7 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 	case service == endpoint.StoredItems:
 		query := ctx.QueryArgs()
 		page := responses.Page{After: string(query.Peek("after")), Ascending: string(query.Peek("order")) == "asc"}
-		page.Limit, _ = strconv.Atoi(string(query.Peek("limit"))) // one that is no number is the default
+		page.Limit, _ = strconv.Atoi(string(query.Peek("limit"))) // the default if it is not a number
 		body, found = m.AppendInputItems(nil, client, id, page)
 	case ctx.IsDelete():
 		body, found = m.AppendDeleted(nil, client, id)
@@ -290,12 +291,12 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 	return body, nil
 }
 
-// refuse writes an error as the response, in the form of an API.
+// refuse writes an error response in the format of an API.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
 	if reason, ok := failure.Shed(e); ok {
 		s.metrics.Shed(reason)
 	}
-	s.logPanicOf(r.RequestID, e.Cause)
+	s.logIfPanic(r.RequestID, e.Cause)
 	r.Status, r.Code = api.status(e), e.Code
 	if r.Code == "" {
 		r.Code = string(e.Kind)
@@ -329,17 +330,17 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 	ctx.Response.SetBodyRaw(api.AppendError(nil, admission.RedactKey(&ctx.Request.Header, e), r.RequestID))
 }
 
-// handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.
+// handleReadError responds to something that is not an HTTP request. fasthttp closes the connection afterwards.
 func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
-	// The method of a head that was not read to its end is unknown.
+	// The method is unknown if the head has not been read completely.
 	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
-	s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), readError(s, err))
+	s.refuse(ctx, &r, s.apis.byHead(&ctx.Request.Header), readError(s, err))
 	s.account.Request(&r)
 }
 
-// remoteHost is the client's address without its port.
+// remoteHost returns the client's address without its port.
 func remoteHost(ctx *fasthttp.RequestCtx) string {
 	return ctx.Conn().(*downstream.Conn).RemoteHost()
 }

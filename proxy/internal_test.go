@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// TestCloseWaitsForReplacedGenerations, as their plugins need the engine, which is closed last.
+// TestCloseWaitsForReplacedGenerations: replaced generations need the plugin engine, which is closed last.
 func TestCloseWaitsForReplacedGenerations(t *testing.T) {
 	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
 	if err != nil {
@@ -22,7 +22,7 @@ func TestCloseWaitsForReplacedGenerations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := s.acquire() // as a request does that is in flight
+	old := s.acquire() // as a request in flight does
 	if err := s.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestCloseWaitsForReplacedGenerations(t *testing.T) {
 	}
 }
 
-// TestPanicInClosingGeneration is counted, and does not keep Close waiting.
+// TestPanicInClosingGeneration: the panic is counted, and does not block Close.
 func TestPanicInClosingGeneration(t *testing.T) {
 	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestPanicInClosingGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := s.current.Load()
-	old.providers["broken"] = &provider{name: "broken", client: new(upstream.Client)} // nothing of it was made
+	old.providers["broken"] = &provider{name: "broken", client: new(upstream.Client)} // not initialised, so that Close panics
 	if err := s.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestPanicInClosingGeneration(t *testing.T) {
 	s.Close()
 }
 
-// slowBundle has plugins whose modules are read, before they are compiled, only once release is closed.
+// slowBundle has plugins whose modules cannot be read until release is closed.
 type slowBundle struct {
 	fs.FS
 	began, release chan struct{}
@@ -80,8 +80,9 @@ func (b *slowBundle) ReadFile(file string) ([]byte, error) {
 	return []byte("no module"), nil
 }
 
-// TestReloadDoesNotWaitForTheOneBefore, which compiles for as long as the test likes: a key that is revoked meanwhile is.
-func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
+// TestReloadDoesNotWaitForEarlierReload: a revoked key must be rejected even while an earlier reload is still
+// compiling.
+func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 	const key = "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"
 	parse := func(text string) *config.Config {
 		cfg, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"slow", "slower"}})
@@ -109,7 +110,7 @@ func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-first; err != ErrSuperseded {
-		t.Errorf("the reload before ended with %v", err)
+		t.Errorf("the earlier reload ended with %v", err)
 	}
 	if s.current.Load().config != revoked {
 		t.Error("the later configuration is not served")
@@ -117,7 +118,7 @@ func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
 	if r := s.health.lastReload(); r.failed != 0 || r.succeeded != 1 {
 		t.Errorf("%d failed and %d succeeded", r.failed, r.succeeded)
 	}
-	// Nor does Close wait.
+	// Close does not wait either.
 	last := reload("slower")
 	s.Close()
 	if err := <-last; err == nil {
@@ -125,11 +126,11 @@ func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestCheckIntervalWithoutProvider is about a request that waits for its router's plugin: no provider's heartbeat says how
-// often its client is checked.
+// TestCheckIntervalWithoutProvider: while a request waits for its router's plugin, there is no provider whose heartbeat
+// sets the check interval.
 func TestCheckIntervalWithoutProvider(t *testing.T) {
 	x := &completion{conn: new(downstream.Conn), attempt: new(attempt), stream: true}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
-		t.Errorf("%s", d)
+		t.Errorf("interval %s", d)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// scrape adds to a scrape of the metrics what the parts of the gateway count themselves, at no cost for requests.
+// scrape adds to a scrape of the metrics what parts of the gateway count themselves, at no cost to requests.
 type scrape struct {
 	s *Server
 	m *telemetry.Sample
@@ -101,7 +101,7 @@ func (c scrape) config() {
 	if g := s.acquire(); g != nil {
 		defer g.release()
 		m.Add(telemetry.ConfigGeneration, float64(g.number))
-		m.Add(telemetry.ConfigLoaded, seconds(g.made))
+		m.Add(telemetry.ConfigLoaded, seconds(g.builtAt))
 	}
 }
 
@@ -145,7 +145,7 @@ func (c scrape) targets() {
 	}
 	for i := range g.config.Models {
 		if p := g.policies.Configured(g.config.Models[i].ID); p != nil {
-			seen := make(map[*routing.PromptTokens]bool) // a target may be there twice
+			seen := make(map[*routing.PromptTokens]bool) // a target may be listed twice
 			for j := range p.Targets {
 				if t := &p.Targets[j]; t.Tokens != nil && !seen[t.Tokens] {
 					seen[t.Tokens] = true
@@ -155,7 +155,7 @@ func (c scrape) targets() {
 			}
 		}
 	}
-	// Models that only providers list share a series.
+	// Models that are only listed by providers share one series per provider.
 	others := make(map[string]*routing.Snapshot)
 	for e, f := range stats {
 		if !g.hasProvider(e.Provider) {
@@ -175,7 +175,8 @@ func (c scrape) targets() {
 	}
 }
 
-// maxBudgets is how many budgets have series of their own: those of teams, models and providers come before those of keys.
+// maxBudgets is how many budgets have series of their own. Those of teams, models and providers take precedence over
+// those of keys.
 const maxBudgets = 1000
 
 func (c scrape) budgets() {
@@ -196,7 +197,7 @@ func (c scrape) budgets() {
 	for n, count := range counts {
 		c.m.Add(telemetry.Budgets, float64(count), n.scope.String(), n.state)
 	}
-	// Keys are the first kind.
+	// Keys are the first kind, so they are sorted to the end.
 	slices.SortStableFunc(all, func(a, b spend.Status) int { return cmp.Compare(b.Scope.Kind, a.Scope.Kind) })
 	for i := range all[:min(len(all), maxBudgets)] {
 		b := &all[i]
@@ -220,7 +221,7 @@ func addAttempts(m *telemetry.Sample, e routing.TargetName, f *routing.Snapshot)
 	}
 }
 
-// addShadow adds the figures of a model's shadow.
+// addShadow adds the counts of a model's shadow target.
 func addShadow(m *telemetry.Sample, name routing.ShadowName, n *shadow.Counts) {
 	add := func(f *telemetry.Family, v float64, labels ...string) {
 		m.Add(f, v, append([]string{name.Model, name.Provider, name.Target}, labels...)...)
@@ -232,14 +233,14 @@ func addShadow(m *telemetry.Sample, name routing.ShadowName, n *shadow.Counts) {
 	for d, count := range n.Differences {
 		add(telemetry.ShadowDifferences, float64(count), shadow.Difference(d).String())
 	}
-	for _, of := range []struct {
+	for _, sums := range []struct {
 		response string
 		*shadow.Sums
 	}{{"client", &n.Client}, {"shadow", &n.Shadow}} {
-		add(telemetry.ShadowFirstEvent, of.FirstEvent.Seconds(), of.response)
-		add(telemetry.ShadowDuration, of.Duration.Seconds(), of.response)
-		add(telemetry.ShadowTokens, float64(of.Prompt), of.response, "prompt")
-		add(telemetry.ShadowTokens, float64(of.Completion), of.response, "completion")
+		add(telemetry.ShadowFirstEvent, sums.FirstEvent.Seconds(), sums.response)
+		add(telemetry.ShadowDuration, sums.Duration.Seconds(), sums.response)
+		add(telemetry.ShadowTokens, float64(sums.Prompt), sums.response, "prompt")
+		add(telemetry.ShadowTokens, float64(sums.Completion), sums.response, "completion")
 	}
 	add(telemetry.ShadowCost, n.Cost.Dollars())
 }
@@ -280,8 +281,8 @@ func boolValue(b bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// setMetricNames sets which names of models, providers, teams and client keys have series of their own: the configured ones, as providers may
-// list thousands of models.
+// setMetricNames sets which models, providers, teams and client keys have series of their own: the configured ones
+// only, because providers may list thousands of models.
 func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 	var n telemetry.Names
 	for i := range cfg.Keys {

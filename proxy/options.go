@@ -19,50 +19,53 @@ import (
 // Options configure a Server.
 type Options struct {
 	Config *config.Config
-	// Bundled has the modules of the bundled plugins: NAME.wasm, or all.wasm for those that have none of their own. It may be
-	// a Digester. nil: there are none.
+	// Bundled holds the modules of the bundled plugins: NAME.wasm, or all.wasm for plugins without a file of their own.
+	// It may implement Digester. It may be nil.
 	Bundled fs.FS
-	Log     *slog.Logger // nil: nothing is logged
-	// CacheDir keeps compiled plugins between starts; Config.Server.CacheDir overrides it. "": they are not kept.
+	Log     *slog.Logger // nil disables logging
+	// CacheDir is where compiled plugins are cached between starts; "" disables the cache. Config.Server.CacheDir
+	// overrides it.
 	CacheDir string
-	// Offline opens neither the journal nor the store of shared limits: for a Server that serves no requests.
+	// Offline leaves the journal and the store of shared limits closed, for a Server that serves no requests.
 	Offline bool
-	// StateDir keeps what must outlive the process; FindStateDir finds it. "": nothing is kept.
+	// StateDir is the folder for state that must outlive the process, as found by FindStateDir; "" keeps none.
 	StateDir string
-	// Compiled is used in place of CacheDir if it is not nil.
+	// Compiled, if not nil, replaces CacheDir.
 	Compiled *CompiledPlugins
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
-	// Dev is for the author of a plugin: plugins write all that they say to Log, whatever its level, with the stack of each trap,
-	// and failures open no plugin's circuit.
+	// Dev is for plugin authors. Plugins write everything they log to Log, whatever its level, with a stack trace of
+	// each trap, and failures do not open a plugin's circuit.
 	Dev bool
-	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 for one second.
+	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 means one second.
 	PluginWait time.Duration
-	// Recorder takes down what the plugin of a provider is given, with the prompts and responses that this holds; nil: nothing is.
+	// Recorder records what the plugin of a provider receives, including prompts and responses; nil disables it.
 	Recorder *Recorder
 	// Version is the gateway's version in metrics and status.
 	Version string
-	// LogDropped returns how many lines of Log were lost; nil: unknown.
+	// LogDropped returns how many log lines were lost; it may be nil.
 	LogDropped func() int64
-	// Now is the clock for logs, metrics and durations; nil: time.Now. Deadlines of connections use the system's.
+	// Now is the clock for logs, metrics and durations; nil means time.Now. Deadlines of connections use the system
+	// clock.
 	Now func() time.Time
-	// Random returns the number that a request draws lots with; nil: math/rand/v2.Uint64.
+	// Random returns the random number of a request, which random choices of its routing are based on; nil means
+	// math/rand/v2.Uint64.
 	Random func() uint64
-	// RequireCache fails where compiled plugins cannot be kept in CacheDir. Otherwise that is logged.
+	// RequireCache makes it an error if compiled plugins cannot be cached in CacheDir. Without it, this is only logged.
 	RequireCache bool
-	// Compiling is called when a module that is not in CacheDir is compiled, which may take seconds, with the plugins in it,
-	// separated by ", "; the function that it returns is called when that has ended. Modules are compiled in parallel. nil: not
-	// called.
+	// Compiling is called before a module that is not in CacheDir is compiled, which may take seconds. plugins are the
+	// names of the plugins in it, separated by ", ". The function it returns is called when the compilation has ended.
+	// Modules are compiled in parallel. Compiling may be nil.
 	Compiling func(plugins string) (done func())
 }
 
-// Recorder takes down what the plugin of one provider is given. Package plugindev writes it to files.
+// Recorder records what the plugin of one provider receives. Package plugindev writes the recording to files.
 type Recorder = recording.Recorder
 
-// NewRecorder returns a Recorder of a provider of the configuration.
+// NewRecorder returns a Recorder for a configured provider.
 func NewRecorder(provider string) *Recorder { return recording.New(provider) }
 
-// plugins are the options of the plugin host.
+// plugins returns the options of the plugin host.
 func (o *Options) plugins() plugin.Options {
 	p := plugin.Options{
 		Engine: engine.Options{CacheDir: o.CacheDir, RequireCache: o.RequireCache, Compiling: o.Compiling},
@@ -83,16 +86,16 @@ func (o *Options) plugins() plugin.Options {
 	return p
 }
 
-// everyLevel is a log's handler without its level.
+// everyLevel is a log handler that is enabled at every level.
 type everyLevel struct{ slog.Handler }
 
 func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
 
-// CompiledPlugins holds machine code of plugins for the Servers of one process: a module is compiled, or read from the
-// cache directory, by the first of them that uses it. It is safe for concurrent use.
+// CompiledPlugins shares the machine code of plugins between the Servers of one process: the first Server that uses a
+// module compiles it or reads it from the cache directory. It is safe for concurrent use.
 type CompiledPlugins struct{ engine *engine.Engine }
 
-// NewCompiledPlugins makes an empty CompiledPlugins. Machine code is also kept in cacheDir, unless that is "". Close it
+// NewCompiledPlugins returns empty CompiledPlugins. Machine code is also cached in cacheDir unless that is "". Close it
 // after the last Server that uses it.
 func NewCompiledPlugins(cacheDir string) (*CompiledPlugins, error) {
 	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
@@ -105,22 +108,22 @@ func NewCompiledPlugins(cacheDir string) (*CompiledPlugins, error) {
 // Close frees the machine code.
 func (c *CompiledPlugins) Close() error { return c.engine.Close() }
 
-// FindStateDir finds the folder for Options.StateDir: explicit, if it is not empty, else systemd's $STATE_DIRECTORY, else sluice in
-// $XDG_STATE_HOME, which is ~/.local/state by default.
+// FindStateDir returns the folder for Options.StateDir: explicit if it is not empty, else systemd's $STATE_DIRECTORY,
+// else the folder sluice in $XDG_STATE_HOME, which defaults to ~/.local/state.
 func FindStateDir(explicit string, env func(name string) (string, bool)) (string, error) {
 	return statedir.Find(explicit, env)
 }
 
-// LimitMemory limits the memory of the process by GOMEMLIMIT, or by its control group: it sets the Go runtime's limit to what is left
-// after memory that the runtime does not count, that of plugins. It is for the start of a process. It returns the runtime's limit,
-// and false where the process has none.
+// LimitMemory applies the limit of GOMEMLIMIT, or of the control group, to the whole process: it sets the Go runtime's
+// limit to what remains after the memory of plugins, which the runtime does not count. Call it at the start of the
+// process. It returns the runtime's limit, and false if the process has none.
 func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
 
-// LogWriter batches log lines to an output on a goroutine of its own: logging never blocks a request, and an output that
-// blocks loses lines, which are counted. Close flushes it.
+// LogWriter batches log lines and writes them to an output on its own goroutine, so that logging never blocks a
+// request. If the output blocks, lines are dropped and counted. Close flushes it.
 type LogWriter = telemetry.Writer
 
-// NewLogWriter returns a LogWriter to out.
+// NewLogWriter returns a LogWriter that writes to out.
 func NewLogWriter(out io.Writer) *LogWriter { return telemetry.NewWriter(out) }
 
 // NewLogger returns a logger that writes the gateway's log format, JSON or text, to w.

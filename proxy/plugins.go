@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 )
 
-// Digester is a folder of bundled plugins that has digests of the files' contents without reading them.
+// Digester is a folder of bundled plugins that provides digests of its files without reading them.
 type Digester = modules.Digester
 
-// NoPluginError is for a bundled plugin that was not built into the binary.
+// NoPluginError is the error for a bundled plugin that was not built into the binary.
 type NoPluginError = modules.NotBundledError
 
-// BuildError is for a configuration that is valid but cannot be served: a plugin is missing, is not one, or rejects its
-// settings.
+// BuildError is the error for a configuration that is valid but cannot be served, because a plugin is missing, is not a
+// plugin, or rejects its settings.
 type BuildError struct{ Err error }
 
 func (e *BuildError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the wrapped error.
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// PluginInfo describes a plugin that the binary holds or the configuration names.
+// PluginInfo describes a plugin that is part of the binary or named in the configuration.
 type PluginInfo = modules.Info
 
-// InspectPlugins loads and describes every plugin that is configured, and the built-in ones of the names. The error is about
-// those that could not be loaded; the others are described as well.
+// InspectPlugins loads and describes all configured plugins and the named bundled ones. The error is about those that
+// could not be loaded; the others are described nevertheless.
 func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInfo, error) {
 	host, err := plugin.New(o.plugins())
 	if err != nil {
@@ -42,26 +42,27 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 	return infos, errors.Join(append(errs, host.Close())...)
 }
 
-// CheckModuleFile tells of a file that is not a WebAssembly module what it is instead.
+// CheckModuleFile returns an error that says what a file is if it is not a WebAssembly module.
 func CheckModuleFile(file string, wasm []byte) error { return modules.CheckFile(file, wasm) }
 
-// SchemaSource is a folder of bundled plugins that has the schemas of their options without reading modules.
+// SchemaSource is a folder of bundled plugins that provides the schemas of their options without reading the modules.
 type SchemaSource = modules.SchemaSource
 
-// OptionsSchema returns the JSON Schema of a plugin's options; nil if it has none. What is wrong with the module is found when it is
-// loaded.
+// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. Defects of the module are
+// reported when it is loaded, not here.
 func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
 	return modules.OptionsSchema(bundled, p)
 }
 
-// AddOptionsSchema adds the JSON Schema of a plugin's options to its module. plugin is empty for a module of one plugin.
+// AddOptionsSchema adds the JSON Schema of a plugin's options to its module. plugin is empty for a module that contains
+// only one plugin.
 func AddOptionsSchema(module []byte, plugin string, schema []byte) ([]byte, error) {
 	return modules.AddOptionsSchema(module, plugin, schema)
 }
 
-// OptimizeModule returns a form of a plugin's WebAssembly module that does the same with less fuel and processor time. It is
-// for modules that Go's compiler has made; others gain little. The gateway runs modules as they are, so this belongs to the
-// build of a plugin.
+// OptimizeModule returns an equivalent of a plugin's WebAssembly module that needs less fuel and CPU time. It is for
+// modules built by Go's compiler; others gain little. The gateway runs modules as they are, so optimise them when they
+// are built.
 func OptimizeModule(wasm []byte) ([]byte, error) {
 	out, _, err := goopt.Optimize(wasm)
 	return out, err

@@ -15,18 +15,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/configured"
 )
 
-// ErrSuperseded is the error of a Reload that another one has overtaken.
+// ErrSuperseded is the error of a Reload that a later one has replaced.
 var ErrSuperseded = errors.New("superseded by a later reload")
 
-// Reload replaces the configuration that is served. The new one is built while the old one serves; if anything is wrong
-// with it, the error says what, and the old one stays. Requests in flight end on the configuration that they began with,
-// which is closed after the last of them.
+// Reload replaces the configuration. It builds the new one while the old one serves. If anything is wrong with the new
+// one, Reload returns an error, and the old one stays in use. Requests in flight keep the configuration that they
+// started with, which is closed after the last of them has ended.
 //
-// A Reload does not wait for the one before it: that one ends with ErrSuperseded, whether the later one succeeds or not.
-// Compiling that it has begun goes on in the background, and serves the later one as well.
+// A Reload does not wait for an earlier one in progress, which fails with ErrSuperseded even if the later one fails as
+// well. Compilations that the earlier one has started continue in the background, and their results serve the later one
+// too.
 //
-// Limits and timeouts of [server] count from the next request, write or connection on. What requires a restart is named in
-// a warning and stays as it is: see config.Config.NeedsRestart.
+// Limits and timeouts of [server] apply from the next request, write or connection on. Members whose change requires a
+// restart keep their old value, and are named in a warning: see config.Config.NeedsRestart.
 func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,7 +50,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// reload builds the generation of a configuration and puts it in the place of old, unless ctx ends before.
+// reload builds the generation of a configuration and replaces old with it, unless ctx ends first.
 func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation) error {
 	began := time.Now()
 	if err := checkStaysProtected(s.started, old.config, cfg); err != nil {
@@ -74,7 +75,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	}
 	g.inherit(old)
 	if !s.current.CompareAndSwap(old, g) {
-		// Close came first.
+		// The Server was closed meanwhile.
 		g.release()
 		return errClosed
 	}
@@ -98,8 +99,8 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	return nil
 }
 
-// RenewCertificate reads the files of the served certificate again, as Reload does. It is for when Reload fails: a
-// certificate must not expire because something else is wrong with the configuration.
+// RenewCertificate reads the files of the TLS certificate again, as Reload does. It is for when Reload fails, because a
+// certificate must not expire just because something else is wrong with the configuration.
 func (s *Server) RenewCertificate() error {
 	return s.renew(func(g *generation) error {
 		pair, err := newCertificate(s.started, g.config)
@@ -110,7 +111,7 @@ func (s *Server) RenewCertificate() error {
 	})
 }
 
-// renew calls f with the current generation, which no Reload replaces meanwhile.
+// renew calls f with the current generation, and keeps Reload from replacing it meanwhile.
 func (s *Server) renew(f func(*generation) error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -122,8 +123,8 @@ func (s *Server) renew(f func(*generation) error) error {
 	return f(g)
 }
 
-// RenewSecrets reads the files of providers' credentials again. Reload does so too, but takes longer, and needs a configuration
-// without errors. A credential that cannot be read stays as it is.
+// RenewSecrets reads the files of providers' credentials again. Reload does so too, but takes longer and needs a valid
+// configuration. A credential that cannot be read stays unchanged.
 func (s *Server) RenewSecrets() error { return s.renew(s.renewAllSecrets) }
 
 func (s *Server) renewAllSecrets(g *generation) error {
@@ -144,8 +145,8 @@ func (s *Server) renewAllSecrets(g *generation) error {
 	return errors.Join(errs...)
 }
 
-// newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients
-// speak TLS at all. nil: there is no change.
+// newCertificate loads the certificate of a new configuration. It returns nil if the listeners were started without
+// TLS, because that cannot change without a restart.
 func newCertificate(started, cfg *config.Config) (*tls.Certificate, error) {
 	if started.Server.TLS == nil {
 		return nil, nil
@@ -153,8 +154,8 @@ func newCertificate(started, cfg *config.Config) (*tls.Certificate, error) {
 	return cfg.Server.TLS.Load()
 }
 
-// checkStaysProtected refuses a configuration without keys while the listener is reachable from other machines. It may be
-// valid by itself, if it also changes the listener's address, but that requires a restart.
+// checkStaysProtected rejects a configuration without keys while the listener is reachable from other machines. Such a
+// configuration may be valid if it also changes the listener's address, but that change requires a restart.
 func checkStaysProtected(started, old, cfg *config.Config) error {
 	opens := old.Server.Auth == config.AuthKeys && cfg.Server.Auth == config.AuthNone
 	if opens && !cfg.Server.Reachable() && started.Server.Reachable() {
@@ -163,21 +164,21 @@ func checkStaysProtected(started, old, cfg *config.Config) error {
 	return nil
 }
 
-// logReload logs what a Reload changed.
+// logReload logs what a Reload has changed.
 func logReload(log *slog.Logger, c config.Changes, generation int64, took time.Duration) {
 	attrs := []slog.Attr{slog.Int64("generation", generation), slog.Int64("duration_ms", took.Milliseconds())}
-	names := func(what string, names []string) {
+	add := func(name string, names []string) {
 		if len(names) > 0 {
-			attrs = append(attrs, slog.String(what, joinNames(names)))
+			attrs = append(attrs, slog.String(name, joinNames(names)))
 		}
 	}
-	for _, of := range []struct {
-		what string
+	for _, section := range []struct {
+		name string
 		config.Change
 	}{{"teams", c.Teams}, {"keys", c.Keys}, {"plugins", c.Plugins}, {"providers", c.Providers}, {"models", c.Models}} {
-		names(of.what+"_added", of.Added)
-		names(of.what+"_removed", of.Removed)
-		names(of.what+"_changed", of.Changed)
+		add(section.name+"_added", section.Added)
+		add(section.name+"_removed", section.Removed)
+		add(section.name+"_changed", section.Changed)
 	}
 	if c.Router {
 		c.Members = append(c.Members, "router")
@@ -185,17 +186,17 @@ func logReload(log *slog.Logger, c config.Changes, generation int64, took time.D
 	if c.Filters {
 		c.Members = append(c.Members, "filters")
 	}
-	names("changed", c.Members)
+	add("changed", c.Members)
 	if c.None() {
-		names("changed", []string{"nothing"})
+		add("changed", []string{"nothing"})
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "configuration reloaded", attrs...)
 }
 
-// maxNamed is how many names one attribute of a log line has.
+// maxNamed is the maximum number of names in one attribute of a log line.
 const maxNamed = 16
 
-// joinNames returns a list of names that fits onto a line.
+// joinNames joins names with commas, and abbreviates a long list.
 func joinNames(names []string) string {
 	if rest := len(names) - maxNamed; rest > 0 {
 		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", rest)

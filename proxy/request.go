@@ -33,103 +33,105 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// completion is one completion in flight: a request in one of the client APIs, the attempts at its targets, and the response.
+// completion is one request to a client API in flight: the request, the attempts at its targets, and the response.
 //
-// It lives from the handler to the last byte of the response, on one goroutine. What only the request needs (request, and
-// the body) is given back when the response's head is sent; the rest when finish ends it.
+// It lives from the handler to the last byte of the response, on one goroutine. releaseRequest frees what only the
+// request needs, such as the parsed request and the body, before the response's head is sent; finish releases the rest.
 type completion struct {
-	// What each event of a stream needs lies together: between two of them it has left the processor's caches.
+	// Fields used for each event of a stream are adjacent, because they have left the processor's caches between two
+	// events.
 	server       *Server
 	conn         *downstream.Conn
-	*attempt     // that is under way or has responded; from the start of the request
-	own          attempt
+	*attempt             // the current attempt, or the one that has responded; never nil
+	firstAttempt attempt // avoids an allocation
 	chunks       chunked.Writer
 	api          *clientAPI
 	stream       bool
 	committed    bool // the head of a streamed response has been sent
 	disconnected bool // the client is gone
 	finished     bool
-	checkedAt    time.Time // when the client was last checked
-	writtenAt    time.Time // when the client was last sent something, once committed
+	checkedAt    time.Time // when the client's connection was last checked
+	writtenAt    time.Time // time of the last write to the client, once committed
 
 	generation *generation
 	record     telemetry.Record
 
-	documents // until the head of the response is on its way
+	documents // released before the response's head is sent
 
-	// Of the request.
+	// Properties of the request.
 	model      *catalog.Model
-	policy     *routing.Policy // of the model
+	policy     *routing.Policy // the model's
 	routed     *routed
-	mirror     *mirror  // nil: no shadow gets a copy
-	turns      []int    // the targets of the decision that have not been tried, in their order
-	credential uint64   // a hash by which one of several credentials of a provider is chosen
-	betas      []string // that a client of Messages has asked for
-	tags       []string // that filters have set
+	mirror     *mirror  // sends copies to shadow targets; nil if there are none
+	remaining  []int    // indexes of targets that have not been tried yet, in order
+	credential uint64   // hash that selects one of a provider's credentials
+	betas      []string // beta features that a client of the Messages API requests
+	tags       []string // set by filters
 	random     uint64
-	hops       int // gateways that the request has passed before this one
+	hops       int // gateways that the request has passed through before this one
 	http11     bool
 
-	explain  bool // the client is told how the request was routed
-	probed   bool // the one probe that can be sent before the head has been sent
-	bodyRead bool // the client's body has been read to its end
+	explain  bool // the response describes the routing decision in x-gateway-route
+	probed   bool // the one probe that HTTP permits before the response's head has been sent
+	bodyRead bool // the client's body has been read completely
 	watcher  downstream.Watcher
 
-	presented []string // keys of the request, if any of its attempts may be recorded
+	presented []string // keys in the request's head, to be redacted from recordings
 
 	reservation admission.Reservation
 
-	key        *access.Key     // nil until the client is known
-	need       spend.Need      // of the request, until its response is there
-	hold       spend.Hold      // of the key, the team and the model
-	again      *spend.Hold     // of the same, for a hedge; nil: there was none
-	failed     *failedCost     // of attempts whose response is not used; nil: there is none
-	maxTokens  int64           // limit of each choice, where a budget bounds what the response costs
-	spent      *apierror.Error // of the provider that was left out last, for its limits or budgets; nil: none was
-	ledgerID   uint64          // of journalID; 0: it has none yet
-	admittedAt time.Time
-	finishedAt time.Time // when finish began
+	key           *access.Key     // nil until the client is known
+	need          spend.Need      // estimate of what the request uses
+	hold          spend.Hold      // on the accounts of the key, the team and the model
+	hedgeHold     *spend.Hold     // on the same accounts, for a hedge; nil if there is none
+	failedUsage   *failedUsage    // of attempts whose response is not used; nil if there is none
+	maxTokens     int64           // limit of tokens per choice, if a budget bounds the cost; else 0
+	providerLimit *apierror.Error // why the last provider was skipped for its limits or budgets; nil if none was
+	ledgerID      uint64          // the result of journalID; 0 until it is called
+	admittedAt    time.Time
+	finishedAt    time.Time // when finish started
 }
 
-// documents are the client's request, as the attempts at it read it.
+// documents holds the client's request for the attempts that read it.
 //
-// Its documents are read by one goroutine at a time, which holds busy: an attempt that makes the provider's request, or the
-// completion. The memory is given back by the last of its users, as a provider may be slow to take a request that another has
-// responded to.
+// The goroutine that reads the documents holds busy: that of an attempt that builds the provider's request, or the
+// completion's. The last user frees the memory, because one provider may still be reading the request when another has
+// already responded.
 type documents struct {
-	busy    sync.Mutex
-	users   atomic.Int32 // the completion, and each attempt on a goroutine of its own
-	request clientapi.Request
-	lowered lowered
-	body    []byte // from the server's buffers
-	counted int64  // bytes of room that bodies take
+	busy     sync.Mutex
+	users    atomic.Int32 // the completion, and each attempt that runs on its own goroutine
+	request  clientapi.Request
+	chatForm chatForm
+	body     []byte // from the server's buffers
+	counted  int64  // bytes of bodies that limiter has counted
 
-	room *admission.Room // that counts them, and those of the response
+	limiter *admission.Limiter // bounds the memory of bodies and of the response
 }
 
-// release gives the documents back, if no one else uses them.
+// release gives up one use of the documents, and frees them with the last one.
 func (d *documents) release(s *Server, a *clientAPI) {
 	if d.users.Add(-1) > 0 {
 		return
 	}
 	if d.request != nil {
-		d.lowered.release(&s.apis[clientapi.Chat], &s.buffers)
+		d.chatForm.release(&s.apis[clientapi.Chat], &s.buffers)
 		a.putRequest(d.request)
 		d.request = nil
 	}
 	s.buffers.Put(d.body)
 	d.body = nil
-	d.room.Shrink(&d.counted)
+	d.limiter.Shrink(&d.counted)
 }
 
-// acquireWork gives x what attempts are made with, and has its waits check the client.
-func (x *completion) acquireWork(client downstream.ClientChecker) {
+// acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check the client.
+func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 	x.watcher.Watch(x.conn, client)
-	x.attempt, x.own = &x.own, attempt{work: x.api.getWork(), of: x, wait: x}
+	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
 	x.users.Store(1)
 }
 
-// accept checks all of the request that can be checked before a provider is asked, and finds its model.
+// accept admits the request, reads and parses it, finds its model, applies filters, and reserves its limits and
+// budgets: everything that happens before a provider is involved.
 func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
 	a := x.generation.arrival(h, to, x.record.Began)
@@ -195,7 +197,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	return x.admitTokens(to)
 }
 
-// fitModel finds how requests of the model are routed, and makes this one fit the model.
+// fitModel sets the model's routing policy, and adapts the request to the model.
 func (x *completion) fitModel() *apierror.Error {
 	x.policy = x.generation.policies.Of(x.model)
 	if chat, ok := x.request.(*openai.Request); ok {
@@ -204,7 +206,7 @@ func (x *completion) fitModel() *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
 
-// readAddress reads what the path says of the request, in an API where it does.
+// readAddress reads the model and the kind of response from the path, in the API that has them there.
 func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
 		return nil
@@ -223,7 +225,7 @@ func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 	return nil
 }
 
-// parseRequest reads and checks the request.
+// parseRequest parses and validates the body.
 func (x *completion) parseRequest(to endpoint.ID) (*clientapi.Facts, *apierror.Error) {
 	if x.request == nil {
 		x.request = x.api.getRequest()
@@ -243,8 +245,8 @@ func (x *completion) parseRequest(to endpoint.ID) (*clientapi.Facts, *apierror.E
 	return x.request.Describe(), nil
 }
 
-// filterRequest takes the request's texts through the filters that apply to it. What they change is changed in the client's own document,
-// which is then read again.
+// filterRequest runs the filters that apply to the request on its texts. If they change anything, the client's document
+// is rewritten and parsed again.
 func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apierror.Error {
 	if len(x.generation.filters) == 0 {
 		return nil
@@ -275,20 +277,20 @@ func (x *completion) filterRequest(to endpoint.ID, facts *clientapi.Facts) *apie
 	old := x.body
 	defer s.buffers.Put(old)
 	x.body = body
-	if e := x.room.Grow(&x.counted, len(old)+len(body)); e != nil {
+	if e := x.limiter.Grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	_, e := x.parseRequest(to)
 	return e
 }
 
-// addKey adds the name of the client key to the summary that a filter gets, which ends the document.
+// addKey adds the name of the client key to a filter's input, whose last member is the summary.
 func addKey(input []byte, key string) []byte {
 	input = append(input[:len(input)-len("}}")], `,"key":"`...)
 	return append(jsondoc.AppendEscaped(input, []byte(key)), `"}}`...)
 }
 
-// releaseBody gives back the client's body where the request has become another document.
+// releaseBody frees the client's body if the request has been rewritten into another document.
 func (x *completion) releaseBody() *apierror.Error {
 	chat, ok := x.request.(*openai.Request)
 	if !ok || !chat.Rewritten() {
@@ -296,26 +298,27 @@ func (x *completion) releaseBody() *apierror.Error {
 	}
 	x.server.buffers.Put(x.body)
 	x.body = nil
-	if e := x.room.Grow(&x.counted, len(chat.Body)); e != nil {
+	if e := x.limiter.Grow(&x.counted, len(chat.Body)); e != nil {
 		return e
 	}
 	return nil
 }
 
-// restoreThinking puts back into a chat completions request the signed reasoning of earlier responses that the client has not kept.
-// body is the buffer that has the request, and held how many bytes count besides it; the result is the buffer that has it then.
-// Where there is no room for it, the request goes on as it came: its provider may do without.
+// restoreThinking restores in a chat completions request the signed reasoning of earlier responses that the client has
+// not sent back. body is the buffer that holds the request's document, and held is how many other bytes are counted for
+// it. It returns the buffer that holds the document afterwards. If memory is short, the request stays as it is, because
+// its provider may not need the reasoning.
 func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) []byte {
 	s := x.server
 	if !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
-		return body // a function_call has no id
+		return body // a function_call has no id to find the reasoning by
 	}
 	usable := func(provider string) bool {
 		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
 	limit := int(s.admission.Limits().MaxBody)
 	restored, changed := s.thinking.Restore(s.buffers.Get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || x.room.Grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+	if !changed || x.limiter.Grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
 		s.buffers.Put(restored)
 		return body
 	}
@@ -323,8 +326,8 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	return restored
 }
 
-// admitTokens lets the request in under the limits and budgets of its key, team and model. Where a budget is strict, the response has a
-// limit of tokens, which is lowered to what the budget allows.
+// admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
+// has a limit of tokens, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
 	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
 	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
@@ -356,8 +359,8 @@ func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
 	return nil
 }
 
-// readBody reads the client's body into x.body. Room for it is reserved before a byte of it is read, or where it comes in
-// chunks, before memory for the next ones is allocated.
+// readBody reads the client's body into x.body. It reserves memory before it reads anything or, for a chunked body,
+// before it allocates memory for the next chunks.
 func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	s := x.server
 	limit := int(s.admission.Limits().MaxBody)
@@ -372,7 +375,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 	x.body = s.buffers.Get(max(length, 0))
 	if length > 0 {
-		if e := x.room.Grow(&x.counted, length); e != nil {
+		if e := x.limiter.Grow(&x.counted, length); e != nil {
 			return e
 		}
 		x.body = slices.Grow(x.body, length)[:length]
@@ -380,24 +383,24 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		x.body = x.body[:n]
 		return x.finishBody(err)
 	}
-	// What is read beyond the data is fasthttp's buffer, and the line of each chunk without its extension.
+	// The input also contains what fasthttp reads ahead, and the line of each chunk without its extension.
 	x.conn.LimitInput(int64(limit) + 1 + readBuffer)
 	for {
 		x.conn.ExtendInput(chunked.MaxOverhead)
 		if size := cap(x.body); len(x.body) == size {
-			if e := x.room.Grow(&x.counted, 2*size); e != nil {
+			if e := x.limiter.Grow(&x.counted, 2*size); e != nil {
 				return e
 			}
 			x.body = slices.Grow(x.body, size)
 		}
-		// Reading one byte more than the limit shows that a body is too long.
+		// Reading one byte beyond the limit detects a body that is too long.
 		n, err := body.Read(x.body[len(x.body):min(cap(x.body), limit+1)])
 		x.body = x.body[:len(x.body)+n]
 		switch {
 		case len(x.body) > limit:
 			return s.admission.TooLarge()
 		case err == io.EOF && x.conn.InputEnded():
-			// fasthttp takes the end of the connection for the end of the chunks.
+			// fasthttp mistakes the end of the connection for the end of the chunks.
 			return x.finishBody(io.ErrUnexpectedEOF)
 		case err == io.EOF:
 			return x.finishBody(nil)
@@ -409,26 +412,26 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 }
 
-// finishBody returns what the end of reading the body means.
+// finishBody converts the outcome of reading the body.
 func (x *completion) finishBody(err error) *apierror.Error {
 	if err == nil {
 		x.bodyRead = true
 		return nil
 	}
-	x.disconnected = x.conn.Disconnected() // a client that has only closed its sending side reads the error
+	x.disconnected = x.conn.Disconnected() // a client that has only closed its sending side still reads the error
 	return readError(x.server, err)
 }
 
-// readError is the client's view of an error in reading a request.
+// readError returns the client's error for a failure to read a request.
 func readError(s *Server, err error) *apierror.Error {
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
 	switch {
-	case s.cut.Load():
+	case s.shutdownTimedOut.Load():
 		e = failure.Shutdown()
 	case errors.As(err, &small):
-		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
+		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		e = s.admission.TooLarge()
 	case errors.As(err, &network) && network.Timeout():
@@ -438,14 +441,13 @@ func readError(s *Server, err error) *apierror.Error {
 	return e
 }
 
-// leavesBodyUnread reports whether so much of the client's body is unread that it is not worth reading for the sake of the
-// connection.
+// leavesBodyUnread reports whether too much of the client's body is unread for the connection to be worth keeping.
 func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
 	return !x.bodyRead && (length < 0 || length > endpoint.SmallBody)
 }
 
-// orderTargets decides in which order the targets are tried.
+// orderTargets decides the order in which the targets are tried.
 func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
 	x.describeRouting(head)
 	x.watcher.Start()
@@ -454,7 +456,7 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 		return gone
 	}
 	d, s := &x.routed.decision, x.server
-	// What a provider caches belongs to an account: one conversation, or one client, prefers one credential.
+	// Providers cache prompts per account, so requests of one conversation or one client prefer the same credential.
 	switch {
 	case d.Affinity.Known:
 		x.credential = d.Affinity.Sum
@@ -471,7 +473,7 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 		return failure.Routing(err)
 	}
 	if d.Err != nil {
-		// An open circuit was logged when it opened.
+		// The opening of a circuit has been logged already.
 		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
 			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
 		}
@@ -487,7 +489,7 @@ var routerChoices = [...]telemetry.RouterChoice{
 	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
 }
 
-// describeRouting describes the request for the decision where it goes.
+// describeRouting prepares the routing decision: it describes the request for the policy.
 func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	x.routed = x.server.routings.get()
 	facts, r := x.request.Describe(), &x.routed.request
@@ -511,7 +513,7 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
-// AppendSummary appends what a router learns about the request. It implements routing.Summary.
+// AppendSummary appends the summary of the request that a router receives. It implements routing.Summary.
 func (x *completion) AppendSummary(dst []byte) []byte {
 	s := &x.translation.Summary
 	_, body := x.request.Document()
@@ -522,7 +524,7 @@ func (x *completion) AppendSummary(dst []byte) []byte {
 	return s.Append(dst)
 }
 
-// releaseRequest gives back what only the request needed, before the response's head is sent.
+// releaseRequest frees what only the request needs, before the response's head is sent.
 func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
 		x.betas = nil

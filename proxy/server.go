@@ -1,21 +1,23 @@
-// Package proxy is the gateway: it serves chat completions, Messages, Responses and Gemini over HTTP, and gets its responses from the
-// providers of a configuration, through their plugins.
+// Package proxy is the gateway. It serves the chat completions, Messages, Responses and Gemini APIs over HTTP, and
+// forwards requests to the configured providers through their plugins.
 //
-// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), request (one completion, from
-// acceptance to its body), attempt (targets in order, one attempt), stream (events read, chunks written) and account (headers,
-// records, release). Beside them are Server with its lifetime (server, reload, options), the client APIs (apis), the generations of the
-// configuration (generation, build), what the gateway shows of itself (metrics, status, explain), and what commands do with
-// plugins and accounts (plugins, ledger). Some requests have more than one attempt at a time: a hedge, which races the first one
-// (hedge), and copies for shadows (shadow).
+// It owns the HTTP surface and the path of a request, one file per step: http (endpoints and error responses), request
+// (one completion, from admission to its parsed body), attempt (targets in order, one attempt at a time), stream
+// (events in, chunks out) and account (budgets, response headers, log and metrics). Other files hold the Server and its
+// lifetime (server, reload, options), the client APIs (apis), generations of the configuration (generation, build),
+// introspection (metrics, status, explain), and what commands need of plugins and accounts (plugins, ledger). A request
+// may have more than one attempt at a time: a hedge that races the first attempt (hedge), and copies sent to shadow
+// targets (shadow).
 //
-// It does not know what a head says (internal/endpoint), who may come in (internal/admission), how a request is read and a
-// response spelled (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing),
-// how a client's connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
+// It delegates parsing of request heads (internal/endpoint), admission (internal/admission), the formats of client APIs
+// (internal/openai, internal/messages, internal/responses, internal/gemini), framing of provider responses
+// (internal/framing), client connections (internal/downstream), provider connections (internal/upstream) and plugins
 // (internal/plugin).
 //
-// Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection, from
-// acceptance to the last byte; it has no second goroutine, timer or channel, except while a Watcher waits for it, while a hedge
-// races its first attempt, and while fasthttp lets go of its connection.
+// Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection,
+// from the request's head to the last byte of the response. It has no second goroutine, timer or channel, except while
+// a Watcher waits on its behalf, while a hedge races its first attempt, and while fasthttp hands over the connection of
+// a stream.
 package proxy
 
 import (
@@ -53,60 +55,60 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// readBuffer holds a request's head: a larger one is 431.
+// readBuffer is the size of fasthttp's read buffer. A request head must fit into it; a larger one gets a 431.
 const readBuffer = 32 << 10
 
-// Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
+// Server is a gateway. Create it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
 	log        *slog.Logger
 	now        func() time.Time
 	random     func() uint64
 	version    string
 	logDropped func() int64
-	started    *config.Config // what the listeners were opened for
+	started    *config.Config // the configuration at the start, which listeners keep until a restart
 	startedAt  time.Time
 
-	clients   *downstream.Conns
-	http      fasthttp.Server
-	admission *admission.Controller
-	apis      clientAPIs
-	buffers   buffers.Pool
-	thinking  *thinking.Memory  // outlives a reload
-	responses *responses.Memory // outlives a reload; nil: nothing is kept
-	plugins   *plugin.Host
-	registry  routing.Registry
-	routings  routings
-	copies    context.Context // of the copies of requests that shadows are sent
-	endCopies context.CancelCauseFunc
-	canaries  *canary.Set // outlive a reload
-	books     *accounting.Books
-	recorder  *Recorder // nil: nothing is recorded
-	account   telemetry.Log
-	metrics   *telemetry.Metrics
-	health    health
-	admin     *admin.Server
+	clients       *downstream.Conns
+	http          fasthttp.Server
+	admission     *admission.Controller
+	apis          clientAPIs
+	buffers       buffers.Pool
+	thinking      *thinking.Memory  // survives reloads
+	responses     *responses.Memory // survives reloads; nil if responses are not stored
+	plugins       *plugin.Host
+	registry      routing.Registry
+	routings      routings
+	shadowContext context.Context // parent of the contexts of requests to shadow targets
+	cancelShadows context.CancelCauseFunc
+	canaries      *canary.Set // survives reloads
+	books         *accounting.Books
+	recorder      *Recorder // nil disables recording
+	account       telemetry.Log
+	metrics       *telemetry.Metrics
+	health        health
+	admin         *admin.Server
 
 	builder builder
 	current atomic.Pointer[generation]
 	open    openGenerations
 
-	reloading    sync.Mutex              // held while a Reload begins, and while it replaces the generation
-	cancelReload context.CancelCauseFunc // ends the Reload that began last
+	reloading    sync.Mutex              // held while a Reload starts, and while it replaces the generation
+	cancelReload context.CancelCauseFunc // cancels the latest Reload
 
-	serving  sync.WaitGroup // listeners and connections
-	refusals chan struct{}  // has room for one more connection to be told that there are too many
-	cut      atomic.Bool    // the time to shut down is over
+	serving          sync.WaitGroup // listeners and connections
+	refusals         chan struct{}  // semaphore of connections that are being refused with a response
+	shutdownTimedOut atomic.Bool    // the shutdown deadline has passed
 
 	mu        sync.Mutex
 	listeners []*downstream.Listener
-	stopping  bool // listeners are closed, and no other is served
+	stopping  bool // listeners are closed, and Serve accepts no new one
 
 	closeOnce    sync.Once
 	shutdownOnce sync.Once
 }
 
-// New builds the gateway that a configuration describes. It loads and compiles the plugins in use, and fails with all
-// that is wrong with them.
+// New builds the gateway that a configuration describes. It loads and compiles the plugins in use, and reports
+// everything that is wrong with them at once.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -136,7 +138,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	limits := admission.WithCapacity(cfg.Server, machine)
 	s.admission = admission.New(limits, s.metrics, s.log)
-	s.copies, s.endCopies = context.WithCancelCause(context.Background())
+	s.shadowContext, s.cancelShadows = context.WithCancelCause(context.Background())
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	certificate, err := cfg.Server.TLS.Load()
 	if err != nil {
@@ -151,11 +153,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, &BuildError{err}
 	}
-	kept := canary.Options{Now: o.Now, Log: o.Log}
+	canaryOptions := canary.Options{Now: o.Now, Log: o.Log}
 	if o.StateDir != "" {
-		kept.Dir = func() (string, error) { return s.books.StateFolder("canary") }
+		canaryOptions.Dir = func() (string, error) { return s.books.StateFolder("canary") }
 	}
-	s.canaries = canary.New(kept)
+	s.canaries = canary.New(canaryOptions)
 	if s.plugins, err = plugin.New(o.plugins()); err != nil {
 		s.books.Close()
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -170,13 +172,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		defer s.books.Close()
 		return nil, errors.Join(err, s.plugins.Close())
 	}
-	s.health.reloads.at = g.made
+	s.health.reloads.at = g.builtAt
 	s.current.Store(g)
 	s.canaries.Use(g.policies.Canaries())
 	s.books.Use(cfg, g.accounts)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
-	// An idle connection holds the memory of its last bodies. The limit is one of the process.
+	// fasthttp keeps the buffers of the last bodies with an idle connection. This limit applies to the whole process.
 	fasthttp.SetBodySizePoolLimit(buffers.MaxKept, buffers.MaxKept)
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
@@ -185,10 +187,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ExpectHandler:                s.expectContinue,
 		Logger:                       fasthttpLogger{s.log},
 		ConnState:                    trackConn,
-		Concurrency:                  math.MaxInt32, // downstream has the limit
+		Concurrency:                  math.MaxInt32, // package downstream enforces max_conns
 		ReadBufferSize:               readBuffer,
-		LazyRequestTime:              true, // it is not used
-		StreamRequestBody:            true, // readBody reads it, once there is room for it
+		LazyRequestTime:              true, // ctx.Time is not used
+		StreamRequestBody:            true, // readBody reads the body, after it has reserved memory
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -199,7 +201,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// acquire takes a reference of the current generation; nil after Close.
+// acquire takes a reference to the current generation. It returns nil after Close.
 func (s *Server) acquire() *generation {
 	for {
 		g := s.current.Load()
@@ -209,7 +211,7 @@ func (s *Server) acquire() *generation {
 	}
 }
 
-// Models is what GET /v1/models lists for a key that may use everything.
+// Models returns the models that GET /v1/models lists for a key that may use all of them.
 func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	g := s.acquire()
 	if g == nil {
@@ -219,7 +221,7 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	return g.catalog.List(ctx)
 }
 
-// logPanic logs and counts a panic, once. request is the request's ID, "" where it concerns none.
+// logPanic logs and counts a panic, once. request is the request's ID, or "" for a panic outside of a request.
 func (s *Server) logPanic(request string, p *rescue.Error) {
 	if p.First() {
 		s.metrics.Panic()
@@ -227,24 +229,25 @@ func (s *Server) logPanic(request string, p *rescue.Error) {
 	}
 }
 
-// logAnyPanic logs and counts a panic that concerns no request.
+// logAnyPanic logs and counts a panic outside of a request.
 func (s *Server) logAnyPanic(p *rescue.Error) { s.logPanic("", p) }
 
-// logPanicOf logs and counts the panic that err is, if it is one.
-func (s *Server) logPanicOf(request string, err error) {
+// logIfPanic logs and counts err if it is a recovered panic.
+func (s *Server) logIfPanic(request string, err error) {
 	if p, ok := errors.AsType[*rescue.Error](err); ok {
 		s.logPanic(request, p)
 	}
 }
 
-// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
-const cutGrace = 2 * time.Second
+// errorFrameTimeout is how long open streams have to write their error frames after the shutdown deadline.
+const errorFrameTimeout = 2 * time.Second
 
-// maxRefusals is how many connections beyond the limit get a response at a time. Others are just closed.
+// maxRefusals is how many excess connections may be refused with a response at the same time. Further ones are closed
+// at once.
 const maxRefusals = 64
 
-// Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
-// that came first. With TLS configured, clients speak it on ln, which must not do so itself.
+// Serve accepts connections from ln until Shutdown or Close, and closes ln. It then returns nil, also if either was
+// called before Serve. If TLS is configured, the Server adds it to ln, which must not be a TLS listener itself.
 func (s *Server) Serve(ln net.Listener) error {
 	l := s.clients.Listen(ln)
 	s.mu.Lock()
@@ -278,7 +281,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// serveConn serves a connection to its end. A panic that got past everything else ends that connection only.
+// serveConn serves a connection until it is closed. A panic that nothing else has recovered ends only that connection.
 func (s *Server) serveConn(c *downstream.Conn) {
 	defer rescue.Recover(func(p *rescue.Error) {
 		s.logAnyPanic(p)
@@ -294,7 +297,7 @@ func (s *Server) logConnError(err error) {
 	}
 }
 
-// refuseConn tells a connection that there are too many.
+// refuseConn responds that there are too many connections, and closes the connection.
 func (s *Server) refuseConn(c *downstream.Conn) {
 	defer func() { <-s.refusals }()
 	defer rescue.Recover(func(p *rescue.Error) {
@@ -304,7 +307,7 @@ func (s *Server) refuseConn(c *downstream.Conn) {
 	c.Refuse(failure.TooManyConnections())
 }
 
-// trackConn tells a connection how far fasthttp is with it.
+// trackConn passes fasthttp's state of a connection on to the connection.
 func trackConn(c net.Conn, state fasthttp.ConnState) {
 	conn, ok := c.(*downstream.Conn)
 	if !ok {
@@ -320,12 +323,12 @@ func trackConn(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// connLimits are the limits of connections that the configuration sets.
+// connLimits returns the connection limits of a configuration.
 func connLimits(c *config.Server) downstream.Limits {
 	return downstream.Limits{Conns: c.MaxConns, ReadTimeout: c.ReadTimeout, IdleTimeout: c.IdleTimeout, WriteTimeout: c.WriteTimeout}
 }
 
-// closeListeners closes the listeners with close.
+// closeListeners calls close on every listener, concurrently, and stops Serve from adding others.
 func (s *Server) closeListeners(close func(*downstream.Listener) error) {
 	s.mu.Lock()
 	s.stopping = true
@@ -342,15 +345,15 @@ func (s *Server) closeListeners(close func(*downstream.Listener) error) {
 	all.Wait()
 }
 
-// Shutdown stops accepting connections and waits for what is in flight. If ctx ends first, streams that are still open get
-// an error frame, requests without a response a 503, and ctx's error is returned. The Server cannot be used after it.
+// Shutdown stops accepting connections and waits for requests in flight. If ctx ends first, open streams get an error
+// frame, requests without a response get a 503, and Shutdown returns ctx's error. The Server cannot be used afterwards.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.shutdownOnce.Do(func() {
 		s.Drain()
 		s.closeListeners((*downstream.Listener).Stop)
 		if err = s.clients.Finish(ctx); err != nil {
-			s.cut.Store(true)
-			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
+			s.shutdownTimedOut.Store(true)
+			grace, cancel := context.WithTimeout(context.Background(), errorFrameTimeout)
 			defer cancel()
 			s.clients.End(grace)
 		}
@@ -359,11 +362,11 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 	return err
 }
 
-// Close releases what the Server holds: plugins, connections to providers, goroutines. It is for a Server that has been
-// shut down or never served.
+// Close releases everything the Server holds: plugins, connections to providers, goroutines. It is for a Server that
+// has been shut down or has never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
-		s.endCopies(errClosed)
+		s.cancelShadows(errClosed)
 		s.closeListeners((*downstream.Listener).Close)
 		s.clients.ForceClose()
 		s.serving.Wait()
@@ -376,7 +379,7 @@ func (s *Server) Close() {
 			s.cancelReload(errClosed)
 		}
 		s.reloading.Unlock()
-		// Those that a Reload has replaced as well: their plugins run in the engine.
+		// Wait for replaced generations too, because their plugins run in the engine.
 		s.open.unclosed.Wait()
 		if err := s.plugins.Close(); err != nil {
 			s.log.Warn("close plugin engine", "error", err)
@@ -386,17 +389,17 @@ func (s *Server) Close() {
 	})
 }
 
-// Drain announces a shutdown: the gateway is not ready from here on, and goes on serving, but for copies that shadows were sent. That
-// gives load balancers time to notice before Shutdown.
+// Drain announces a shutdown: the Server reports that it is not ready, so that load balancers stop sending requests
+// before Shutdown. It keeps serving, but cancels requests to shadow targets.
 func (s *Server) Drain() {
 	s.health.draining.Store(true)
-	s.endCopies(errDraining)
+	s.cancelShadows(errDraining)
 }
 
 // Draining reports whether Drain or Shutdown has been called.
 func (s *Server) Draining() bool { return s.health.draining.Load() }
 
-// Ready returns nil if requests should be sent to the gateway, else why not.
+// Ready returns nil if load balancers should send requests to the gateway, and otherwise the reason why not.
 func (s *Server) Ready() error {
 	s.health.mu.Lock()
 	serving := s.health.serving
@@ -425,16 +428,16 @@ var (
 	errNoProviders = errors.New("no provider is enabled")
 )
 
-// ServeAdmin serves health, metrics and status on ln until Close or the end of Shutdown, and closes ln. ln must not be
-// reachable for the gateway's clients.
+// ServeAdmin serves health checks, metrics and status on ln until Close or the end of Shutdown, and closes ln. The
+// gateway's clients must not be able to reach ln.
 func (s *Server) ServeAdmin(ln net.Listener) error { return s.admin.Serve(ln) }
 
-// ReloadFailed records, for metrics and status, that a configuration could not even be given to Reload. err must not hold
-// a credential.
+// ReloadFailed records, for metrics and status, that a new configuration could not be loaded, so that Reload was not
+// called. err must not contain a credential.
 func (s *Server) ReloadFailed(err error) { s.health.recordReload(s.now(), err) }
 
-// health is where the Server is between its start and its end, and how its last Reload went. The zero value is that of a
-// Server that is not serving yet.
+// health is the Server's readiness and the outcome of its last Reload. The zero value is that of a Server that does not
+// serve yet.
 type health struct {
 	draining atomic.Bool
 
@@ -443,11 +446,11 @@ type health struct {
 	reloads reloads
 }
 
-// reloads are the outcomes of changes of configuration.
+// reloads counts the outcomes of reloads.
 type reloads struct {
 	succeeded, failed int64
-	at                time.Time // of the last one, or of the start
-	err               error     // of the last one
+	at                time.Time // time of the last one, or of the start
+	err               error     // outcome of the last one
 }
 
 func (h *health) setServing() {
@@ -475,7 +478,7 @@ func (h *health) lastReload() reloads {
 
 var _ admin.Gateway = (*Server)(nil)
 
-// fasthttpLogger is fasthttp's logger. It reports broken connections, of which the access log has the requests.
+// fasthttpLogger is fasthttp's logger. It reports broken connections; their requests are in the access log.
 type fasthttpLogger struct{ log *slog.Logger }
 
 func (l fasthttpLogger) Printf(format string, args ...any) {

@@ -21,34 +21,36 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// mirror is a request of which shadows get copies. They are sent once the request itself has been, and from then on they are on their own:
-// a copy has a document, memory and a goroutine of its own. It is compared once both have ended, on the copy's goroutine or another one,
-// never on the client's.
+// mirror sends copies of a request to shadow targets. They are sent right after the request itself, and then run
+// independently: each copy has its own document, memory and goroutine. A copy is compared with the request after both
+// have ended, never on the client's goroutine.
 type mirror struct {
 	shadows  []*routing.Shadow
 	compared shadow.Comparison
 
-	// Of the request. The completion is not used after it has ended, and not changed before in what is read of it.
-	asked    string // the model's name
-	document []byte // as it was accepted; valid while an attempt at the request is being sent
-	betas    []string
-	lowered  int64 // the limit of tokens that budgets have left; 0: they have not lowered it
+	// Facts of the request. They are copied because the completion must not be used after it has ended. What copies
+	// read of the completion does not change before that.
+	requestedModel string // the model's name as requested
+	document       []byte // the document as it was accepted; valid while an attempt at the request is being sent
+	betas          []string
+	loweredLimit   int64 // the limit of tokens as lowered by budgets; 0 if they have not lowered it
 
-	mu sync.Mutex
-	of *completion // nil: the copies have been sent, or the request has ended
+	mu     sync.Mutex
+	source *completion // the request to copy; nil once the copies have been sent or the request has ended
 }
 
-// shadowCopy is a copy of a request. It is a completion without a client.
+// shadowCopy is a copy of a request: a completion without a client.
 type shadowCopy struct {
 	*completion
 	detached
-	to          *routing.Shadow
-	cancel      context.CancelCauseFunc
-	compared    *shadow.Copy
-	held, spent bool // its provider has room for it, or has not
+	to        *routing.Shadow
+	cancel    context.CancelCauseFunc
+	compared  *shadow.Copy
+	reserved  bool // its provider's limits and budgets permit it
+	overLimit bool // they do not
 }
 
-// newMirror returns the mirror of a request whose decision has shadows, else nil.
+// newMirror returns the mirror of a request if its routing decision includes shadow targets, else nil.
 func newMirror(x *completion) *mirror {
 	drawn := x.routed.decision.Shadows()
 	if len(drawn) == 0 {
@@ -56,7 +58,7 @@ func newMirror(x *completion) *mirror {
 	}
 	m := &mirror{
 		compared: shadow.Comparison{Log: x.server.log, Request: x.record.RequestID, Model: x.record.Model},
-		of:       x, asked: x.request.Describe().Model, document: x.body, betas: x.betas, lowered: x.hold.Lowered(),
+		source:   x, requestedModel: x.request.Describe().Model, document: x.body, betas: x.betas, loweredLimit: x.hold.Lowered(),
 	}
 	if chat, ok := x.request.(*openai.Request); ok {
 		m.document = chat.Body
@@ -67,7 +69,7 @@ func newMirror(x *completion) *mirror {
 	return m
 }
 
-// tap returns what notes the facts of one attempt's response.
+// tap returns a recorder for one attempt's response.
 func (m *mirror) tap() response.Tap {
 	if m == nil {
 		return nil
@@ -75,15 +77,15 @@ func (m *mirror) tap() response.Tap {
 	return new(shadow.Recorder)
 }
 
-// send sends the copies, the first time that it is called. It is called by an attempt that has sent the request.
+// send sends the copies when it is first called, by an attempt that has sent the request.
 func (m *mirror) send() {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := m.of
-	if m.of = nil; x == nil {
+	x := m.source
+	if m.source = nil; x == nil {
 		return
 	}
 	for _, to := range m.shadows {
@@ -92,7 +94,7 @@ func (m *mirror) send() {
 	m.document, m.betas = nil, nil
 }
 
-// copy sends a copy to a shadow, if there is room for it.
+// copy sends a copy to a shadow target if capacity for copies is left.
 func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	s := x.server
 	y := &completion{
@@ -104,10 +106,10 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 		RequestID: x.record.RequestID, Trace: x.record.Trace, Key: x.record.Key, Model: x.record.Model, Provider: to.Target.Provider, Target: to.Target.Model,
 		Began: s.now(), Attempts: 1, Stream: x.stream,
 	}
-	y.room = &s.admission.Copies
+	y.limiter = &s.admission.Copies
 	client := x.generation.providers[to.Target.Provider].client
 	switch {
-	case s.copies.Err() != nil:
+	case s.shadowContext.Err() != nil:
 		to.Figures.End(shadow.Cancelled, 0)
 		return
 	case client != nil && !client.HasSpare(), !s.admission.AdmitCopy(&y.reservation, &y.counted, len(m.document)):
@@ -117,17 +119,17 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 	y.body = append(s.buffers.Get(len(m.document)), m.document...)
 	y.users.Store(1)
 	c := &shadowCopy{completion: y, to: to}
-	c.ctx, c.cancel = context.WithCancelCause(s.copies)
+	c.ctx, c.cancel = context.WithCancelCause(s.shadowContext)
 	c.compared = m.compared.Add(to.Target.Provider, to.Target.Model, to.Figures, c.cancel)
 	y.generation.acquire()
 	go c.run()
 }
 
-// finish hands over what is known of the response to the client, which has ended. A request whose client has left is compared with
-// nothing: its copies are cancelled.
+// finish passes on the client's response for comparison after the request has ended. If the client disconnected, there
+// is nothing to compare with, and the copies are cancelled.
 func (m *mirror) finish(x *completion) {
 	m.mu.Lock()
-	m.of = nil // no copy is sent from here on
+	m.source = nil // sends no copy from here on
 	m.mu.Unlock()
 	switch {
 	case m.compared.Empty():
@@ -159,9 +161,9 @@ func (c *shadowCopy) run() {
 		c.reservation.Release()
 		c.documents.release(s, c.api)
 	}()
-	c.attempt = &c.own
-	c.own = attempt{
-		work: newWork(new(shadow.Nowhere)), of: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
+	c.attempt = &c.firstAttempt
+	c.firstAttempt = attempt{
+		workspace: newWorkspace(new(shadow.Nowhere)), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
 		number: 1, startedAt: s.now(), shadow: true, recorded: true,
 	}
 	defer c.translation.Reset()
@@ -177,10 +179,10 @@ func (c *shadowCopy) respond() (err error) {
 	}
 	hold, e := c.holdProvider(c.target, c.startedAt)
 	if e != nil {
-		c.spent = true
+		c.overLimit = true
 		return e
 	}
-	c.own.held, c.held = hold, true
+	c.firstAttempt.providerHold, c.reserved = hold, true
 	if e := c.prepare(); e != nil {
 		return e
 	}
@@ -197,13 +199,13 @@ func (c *shadowCopy) respond() (err error) {
 	return nil
 }
 
-// parse reads the document, which has been accepted before, and makes it the same request.
+// parse parses the document, which has been accepted before, into the same request.
 func (c *shadowCopy) parse() *apierror.Error {
 	c.request = c.api.getRequest()
 	limits := clientapi.Limits{}
 	switch r := c.request.(type) {
 	case clientapi.AddressedRequest:
-		r.Address(c.mirror.asked, c.stream)
+		r.Address(c.mirror.requestedModel, c.stream)
 	case *openai.Request:
 		limits = limits.Lowered() // the document may have been rewritten
 	}
@@ -216,16 +218,16 @@ func (c *shadowCopy) parse() *apierror.Error {
 		}
 	}
 	e := c.request.FitModel(c.model.MaxTokens, c.model.Thinking, false)
-	if lowered := c.mirror.lowered; e == nil && lowered > 0 {
+	if lowered := c.mirror.loweredLimit; e == nil && lowered > 0 {
 		e = c.request.FitModel(lowered, c.model.Thinking, false)
 	}
 	return e
 }
 
-// end accounts the copy, which has failed with an error or is complete.
+// end accounts the copy, which has ended with err, nil if it is complete.
 func (c *shadowCopy) end(err error) {
 	s, r, now := c.server, &c.record, c.server.now()
-	s.logPanicOf(r.RequestID, err)
+	s.logIfPanic(r.RequestID, err)
 	c.endTape(err)
 	recorder, _ := c.writer.Tap().(*shadow.Recorder)
 	outcome := shadow.Answered
@@ -242,7 +244,7 @@ func (c *shadowCopy) end(err error) {
 			outcome = shadow.Cancelled
 		case shed:
 			outcome = shadow.Dropped
-		case c.spent:
+		case c.overLimit:
 			outcome = shadow.Spent
 		}
 	}
@@ -252,11 +254,11 @@ func (c *shadowCopy) end(err error) {
 		r.Tokens, r.UsageEstimated, r.Cost = u.Tokens, u.Estimated, u.Cost
 		used = spend.Used{Tokens: u.Total, Cost: u.Cost}
 	}
-	if c.held {
+	if c.reserved {
 		c.finishedAt, c.disconnected = now, outcome == shadow.Cancelled
 		c.recordLedger(r, journal.Labels{Model: r.Model, Provider: r.Provider, Tags: "shadow"})
 	}
-	c.own.held.Settle(used, now)
+	c.firstAttempt.providerHold.Settle(used, now)
 	c.to.Figures.End(outcome, used.Cost)
 	if outcome != shadow.Answered && outcome != shadow.Failed {
 		return
@@ -264,7 +266,7 @@ func (c *shadowCopy) end(err error) {
 	c.compared.Finish(describeResponse(c.completion, r.Status))
 }
 
-// describeResponse describes the response to a request, or to its copy, for the comparison.
+// describeResponse describes the response to a request or to its copy for the comparison.
 func describeResponse(x *completion, status int) *shadow.Response {
 	u := x.writer.Accounted()
 	r := &shadow.Response{

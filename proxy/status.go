@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
-// the configuration, and nothing that a client or a provider sent.
+// Status describes the gateway's current state, with one page of each list that can be long. It contains names, numbers
+// and errors of the configuration, and nothing that a client or a provider has sent.
 func (s *Server) Status(page admin.Page) admin.Status {
 	now, limits := s.now(), s.admission.Limits()
 	status := admin.Status{
@@ -39,7 +39,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	}
 	defer g.release()
 	cfg, listing := g.config, page.Size > 0
-	status.Config.File, status.Config.Generation, status.Config.Loaded = cfg.Path, g.number, g.made
+	status.Config.File, status.Config.Generation, status.Config.Loaded = cfg.Path, g.number, g.builtAt
 	var stats routing.Snapshots
 	if listing {
 		stats = s.registry.Snapshots(now)
@@ -59,18 +59,18 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	return status
 }
 
-// Degraded returns what does not work although the gateway is ready.
+// Degraded lists what does not work although the gateway is ready.
 func (s *Server) Degraded() []string { return s.books.Degraded() }
 
-// Usage returns the ledger's sums, nil if there is no ledger.
+// Usage returns totals of the ledger, or nil if there is no ledger.
 func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }
 
-// Budgets returns the budgets in their current windows.
+// Budgets returns the state of all budgets in their current windows.
 func (s *Server) Budgets(f BudgetFilter) *BudgetList { return s.books.Budgets(f) }
 
-// Explain decides how a request would be routed, and says so. Nothing is counted for the request, and no provider is asked: a model that
-// only a provider lists is known once it has been. Nothing of the request's body is in the result, nor in the error, which is about the
-// request.
+// Explain decides how a request would be routed, and describes the decision. The request is not counted, and no
+// provider is asked: a model that only a provider lists must have been listed before. Neither the result nor the error,
+// which is about the request, contains any of the request's body.
 func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, error) {
 	g := s.acquire()
 	if g == nil {

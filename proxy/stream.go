@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// maxDocument bounds a response that is one JSON document, which is held in memory.
+	// maxDocument is the maximum size of a response that is one JSON document, which is held in memory.
 	maxDocument = 32 << 20
 
-	// maxDrain is how much may follow a complete response for its connection to be worth keeping.
+	// maxDrain is how many bytes after a complete response are read to reuse its connection.
 	maxDrain = 16 << 10
 )
 
 // WriteStream writes a streamed response to its end, and accounts it. One goroutine reads from the provider, translates
-// and writes. After an error the body is not complete, and the connection of no use. It implements downstream.Request.
+// and writes. After an error the body is incomplete and the connection must be closed. It implements
+// downstream.Request.
 func (x *completion) WriteStream() (keepAlive bool, err error) {
 	if err := x.writeEvents(); err != nil {
 		return false, err
@@ -41,7 +42,7 @@ func (x *completion) writeEvents() (err error) {
 	defer func() {
 		x.record.Bytes = x.chunks.Written()
 		if err != nil && x.disconnected {
-			err = failure.ErrDisconnected // the access log has it
+			err = failure.ErrDisconnected // the access log has the details
 		}
 		x.finishAsync()
 	}()
@@ -64,7 +65,7 @@ func (x *completion) writeEvents() (err error) {
 		}
 		failed := x.writer.Failed()
 		if failed != nil && x.chunks.Written() == 0 {
-			// The writer takes it for a response that has not begun, and leaves the failure to the status.
+			// No chunk has been written, so the writer would leave the error to the status, but the head has been sent.
 			if err := x.writeChunk(x.writer.AppendError(nil, failed)); err != nil {
 				return err
 			}
@@ -93,8 +94,8 @@ func (x *completion) writeEvents() (err error) {
 // eventEnd ends an event of an SSE stream.
 var eventEnd = []byte("\n\n")
 
-// writeOutput writes events as one chunk. Those of a response that a plugin has given by itself are all there at once: if its
-// provider has a pace, each is a chunk of its own, after a pause.
+// writeOutput writes the events in out as one chunk. The events of a plugin's own response are all available at once:
+// if its provider has a pace, each is a chunk of its own, followed by a pause.
 func (x *completion) writeOutput(out []byte) error {
 	pace := x.provider.pace
 	for pace > 0 && x.response == nil {
@@ -109,13 +110,13 @@ func (x *completion) writeOutput(out []byte) error {
 		if err := x.pause(pace); x.disconnected {
 			return err
 		} else if err != nil {
-			break // the gateway ends, but the response is there
+			break // the gateway is shutting down: write the rest without pauses
 		}
 	}
 	return x.writeChunk(out)
 }
 
-// pause waits, unless the client disconnects or the gateway ends meanwhile, which are errors.
+// pause waits for d. It returns an error early if the client disconnects or the shutdown deadline passes.
 func (x *completion) pause(d time.Duration) error {
 	x.watcher.Start()
 	t := time.NewTimer(d)
@@ -135,17 +136,17 @@ func (x *completion) writeChunk(data []byte) error {
 	return err
 }
 
-// errPanic does not hold the panic's value, which may be anything.
+// errPanic leaves out the panic's value, which may contain anything.
 var errPanic = errors.New("panic in a stream")
 
-// writePanic tells the client of a panic. What the writer rendered before it is left out.
+// writePanic writes an error event after a panic. Output that was rendered before it is dropped.
 func (x *completion) writePanic(e *apierror.Error) (err error) {
 	defer rescue.Recover(func(*rescue.Error) { err = errPanic })
 	return x.writeChunk(x.writer.AppendError(nil, e))
 }
 
-// awaitBytes waits for more of the provider's response. Streams spend their time here, where the stack is shallow: the
-// garbage collector halves it.
+// awaitBytes waits for more of the provider's response. Streams spend most of their time here, where the stack is
+// shallow, so that the garbage collector can shrink it.
 func (x *completion) awaitBytes() error {
 	if x.response == nil {
 		return nil
@@ -153,7 +154,7 @@ func (x *completion) awaitBytes() error {
 	return x.response.Await()
 }
 
-// readMore reads more of a streamed response whose head has been sent.
+// readMore reads more of a streamed response after its head has been sent.
 func (x *completion) readMore(ctx context.Context) error {
 	if !x.framed {
 		return x.readResponse(ctx)
@@ -161,7 +162,7 @@ func (x *completion) readMore(ctx context.Context) error {
 	return x.readEvents(ctx)
 }
 
-// readResponse reads the response as far as the client's first bytes need it. It is called again after errCommit.
+// readResponse reads as much of the response as the client's first bytes need. It is called again after errCommit.
 func (x *completion) readResponse(ctx context.Context) error {
 	if x.response == nil {
 		if !x.writer.Complete() && x.writer.Failed() == nil {
@@ -196,27 +197,27 @@ func (x *completion) readResponse(ctx context.Context) error {
 	return x.readEvents(ctx)
 }
 
-// startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
-// the form that the client wants.
+// startReading prepares to read a response: a stream of events, or a single document. A response to the client's own
+// document is passed on if it has the form that the client wants.
 func (x *completion) startReading(stream bool) {
 	if x.reader == nil {
 		return
 	}
-	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
-	if x.passing {
+	x.passthrough = x.responseAPI == x.api && stream == x.stream && !x.translated
+	if x.passthrough {
 		x.renderer.Pass()
 		x.filtered.Pass(x.api.PassedTexts)
 	}
-	x.reader.Reset(x.passing)
+	x.reader.Reset(x.passthrough)
 }
 
-// readDocument reads a response that is one JSON document, of which first is the beginning.
+// readDocument reads a response that is one JSON document, which begins with first.
 func (x *completion) readDocument(ctx context.Context, first []byte) error {
-	read := len(first) // which is invalid after the next line
+	read := len(first) // first itself is invalid after the next line
 	body, err := x.response.ReadAllWithin(append(x.server.buffers.Get(len(first)), first...), maxDocument, x.reserveResponse)
 	defer func() { x.server.buffers.Put(body) }()
 	for errors.Is(err, errCommit) {
-		// There is nothing to stream before all of it is there; the wait goes on until its own deadlines.
+		// Nothing can be streamed before the document is complete. The wait continues until its own deadlines.
 		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
 	}
 	x.tape.Write(body[min(read, len(body)):])
@@ -241,8 +242,8 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 	return x.writer.End()
 }
 
-// readEvents reads events until there is something to write to a streaming client, or until the response is complete or
-// has failed. The writer does not know yet of an error that is returned.
+// readEvents reads events until there is something to write to a streaming client, or the response is complete or has
+// failed. An error that it returns has not been passed to the writer.
 func (x *completion) readEvents(ctx context.Context) error {
 	for events := false; ; {
 		ev, ok, err := x.decoder.Next()
@@ -290,7 +291,7 @@ func (x *completion) readEvents(ctx context.Context) error {
 			}
 			x.decoder.Feed(p)
 			x.tape.Write(p)
-		case err == io.EOF: // not errors.Is: it is the cause of a truncated body
+		case err == io.EOF: // not errors.Is, because a truncated body wraps it
 			if err := x.endBody(ctx); err != nil {
 				return err
 			}
@@ -301,7 +302,8 @@ func (x *completion) readEvents(ctx context.Context) error {
 	}
 }
 
-// unreadableEvent is for a stream that cannot be split into events. For the log it names the setting of the limit.
+// unreadableEvent returns the error of a stream that cannot be split into events. If an event is too large, its cause
+// names the setting.
 func (x *completion) unreadableEvent(err error) error {
 	if errors.Is(err, framing.ErrTooLarge) {
 		err = fmt.Errorf("%w of %d bytes (max_event of provider %s)", err, x.provider.maxEvent, x.provider.name)
@@ -309,7 +311,7 @@ func (x *completion) unreadableEvent(err error) error {
 	return failure.BadResponse(err)
 }
 
-// endBody handles the events that a clean end of the body completes.
+// endBody handles the last events after the body has ended cleanly.
 func (x *completion) endBody(ctx context.Context) error {
 	x.bodyDone = true
 	for {
@@ -330,7 +332,7 @@ func (x *completion) endBody(ctx context.Context) error {
 	return x.provider.binding.End(ctx, &x.translation)
 }
 
-// reserveResponse reserves room for n bytes of a response that is held until it is complete.
+// reserveResponse reserves memory for n bytes of a response that is held until it is complete.
 func (x *completion) reserveResponse(n int) error {
 	if e := x.reservation.GrowResponse(n); e != nil {
 		return e
@@ -338,14 +340,15 @@ func (x *completion) reserveResponse(n int) error {
 	return nil
 }
 
-// handleEvent gives one event to the plugin, or reads it natively.
+// handleEvent passes one event to the plugin or to the host's reader.
 func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 	if x.reader == nil {
 		return x.provider.binding.Event(ctx, &x.translation, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
 	if ev.Kind != abi.EventPlain {
-		// What the cloud in front of a model says may name the operator's account: it is not for clients.
+		// An exception comes from the cloud service in front of the model. Its message may name the operator's account,
+		// so it is not for clients.
 		e := apierror.Fail(eventstream.ExceptionKind(ev.Name), "", "", "")
 		e.Cause = fmt.Errorf("exception %.64q in the stream", ev.Name)
 		x.batch.Fail(e)
@@ -357,8 +360,8 @@ func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 	return x.applyBatch()
 }
 
-// applyBatch gives the response writer what the host has read natively. A provider's error may hold the credential that
-// it was sent, in any of its members.
+// applyBatch passes on to the response writer what the host's reader has read. It redacts a provider's error, which may
+// repeat the provider's credential in any of its members.
 func (x *completion) applyBatch() error {
 	if e := x.batch.Failure(); e != nil {
 		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
@@ -377,19 +380,20 @@ func (x *completion) applyBatch() error {
 	return nil
 }
 
-// filterResponse takes what has come of a response through the filters. Where they refuse it, that is how it ends.
+// filterResponse runs the filters on what has arrived of the response. If they reject it, the response ends with their
+// error.
 func (x *completion) filterResponse(ctx context.Context) {
 	err := x.filtered.Run(ctx)
 	if err == nil {
 		return
 	}
 	e := failure.ForClient(err)
-	x.recordOutcome(routing.Inconclusive, 0) // it is not the target's failure
+	x.recordOutcome(routing.Inconclusive, 0) // not the target's failure
 	x.writer.Revoke(e)
 }
 
-// drainBody reads what follows a complete response, mostly the end of the body, so that the connection can be reused. It
-// waits no longer than a round trip within a data centre takes.
+// drainBody reads what follows a complete response, usually just the end of the body, so that the connection can be
+// reused. It waits no longer than a round trip within a data centre takes.
 func (x *completion) drainBody() {
 	if x.response == nil || !x.writer.Complete() {
 		return
@@ -409,7 +413,7 @@ type drainWatcher struct{}
 
 const drainTimeout = 2 * time.Millisecond
 
-var errDrainTimeout = errors.New("the response was complete before its body ended")
+var errDrainTimeout = errors.New("response complete before its body ended")
 
 func (drainWatcher) Tick(upstream.Phase, time.Duration) error { return errDrainTimeout }
 
@@ -427,7 +431,7 @@ func (x *completion) FinishWait() error { return x.watcher.Finish() }
 // Gone implements waiter.
 func (x *completion) Gone() bool { return x.disconnected }
 
-// Pace asks for an early tick after a probe, or where heartbeats are more frequent than ticks.
+// Pace requests an early tick after a probe, or if heartbeats are more frequent than ticks.
 func (x *completion) Pace() time.Duration {
 	x.watcher.Stop()
 	return x.pace()
@@ -443,7 +447,7 @@ func (x *completion) pace() time.Duration {
 	return 0
 }
 
-// checkInterval is how long the client's socket may go unchecked.
+// checkInterval returns how long the client's connection may go unchecked.
 func (x *completion) checkInterval() time.Duration {
 	if p := x.pace(); p > 0 {
 		return p
@@ -451,7 +455,7 @@ func (x *completion) checkInterval() time.Duration {
 	return downstream.CheckInterval
 }
 
-// Tick checks the client, and sends a heartbeat if one is due. The connection to the provider calls it while it waits, and
+// Tick checks the client, and sends a heartbeat if one is due. The provider's connection calls it during waits, and
 // readEvents between events. It implements upstream.Watcher.
 func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 	x.watcher.Stop()
@@ -483,7 +487,7 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 	return nil
 }
 
-// checkEventTimeout fails a stream whose next event takes too long, however many bytes of it have come.
+// checkEventTimeout fails a stream whose next event takes too long, even if bytes of it keep arriving.
 func (x *completion) checkEventTimeout(now time.Time) error {
 	limit := x.provider.eventTimeout
 	if limit <= 0 || !x.framed || now.Sub(x.eventAt) < limit {
@@ -496,14 +500,14 @@ func (x *completion) checkEventTimeout(now time.Time) error {
 // downstream.ClientChecker.
 func (x *completion) CheckClient() error { return x.checkClient(x.server.now()) }
 
-// checkClient fails where the client is gone, or the gateway's time to shut down is over.
+// checkClient fails if the client has disconnected or the shutdown deadline has passed.
 func (x *completion) checkClient(now time.Time) error {
 	x.checkedAt = now
 	if x.conn.CheckClient(x.probe) {
 		x.disconnected = true
 		return failure.ErrDisconnected
 	}
-	if x.server.cut.Load() {
+	if x.server.shutdownTimedOut.Load() {
 		return failure.Shutdown()
 	}
 	return nil
@@ -511,7 +515,7 @@ func (x *completion) checkClient(now time.Time) error {
 
 var continueHead = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
-// probe writes something that a client must ignore, if the protocol permits it at this moment.
+// probe writes something that clients ignore, if the protocol permits it at this moment.
 func (x *completion) probe() bool {
 	switch {
 	case x.committed:

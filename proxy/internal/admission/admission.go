@@ -25,8 +25,8 @@ import (
 
 // Controller decides which requests may come in, and counts what they take. Make it with New.
 type Controller struct {
-	Room        // of clients' requests
-	Copies Room // of the copies of requests that shadows are sent
+	Limiter        // of clients' requests
+	Copies Limiter // of the copies of requests that shadows are sent
 
 	limits      atomic.Pointer[config.Server]
 	authLimiter access.AuthLimiter
@@ -44,7 +44,7 @@ func New(limits *config.Server, m *telemetry.Metrics, log *slog.Logger) *Control
 // SetLimits replaces the limits, from the next request on.
 func (c *Controller) SetLimits(l *config.Server) {
 	c.limits.Store(l)
-	c.Room.setLimits(l.MaxRequests, l.MaxBodyMemory)
+	c.Limiter.setLimits(l.MaxRequests, l.MaxBodyMemory)
 	c.Copies.setLimits(min(max(l.MaxRequests/requestsPerCopy, minCopies), maxCopies), l.MaxBodyMemory/copyMemory)
 }
 

@@ -18,7 +18,7 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	if e := check(h); e != nil {
 		return Unknown, nil, e
 	}
-	path := pathOf(h)
+	path := requestPath(h)
 	to, rest = matchPath(path)
 	switch {
 	case endpoints[to].service == Nothing:
@@ -36,7 +36,7 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 // GuessAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
 // like.
 func GuessAPI(h *fasthttp.RequestHeader) clientapi.ID {
-	to, _ := matchPath(pathOf(h))
+	to, _ := matchPath(requestPath(h))
 	switch {
 	case to != modelList && to != oneModel:
 	case len(h.Peek(messagesVersion)) > 0:
@@ -134,9 +134,9 @@ func UnescapeModel(rest []byte) (name string, ok bool) {
 	return name, err == nil && utf8.ValidString(name)
 }
 
-// pathOf is the path of a request's target. The target may be a whole URL; check has verified that it names the
+// requestPath is the path of a request's target. The target may be a whole URL; check has verified that it names the
 // same host as the header Host.
-func pathOf(h *fasthttp.RequestHeader) []byte {
+func requestPath(h *fasthttp.RequestHeader) []byte {
 	uri, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	if authority, path, whole := splitURL(uri); whole && authority != nil {
 		return path

@@ -35,11 +35,11 @@ func OptionsTier(options json.RawMessage) string {
 	if len(options) == 0 || d.Parse(options, jsondoc.Limits{}) != nil {
 		return ""
 	}
-	return tierOf(d.Root(), "")
+	return findTier(d.Root(), "")
 }
 
-// tierOf returns the service tier that a value among a target's options asks for; found is that of those before it.
-func tierOf(v jsondoc.Value, found string) string {
+// findTier returns the service tier that a value among a target's options asks for; found is that of those before it.
+func findTier(v jsondoc.Value, found string) string {
 	for c := v.First(); c.Exists(); c = c.Next() {
 		asked, name := "", c.Name().Text()
 		switch {
@@ -50,7 +50,7 @@ func tierOf(v jsondoc.Value, found string) string {
 		case c.Kind() == jsondoc.String && isServiceTier(strings.TrimPrefix(c.Text(), "/")): // a member to remove or to rename
 			asked = anyTier
 		default:
-			found = tierOf(c, found)
+			found = findTier(c, found)
 			continue
 		}
 		if found != "" && found != asked {

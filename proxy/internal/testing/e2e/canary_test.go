@@ -185,19 +185,19 @@ func TestExplainErrors(t *testing.T) {
 		r    proxy.ExplainRequest
 		want string
 	}{
-		{proxy.ExplainRequest{Model: "m"}, "which key? give the name of one in the configuration"},
+		{proxy.ExplainRequest{Model: "m"}, "no key given: want the name of a key in the configuration"},
 		{proxy.ExplainRequest{Model: "m", Key: "test"}, "no key is named \"test\": `sluice check --values` lists the keys"},
-		{proxy.ExplainRequest{Model: "m", Key: proxytest.Key}, "that is a key's secret: give its name in the configuration"},
+		{proxy.ExplainRequest{Model: "m", Key: proxytest.Key}, "the key is given by its secret: want its name in the configuration"},
 		{proxy.ExplainRequest{Model: "m", Key: "off"}, "the key off would be rejected: disabled key"},
 		{proxy.ExplainRequest{Model: "m", Key: "narrow"}, "the key may not use the model 'm': see models in [[keys]]"},
 		{proxy.ExplainRequest{Model: "n", Key: "tests"}, "no such model 'n': `sluice models` lists the models"},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", API: "chats"}, `unknown api "chats": want chat, messages, responses, gemini, completions, embeddings, rerank, moderations`},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", API: "embeddings"}, "the model 'm' serves chat requests (kinds), not embeddings"},
-		{proxy.ExplainRequest{Key: "tests", API: "gemini", Body: []byte(`{"contents":[]}`)}, "which model? the Gemini API has it in the path, not in the body"},
+		{proxy.ExplainRequest{Key: "tests", API: "gemini", Body: []byte(`{"contents":[]}`)}, "no model given: the Gemini API has it in the path, not in the body"},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", Random: "1"}, "random is not a number of 16 hexadecimal digits, as in the header x-gateway-route"},
 		{proxy.ExplainRequest{Model: "m", Key: "tests", Headers: map[string]string{"a b": "c"}}, "a header has an invalid name or value"},
-		{proxy.ExplainRequest{Model: "n", Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)}, "the body names another model: leave one of the two out"},
-		{proxy.ExplainRequest{Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"secret","content":"x"}]}`)}, "the request is refused by the API before it is routed: "},
+		{proxy.ExplainRequest{Model: "n", Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)}, "the body names another model: leave out one of the two"},
+		{proxy.ExplainRequest{Key: "tests", Body: []byte(`{"model":"m","messages":[{"role":"secret","content":"x"}]}`)}, "the request is rejected by the API before it is routed: "},
 	} {
 		if _, err := g.Server.Explain(t.Context(), &c.r); err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "secret\"") {
 			t.Errorf("%+v\ngot  %v\nwant %s", c.r, err, c.want)

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// Room bounds the completions in flight and the memory that large bodies take, and counts both.
-type Room struct {
+// Limiter bounds the completions in flight and the memory that large bodies take, and counts both.
+type Limiter struct {
 	maxRequests atomic.Int64
 	maxMemory   atomic.Int64
 	requests    atomic.Int64
@@ -25,19 +25,19 @@ const (
 	growStep = 64 << 10
 )
 
-func (r *Room) setLimits(requests int, memory int64) {
+func (r *Limiter) setLimits(requests int, memory int64) {
 	r.maxRequests.Store(int64(requests))
 	r.maxMemory.Store(memory)
 }
 
 // Requests is how many completions are in flight.
-func (r *Room) Requests() int64 { return r.requests.Load() }
+func (r *Limiter) Requests() int64 { return r.requests.Load() }
 
 // BodyMemory is how many bytes bodies take, beyond those of each that are not counted.
-func (r *Room) BodyMemory() int64 { return r.memory.Load() }
+func (r *Limiter) BodyMemory() int64 { return r.memory.Load() }
 
 // check reports whether there is room for another completion with a body of n bytes, without taking it.
-func (r *Room) check(n int) *apierror.Error {
+func (r *Limiter) check(n int) *apierror.Error {
 	switch {
 	case r.requests.Load() >= r.maxRequests.Load():
 		return overloaded(telemetry.ShedRequests)
@@ -49,37 +49,37 @@ func (r *Room) check(n int) *apierror.Error {
 
 // Reservation is what one completion takes of a Room. The zero value holds nothing.
 type Reservation struct {
-	room     *Room // nil: it is not counted
+	limiter     *Limiter // nil: it is not counted
 	response int64 // bytes that are counted for a response
 }
 
 // Reserve counts a completion among those in flight, until v is released.
-func (r *Room) Reserve(v *Reservation) *apierror.Error {
+func (r *Limiter) Reserve(v *Reservation) *apierror.Error {
 	if r.requests.Add(1) > r.maxRequests.Load() {
 		r.requests.Add(-1)
 		return overloaded(telemetry.ShedRequests)
 	}
-	v.room = r
+	v.limiter = r
 	return nil
 }
 
 // Release gives back all of the room.
 func (v *Reservation) Release() {
-	if v.room != nil {
-		v.room.Shrink(&v.response)
-		v.room.requests.Add(-1)
-		v.room = nil
+	if v.limiter != nil {
+		v.limiter.Shrink(&v.response)
+		v.limiter.requests.Add(-1)
+		v.limiter = nil
 	}
 }
 
 // GrowResponse makes the count of the response that is held reach n bytes in all, or fails and leaves it as it is.
-func (v *Reservation) GrowResponse(n int) *apierror.Error { return v.room.Grow(&v.response, n) }
+func (v *Reservation) GrowResponse(n int) *apierror.Error { return v.limiter.Grow(&v.response, n) }
 
 // ShrinkResponse gives back the count of the response.
-func (v *Reservation) ShrinkResponse() { v.room.Shrink(&v.response) }
+func (v *Reservation) ShrinkResponse() { v.limiter.Shrink(&v.response) }
 
 // Grow makes a body's count reach n bytes in all, or fails and leaves it as it is.
-func (r *Room) Grow(body *int64, n int) *apierror.Error {
+func (r *Limiter) Grow(body *int64, n int) *apierror.Error {
 	more := int64(n) - uncountedBody - *body
 	if more <= 0 {
 		return nil
@@ -99,7 +99,7 @@ func (r *Room) Grow(body *int64, n int) *apierror.Error {
 }
 
 // Shrink gives back a body's count.
-func (r *Room) Shrink(body *int64) {
+func (r *Limiter) Shrink(body *int64) {
 	if *body > 0 {
 		r.memory.Add(-*body)
 		*body = 0
@@ -120,7 +120,7 @@ const (
 // Copies take nothing that clients could be short of: they have a count and memory of their own, and while the gateway has much to do
 // for its clients, there is no room for them.
 func (c *Controller) AdmitCopy(v *Reservation, document *int64, n int) bool {
-	switch clients := &c.Room; {
+	switch clients := &c.Limiter; {
 	case clients.requests.Load() > clients.maxRequests.Load()/4*3+1, clients.memory.Load() > clients.maxMemory.Load()/4*3:
 		return false
 	case c.Copies.Reserve(v) != nil:
