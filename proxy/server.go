@@ -1,4 +1,4 @@
-// Package proxy is the gateway. It serves the chat completions, Messages, Responses and Gemini APIs over HTTP, and
+// Package proxy is the gateway: it serves the chat completions, Messages, Responses and Gemini APIs over HTTP, and
 // forwards requests to the configured providers through their plugins.
 //
 // It owns the HTTP surface and the path of a request, one file per step: http (endpoints and error responses), request

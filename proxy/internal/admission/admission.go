@@ -1,11 +1,12 @@
-// Package admission decides which requests may come in (Controller.Admit): by the client's key, the type and size of the body, the number
-// of gateways that the request has passed, and the room left. It counts the requests in flight and the memory of their bodies (Room), and
-// finds the keys that a head presents (PresentedKeys), which are neither shown nor kept.
+// Package admission decides which requests are admitted (Controller.Admit): by the client's key, the type and size of
+// the body, the number of gateways that the request has passed through, and the capacity left. It counts the requests
+// in flight and the memory of their bodies (Limiter), and finds the keys in a request's head (PresentedKeys) so that
+// they can be redacted.
 //
-// It judges by heads alone. Limits and budgets count tokens, for which the body must be known: package spend has them. Which endpoint a
-// request is for, and which keys there are, is said by an Arrival.
+// It decides by the head alone. Limits and budgets are counted in tokens and need the body, so they are in package
+// spend. The caller provides the endpoint of a request and the configured keys in an Arrival.
 //
-// Concurrency: a Controller and its Rooms are safe for concurrent use. A Reservation belongs to its completion.
+// Concurrency: a Controller and its Limiters are safe for concurrent use. A Reservation belongs to its completion.
 package admission
 
 import (
@@ -23,10 +24,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// Controller decides which requests may come in, and counts what they take. Make it with New.
+// Controller decides which requests are admitted, and counts their resources. Create it with New.
 type Controller struct {
-	Limiter        // of clients' requests
-	Copies Limiter // of the copies of requests that shadows are sent
+	Limiter         // for clients' requests
+	Copies  Limiter // for copies of requests to shadow targets
 
 	limits      atomic.Pointer[config.Server]
 	authLimiter access.AuthLimiter
@@ -34,25 +35,26 @@ type Controller struct {
 	log         *slog.Logger
 }
 
-// New returns a Controller with limits as WithCapacity returns them. It counts refused keys in m, and logs where they become many.
+// New returns a Controller with limits returned by WithCapacity. It counts rejected keys in m, and logs when they
+// become many.
 func New(limits *config.Server, m *telemetry.Metrics, log *slog.Logger) *Controller {
 	c := &Controller{metrics: m, log: log}
 	c.SetLimits(limits)
 	return c
 }
 
-// SetLimits replaces the limits, from the next request on.
+// SetLimits replaces the limits for requests from then on.
 func (c *Controller) SetLimits(l *config.Server) {
 	c.limits.Store(l)
 	c.Limiter.setLimits(l.MaxRequests, l.MaxBodyMemory)
 	c.Copies.setLimits(min(max(l.MaxRequests/requestsPerCopy, minCopies), maxCopies), l.MaxBodyMemory/copyMemory)
 }
 
-// Limits are the current limits. They must not be changed.
+// Limits returns the current limits, which must not be modified.
 func (c *Controller) Limits() *config.Server { return c.limits.Load() }
 
-// WithCapacity fills in the limits that the configuration leaves to the machine. A body larger than the memory for bodies is refused
-// as such, since there is never room for it.
+// WithCapacity returns the configuration with unset limits derived from the machine. MaxBody is capped at the memory
+// for bodies, so that a body which could never be admitted is rejected as too large.
 func WithCapacity(s config.Server, m capacity.Machine) *config.Server {
 	c := m.Ceilings(s.MaxBody)
 	if s.MaxConns == 0 {
@@ -68,34 +70,34 @@ func WithCapacity(s config.Server, m capacity.Machine) *config.Server {
 	return &s
 }
 
-// Arrival is a request whose head has been read, and that matches an endpoint.
+// Arrival describes a request whose head has been read, and that matches an endpoint.
 type Arrival struct {
 	Head *fasthttp.RequestHeader
 	Now  time.Time
 
-	// Of the endpoint.
+	// Facts of the endpoint.
 	API     clientapi.ID
-	HasBody bool // the requests have one that counts
+	HasBody bool // its requests have a body
 
-	// Of the configuration.
-	Keys       *access.Keys // nil: anyone may come in
-	KeyHeaders []string     // that may have a key, besides Authorization and the API's own
+	// Facts of the configuration.
+	Keys       *access.Keys // nil if authentication is disabled
+	KeyHeaders []string     // headers that may contain a key, besides Authorization and the API's own
 
-	// Of a request that gets a response about its key; both nil: it is only judged.
+	// Set if the request gets a response about its key; nil if the head is only checked.
 	Ctx    *fasthttp.RequestCtx
 	Record *telemetry.Record
 
-	// Reservation gets the room for a completion; nil: Admit only checks whether there is any.
+	// Reservation receives the reservation of a completion. If nil, Admit only checks whether there is capacity.
 	Reservation *Reservation
 }
 
-// Admit decides by a request's head whether it may come in: the client's key, then the body's type and size, then whether
-// there is room. The last step, the limits and budgets of its key, team and model, counts tokens, and so needs the body: it is the
-// completion's.
+// Admit decides by a request's head whether it is admitted. It checks the client's key, then the body's type and size,
+// then the capacity. The last step, the limits and budgets of key, team and model, needs the body, and is up to the
+// completion.
 //
-// It is called three times, as fasthttp asks: about large bodies once the head has been read, before the client is told to send its
-// body, and by the handler. So a request that is refused for its head is refused before its body is read. The key is nil where it is
-// what is wrong.
+// fasthttp leads to three calls: after the head of a request with a large body has been read, before the client gets
+// permission to send its body, and from the handler. So a request that is rejected for its head is rejected before its
+// body is read. The returned key is nil if the key is the reason for the rejection.
 func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 	key, e := c.authenticate(r)
 	if e != nil {
@@ -120,9 +122,9 @@ func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 	return key, c.check(size)
 }
 
-// TooLarge is the error of a request with a body larger than the limit.
+// TooLarge returns the error of a request whose body exceeds the limit.
 func (c *Controller) TooLarge() *apierror.Error {
-	e := apierror.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", c.Limits().MaxBody)
+	e := apierror.Invalid("request_too_large", "", "The request body is larger than %d bytes.", c.Limits().MaxBody)
 	e.Status, e.CloseClient = fasthttp.StatusRequestEntityTooLarge, true
 	return e
 }

@@ -31,7 +31,7 @@ func (c *Controller) authenticate(r *Arrival) (*access.Key, *apierror.Error) {
 	return key, nil
 }
 
-// findKey finds the client's key in the headers that may have it.
+// findKey finds the client's key in the headers that may contain it.
 func findKey(r *Arrival) (*access.Key, *apierror.Error) {
 	authorization, names := r.Head.PeekAll(fasthttp.HeaderAuthorization), r.KeyHeaders
 	own := ownHeaders[r.API]
@@ -50,18 +50,18 @@ func findKey(r *Arrival) (*access.Key, *apierror.Error) {
 	switch {
 	case own == "" || e == nil:
 	case e.Code == "missing_api_key":
-		e.Message = "No API key was given. Send it in the header " + own + ", or as Authorization: Bearer YOUR_KEY."
+		e.Message = "No API key was given. Send it as " + own + ": YOUR_KEY, or as Authorization: Bearer YOUR_KEY."
 	case e.Code == "duplicate_authorization":
-		e.Status = fasthttp.StatusUnauthorized // clients of Messages take a 400 for a defect of the body, and try another one
+		e.Status = fasthttp.StatusUnauthorized // Messages clients treat a 400 as a defect of the body, and retry with another body
 	}
 	return key, e
 }
 
-// ownHeaders are the headers in which clients of some APIs send their key, unless they send it in Authorization.
+// ownHeaders are the headers in which clients of some APIs send their key instead of in Authorization.
 var ownHeaders = [clientapi.NumAPIs]string{clientapi.Messages: "x-api-key", clientapi.Gemini: "x-goog-api-key"}
 
-// recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
-// come from its address.
+// recordWrongKey counts a rejected key, and returns the client's error, which is another one after too many invalid
+// keys from the same address.
 func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Error {
 	reason := refusalReason(e)
 	c.metrics.Refuse(reason)
@@ -73,9 +73,9 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 	case e.Code == "missing_api_key":
 		if where := misplacedKey(r.Ctx, r.API); where != nil {
 			e.Cause = where
-			e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+			e.Message = "Send the API key as Authorization: Bearer YOUR_KEY. A key in another header or in the URL is ignored."
 			if own := ownHeaders[r.API]; own != "" {
-				e.Message = "The API key must be sent in the header " + own + ", or as Authorization: Bearer YOUR_KEY. Other headers and the address, which others log, are not searched for one."
+				e.Message = "Send the API key as " + own + ": YOUR_KEY, or as Authorization: Bearer YOUR_KEY. A key in another header or in the URL, which may be logged, is ignored."
 			}
 		}
 	case e.Code == "invalid_api_key" && perMinute > 0:
@@ -83,7 +83,7 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 		if tooMany == nil {
 			break
 		}
-		// A line for each would be a way to fill the log.
+		// Do not log each one, because that could be used to flood the log.
 		r.Record.Unlogged = true
 		if isPowerOfTen(refused) {
 			c.log.Warn("invalid API keys rejected", "remote", r.Record.Remote, "refused", refused, "max_wrong_keys", perMinute)
@@ -93,12 +93,12 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 	return e
 }
 
-// keyRejections are the refusals of a key whose name is known, as they are counted for that key.
+// keyRejections maps refusals of a known key to the labels under which they are counted for that key.
 var keyRejections = map[telemetry.Refusal]telemetry.Rejection{
 	telemetry.RefusedDisabled: telemetry.RejectedDisabled, telemetry.RefusedExpired: telemetry.RejectedExpired, telemetry.RefusedNotYetValid: telemetry.RejectedNotYetValid,
 }
 
-// refusalReason is why a key was refused, as metrics have it.
+// refusalReason returns the metrics label for the reason why a key was rejected.
 func refusalReason(e *apierror.Error) telemetry.Refusal {
 	switch {
 	case e.Code == "missing_api_key":
@@ -117,16 +117,16 @@ func refusalReason(e *apierror.Error) telemetry.Refusal {
 	return telemetry.RefusedUnknown
 }
 
-// misplacedKey says, for the log, where a request without a key has one that is not looked for, and what would change that; nil if it
-// has none.
+// misplacedKey returns, for the log, where a request without a key contains one that is ignored, and which setting
+// would change that; nil if it contains none.
 func misplacedKey(ctx *fasthttp.RequestCtx, api clientapi.ID) error {
 	for _, name := range credentialHeaders[1:] {
 		if len(ctx.Request.Header.Peek(name)) > 0 && name != ownHeaders[api] {
-			return fmt.Errorf("key in the header %s, which server.key_headers does not name", name)
+			return fmt.Errorf("key in the header %s, which is not in server.key_headers", name)
 		}
 	}
 	if query := ctx.QueryArgs(); query.Has("api_key") || query.Has("api-key") || query.Has("key") {
-		return errors.New("key in the query, where no key is accepted")
+		return errors.New("key in the query string, where none is accepted")
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func isPowerOfTen(n int64) bool {
 	return n == 1
 }
 
-// peerAddress is the address at the other end of the connection. It may be that of a proxy: the gateway trusts no header
-// about it.
+// peerAddress returns the address of the connection's peer. That may be a proxy, because the gateway trusts no header
+// about the client's address.
 func peerAddress(ctx *fasthttp.RequestCtx) netip.Addr {
 	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
 	return at.Addr()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// Limiter bounds the completions in flight and the memory that large bodies take, and counts both.
+// Limiter bounds, and counts, the completions in flight and the memory of large bodies.
 type Limiter struct {
 	maxRequests atomic.Int64
 	maxMemory   atomic.Int64
@@ -17,11 +17,12 @@ type Limiter struct {
 }
 
 const (
-	// uncountedBody is how large a body may be without being counted byte by byte: each completion is counted as a whole, and
-	// most bodies are smaller.
+	// uncountedBody is the size up to which a body is not counted as memory: the limit of completions already accounts
+	// for it, and most bodies are smaller.
 	uncountedBody = 64 << 10
 
-	// growStep is by how much at a time a body's count grows: what grows in small pieces is not counted with each of them.
+	// growStep is the increment of a body's memory count, so that a body which grows in small pieces does not update
+	// the shared counter with each of them.
 	growStep = 64 << 10
 )
 
@@ -30,13 +31,13 @@ func (r *Limiter) setLimits(requests int, memory int64) {
 	r.maxMemory.Store(memory)
 }
 
-// Requests is how many completions are in flight.
+// Requests returns how many completions are in flight.
 func (r *Limiter) Requests() int64 { return r.requests.Load() }
 
-// BodyMemory is how many bytes bodies take, beyond those of each that are not counted.
+// BodyMemory returns how many bytes of memory bodies take, except for the first 64 KiB of each.
 func (r *Limiter) BodyMemory() int64 { return r.memory.Load() }
 
-// check reports whether there is room for another completion with a body of n bytes, without taking it.
+// check returns an error if there is no capacity for another completion with a body of n bytes. It reserves nothing.
 func (r *Limiter) check(n int) *apierror.Error {
 	switch {
 	case r.requests.Load() >= r.maxRequests.Load():
@@ -47,13 +48,13 @@ func (r *Limiter) check(n int) *apierror.Error {
 	return nil
 }
 
-// Reservation is what one completion takes of a Room. The zero value holds nothing.
+// Reservation is a completion's share of a Limiter. The zero value reserves nothing.
 type Reservation struct {
-	limiter     *Limiter // nil: it is not counted
-	response int64 // bytes that are counted for a response
+	limiter  *Limiter // nil if nothing is reserved
+	response int64    // bytes counted for a response
 }
 
-// Reserve counts a completion among those in flight, until v is released.
+// Reserve counts a completion as in flight until v is released.
 func (r *Limiter) Reserve(v *Reservation) *apierror.Error {
 	if r.requests.Add(1) > r.maxRequests.Load() {
 		r.requests.Add(-1)
@@ -63,7 +64,7 @@ func (r *Limiter) Reserve(v *Reservation) *apierror.Error {
 	return nil
 }
 
-// Release gives back all of the room.
+// Release releases the whole reservation.
 func (v *Reservation) Release() {
 	if v.limiter != nil {
 		v.limiter.Shrink(&v.response)
@@ -72,13 +73,14 @@ func (v *Reservation) Release() {
 	}
 }
 
-// GrowResponse makes the count of the response that is held reach n bytes in all, or fails and leaves it as it is.
+// GrowResponse raises the memory count of the held response to n bytes in total. If that exceeds the limit, it fails
+// and changes nothing.
 func (v *Reservation) GrowResponse(n int) *apierror.Error { return v.limiter.Grow(&v.response, n) }
 
-// ShrinkResponse gives back the count of the response.
+// ShrinkResponse releases the memory count of the response.
 func (v *Reservation) ShrinkResponse() { v.limiter.Shrink(&v.response) }
 
-// Grow makes a body's count reach n bytes in all, or fails and leaves it as it is.
+// Grow raises a body's memory count to n bytes in total. If that exceeds the limit, it fails and changes nothing.
 func (r *Limiter) Grow(body *int64, n int) *apierror.Error {
 	more := int64(n) - uncountedBody - *body
 	if more <= 0 {
@@ -87,7 +89,7 @@ func (r *Limiter) Grow(body *int64, n int) *apierror.Error {
 	limit := r.maxMemory.Load()
 	step := (more + growStep - 1) / growStep * growStep
 	if r.memory.Add(step) > limit {
-		// The last step need not be a whole one.
+		// The last step before the limit may be a partial one.
 		if r.memory.Add(more-step) > limit {
 			r.memory.Add(-more)
 			return overloaded(telemetry.ShedBodies)
@@ -98,7 +100,7 @@ func (r *Limiter) Grow(body *int64, n int) *apierror.Error {
 	return nil
 }
 
-// Shrink gives back a body's count.
+// Shrink releases a body's memory count.
 func (r *Limiter) Shrink(body *int64) {
 	if *body > 0 {
 		r.memory.Add(-*body)
@@ -107,18 +109,19 @@ func (r *Limiter) Shrink(body *int64) {
 }
 
 const (
-	// requestsPerCopy is for how many completions that may be in flight there may be one copy, within minCopies and maxCopies.
+	// There may be one copy in flight per requestsPerCopy allowed completions, but at least minCopies and at most
+	// maxCopies.
 	requestsPerCopy = 64
 	minCopies       = 4
 	maxCopies       = 256
 
-	// copyMemory is the share of the memory for bodies that copies may take besides, as a divisor.
+	// copyMemory is the divisor of the memory limit for bodies that gives the limit for copies.
 	copyMemory = 16
 )
 
-// AdmitCopy takes room for the copy of a request that a shadow is sent, with a document of n bytes, and reports whether there is any.
-// Copies take nothing that clients could be short of: they have a count and memory of their own, and while the gateway has much to do
-// for its clients, there is no room for them.
+// AdmitCopy reserves capacity for the copy of a request to a shadow target, with a document of n bytes, and reports
+// whether it has. Copies take nothing away from clients: they have limits of their own, and are not admitted while
+// clients use more than about three quarters of theirs.
 func (c *Controller) AdmitCopy(v *Reservation, document *int64, n int) bool {
 	switch clients := &c.Limiter; {
 	case clients.requests.Load() > clients.maxRequests.Load()/4*3+1, clients.memory.Load() > clients.maxMemory.Load()/4*3:
@@ -132,7 +135,7 @@ func (c *Controller) AdmitCopy(v *Reservation, document *int64, n int) bool {
 	return true
 }
 
-// ShedError is which resource a request was rejected for.
+// ShedError is the resource for want of which a request was rejected.
 type ShedError telemetry.Shed
 
 func (s ShedError) Error() string {
@@ -142,11 +145,11 @@ func (s ShedError) Error() string {
 	return "too many completions in flight"
 }
 
-// overloaded is the error of a request for which there is no room.
-func overloaded(of telemetry.Shed) *apierror.Error {
-	e := &apierror.Error{Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: ShedError(of)}
+// overloaded returns the error of a request for which there is no capacity.
+func overloaded(reason telemetry.Shed) *apierror.Error {
+	e := &apierror.Error{Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: ShedError(reason)}
 	e.Message = "Too many concurrent requests."
-	if of == telemetry.ShedBodies {
+	if reason == telemetry.ShedBodies {
 		e.Message = "Too many large requests and responses in flight."
 	}
 	return e

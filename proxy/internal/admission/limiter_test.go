@@ -12,7 +12,7 @@ func newController(requests int, memory int64) *Controller {
 	return New(&config.Server{MaxRequests: requests, MaxBodyMemory: memory}, telemetry.NewMetrics(), slog.New(slog.DiscardHandler))
 }
 
-// TestGrow fills the room to the last byte: what a body is counted in advance takes nothing from another one that still fits.
+// TestGrow fills the memory to the last byte: counting a body in steps must not reject another body that still fits.
 func TestGrow(t *testing.T) {
 	const memory = 3*growStep + 5
 	c := newController(10, memory)
@@ -39,11 +39,12 @@ func TestGrow(t *testing.T) {
 	c.Shrink(&body)
 	c.Shrink(&other)
 	if n := c.BodyMemory(); n != 0 {
-		t.Errorf("%d bytes are left", n)
+		t.Errorf("%d bytes are still counted", n)
 	}
 }
 
-// TestCopiesGiveWay checks that the copies of requests get no room while clients use most of theirs, nor more than their own.
+// TestCopiesGiveWay checks that copies of requests are not admitted while clients use most of their capacity, nor
+// beyond the limits of copies.
 func TestCopiesGiveWay(t *testing.T) {
 	const document = 2 * uncountedBody
 	admit := func(c *Controller) bool {
@@ -52,26 +53,26 @@ func TestCopiesGiveWay(t *testing.T) {
 		requests, memory := c.Copies.Requests(), c.Copies.BodyMemory()
 		admitted := c.AdmitCopy(&v, &body, document)
 		if !admitted && (c.Copies.Requests() != requests || c.Copies.BodyMemory() != memory || body != 0) {
-			t.Error("a copy that was refused is counted")
+			t.Error("a rejected copy is counted")
 		}
 		return admitted
 	}
 	c := newController(8, 1<<30)
 	for range minCopies {
 		if !admit(c) {
-			t.Error("no room for a copy")
+			t.Error("a copy was rejected below the limit")
 		}
 	}
 	if admit(c) {
-		t.Error("room for more copies than there may be")
+		t.Error("a copy was admitted above the limit")
 	}
 	if c.Requests() != 0 || c.BodyMemory() != 0 {
-		t.Error("copies take room of clients")
+		t.Error("copies are counted as clients' requests")
 	}
 
 	c = newController(8, copyMemory*uncountedBody)
 	if !admit(c) || admit(c) {
-		t.Error("copies have not the memory that is theirs")
+		t.Error("copies do not get exactly their share of the memory")
 	}
 
 	c = newController(8, 1<<30)
@@ -82,17 +83,17 @@ func TestCopiesGiveWay(t *testing.T) {
 		}
 	}
 	if e := c.Reserve(new(Reservation)); e == nil {
-		t.Error("room for more requests than there may be")
+		t.Error("a request was admitted above the limit")
 	}
 	if admit(c) {
-		t.Error("room for a copy while clients have none")
+		t.Error("a copy was admitted while clients have no capacity left")
 	}
 	for i := range clients {
 		clients[i].Release()
 		clients[i].Release()
 	}
 	if c.Requests() != 0 || !admit(c) {
-		t.Error("no room once clients have left")
+		t.Error("a copy was rejected after all clients had left")
 	}
 
 	var body int64
@@ -100,6 +101,6 @@ func TestCopiesGiveWay(t *testing.T) {
 		t.Fatal(e)
 	}
 	if admit(c) {
-		t.Error("room for a copy while the bodies of clients take the memory")
+		t.Error("a copy was admitted while clients' bodies take the memory")
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 )
 
-// MinKey is how long the shortest text is that may be a key: a shorter one is a word like any other.
+// MinKey is the minimum length of a text that is treated as a key. Anything shorter is an ordinary word.
 const MinKey = 6
 
-// Redacted stands in the place of a key in what is shown or kept.
+// Redacted replaces a key in text that is shown or stored.
 const Redacted = "[redacted]"
 
-// credentialHeaders are where clients send keys: the first is the one for it, the others are those of other APIs.
+// credentialHeaders are the headers in which clients send keys: the standard one first, then those of particular APIs.
 var credentialHeaders = [...]string{fasthttp.HeaderAuthorization, "x-api-key", "api-key", "x-goog-api-key"}
 
-// PresentedKeys are the last words of a request's Authorization and of the other headers in which clients send keys, whether they
-// are looked for there or not, but for those that are too short to be a key.
+// PresentedKeys returns the last words of Authorization and of other headers in which clients send keys, even those
+// that are ignored for authentication, except words too short to be a key.
 func PresentedKeys(h *fasthttp.RequestHeader) (keys []string) {
 	for _, name := range credentialHeaders {
 		words := bytes.Fields(h.Peek(name))
@@ -30,11 +30,10 @@ func PresentedKeys(h *fasthttp.RequestHeader) (keys []string) {
 	return keys
 }
 
-// PresentsKey reports whether a text of a request is or holds a key that the request presents.
+// PresentsKey reports whether a text from a request contains a key that the request presents.
 func PresentsKey(h *fasthttp.RequestHeader, text string) bool { return withoutKey(h, text) != text }
 
-// RedactKey returns the error without the request's key, wherever in the request it stood: programs log the errors that
-// they get.
+// RedactKey returns the error without any key that the request presents, because clients log the errors they receive.
 func RedactKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
 	message, param := withoutKey(h, e.Message), withoutKey(h, e.Param)
 	if message == e.Message && param == e.Param {
@@ -45,7 +44,7 @@ func RedactKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
 	return &hidden
 }
 
-// withoutKey returns a text without the request's key.
+// withoutKey returns a text without the keys that the request presents.
 func withoutKey(h *fasthttp.RequestHeader, text string) string {
 	for _, key := range PresentedKeys(h) {
 		text = strings.ReplaceAll(text, key, Redacted)
