@@ -1,9 +1,10 @@
 // Package anthropic is the provider plugin for Anthropic's Messages API.
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, replay.go,
-// tools.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go reads the streaming response,
-// block.go and cite.go what its blocks hold, response.go a non-streaming response, failure.go an error, models.go the
-// model list. options.go has what differs between models. Requests of Messages clients are not translated: native.go passes them on.
+// tools.go, form.go, thinking.go and sampling.go translate its parts. event.go reads a streamed response, block.go and
+// cite.go the contents of its blocks, response.go a non-streaming response, failure.go an error, models.go the model
+// list. options.go has the options, most of which describe differences between models. Requests of Messages clients are
+// not translated: native.go passes them on.
 //
 // Sources of the format: https://docs.claude.com/en/api/messages,
 // https://docs.claude.com/en/docs/build-with-claude/streaming,
@@ -18,18 +19,17 @@ import (
 
 func init() { provider.RegisterAs[anthropic]("anthropic") }
 
-// format names the reasoning format of Anthropic's models: the default of the option reasoning_format.
+// format is the reasoning format of Anthropic's models, and the default of the option reasoning_format.
 const format = "anthropic-claude-v1"
 
-// anthropic is an instance of the plugin. Except for the settings its fields are reused buffers; no data outlives a
-// call.
+// anthropic is an instance of the plugin. Its fields are settings and reused buffers; no data outlives a call.
 type anthropic struct {
 	settings settings
 	t        translation
 	reader   json.Reader
 	work     workspace
-	response json.Members // of a non-streaming response, or of the beginning of one
-	block    json.Members // of one of its blocks
+	response json.Members // of a non-streaming response, or of the start of a stream
+	block    json.Members // of a block of the response
 }
 
 var (

@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Events as the  sends them, with its padding.
+// Events as the API sends them, with its padding.
 const (
 	textEvent     = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`
 	toolEvent     = `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"on\": \"Flor"}     }`
 	thinkingEvent = `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":" weather information for"}}`
 
-	// spacedEvent is a text event that is not written as the API writes it.
+	// spacedEvent is a text event with white space that the API does not write.
 	spacedEvent = `{"type": "content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`
 )
 
-// streamEvents are events after the beginning of a tool call.
+// streamEvents are events after the start of a tool call.
 var streamEvents = plugintest.Events{
 	Opening: []plugintest.Event{{Name: "content_block_start", Data: `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_01N2eM4V43kGCDkq2Lw7ChWQ","name":"weather","input":{}}   }`}},
 	Measured: map[string]plugintest.Event{
@@ -31,7 +31,7 @@ var streamEvents = plugintest.Events{
 
 func BenchmarkEvent(b *testing.B) { suite.BenchmarkEvents(b, streamEvents) }
 
-// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
+// BenchmarkRequest measures provider_request alone, with a client body that has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	turns := make([]string, 64)
 	for i := range turns {
@@ -43,19 +43,19 @@ func BenchmarkRequest(b *testing.B) {
 	})
 }
 
-// benchRequest is a request as make bench sends it, with a prompt of about n bytes.
+// benchRequest returns the request of make bench, with a prompt of about n bytes.
 func benchRequest(n int) []byte {
 	_, body, _ := strings.Cut(string(benchload.Request(&benchload.Job{Prompt: n, Model: "m"})), "\r\n\r\n")
 	return []byte(body)
 }
 
-// nonStreamingResponse is a non-streaming response as make bench gets it: one text with some escapes.
+// nonStreamingResponse is the response of make bench: one text with some escapes.
 var nonStreamingResponse = []byte(`{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant","content":[{"type":"text","text":"` +
 	strings.Repeat(`The bridge over the river was built in three years, which is less than anyone had \"expected\". It has \n\n**Two arches** of grey stone; the larger one spans forty-two metres – about a third of the valley's width. Visitors cross it on foot from the café to the old mill and back again before dusk falls.`, 2) +
 	`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":61,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,` +
 	`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`)
 
-// BenchmarkResponse is provider_response with the response that is made of it.
+// BenchmarkResponse measures provider_response, including the response that the gateway renders from it.
 func BenchmarkResponse(b *testing.B) {
 	a := suite.Bind(b, plugintest.Module).Attempt(b, plugintest.Hello)
 	b.ReportAllocs()

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// content is a block of a response: its beginning in a stream, in a non-streaming response all of it. String slices are
-// JSON string contents, but for id and name.
+// content is a block of a response: its start in a stream, or all of it in a non-streaming response. Strings are
+// escaped string contents, except id and name.
 type content struct {
 	kind, text, thinking, signature, data, id, name []byte
 	input, citations                                json.Value
@@ -30,7 +30,7 @@ const (
 
 var blockShape = json.NewShape("type", "text", "thinking", "signature", "data", "id", "name", "input", "citations")
 
-// readBlock reads the block that r stands at.
+// readBlock reads the block at the position of r.
 func (p *anthropic) readBlock(r *json.Reader) content {
 	m := &p.block
 	r.Members(m, blockShape)
@@ -40,7 +40,7 @@ func (p *anthropic) readBlock(r *json.Reader) content {
 	}
 }
 
-// emitStart emits the first content of a block.
+// emitStart emits the content in the start of a block.
 func (b *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":
@@ -66,8 +66,8 @@ func (b *content) emitStart(a *provider.Answer, key int32) error {
 	return nil
 }
 
-// emitCallStart reads a tool call. Its input is mostly empty at the beginning of a stream's block and comes in pieces; some
-// hosts of the API send it whole.
+// emitCallStart emits a tool call. In a stream, its input is usually empty at the start of the block and follows in
+// pieces; some hosts of the API send it complete.
 func (b *content) emitCallStart(a *provider.Answer, key int32) error {
 	whole := b.input.Kind() == json.Object && !translate.EmptyObject(b.input)
 	if s := loadState(a); s.emulate {
@@ -88,7 +88,7 @@ func (b *content) emitCallStart(a *provider.Answer, key int32) error {
 	return nil
 }
 
-// endBlock ends a block.
+// endBlock completes a block.
 func endBlock(a *provider.Answer, key int32) {
 	a.ToolEnd(0, key)
 	s := loadState(a)
@@ -106,7 +106,7 @@ func endBlock(a *provider.Answer, key int32) {
 	}
 }
 
-// emitBlock reads a block of a non-streaming response.
+// emitBlock emits a block of a non-streaming response.
 func (b *content) emitBlock(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":

@@ -7,7 +7,7 @@ import (
 )
 
 // A citation refers to the text of its block. In a stream it precedes or interrupts that text, so it is kept in the
-// state until the block ends and the range is known.
+// state until the block ends and its range is known.
 
 // markCitedText records where a text with citations begins.
 func (b *content) markCitedText(a *provider.Answer, key int32) {
@@ -47,13 +47,13 @@ func addCitation(a *provider.Answer, key int32, citation json.Value) {
 	s.save(a)
 }
 
-// wrapArray makes an array of its elements.
+// wrapArray makes a JSON array of comma-separated elements.
 func wrapArray(elements []byte) json.Value {
 	return append(append([]byte{'['}, elements...), ']')
 }
 
-// emitAnnotations turns citations of web pages into annotations of the response, which cover the text from from to its
-// end. Citations of documents have no address and no place in the OpenAI API.
+// emitAnnotations converts citations of web pages to annotations of the response, which cover the text from from to its
+// end. Citations of documents have no URL and no equivalent in the OpenAI API.
 func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	to := max(from, a.TextLength(0))
 	var (
@@ -76,8 +76,8 @@ func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	}
 }
 
-// writeSource writes the source of a citation as an annotation, or without a range if to is negative. It returns false
-// without a URL.
+// writeSource writes the source of a citation as an annotation, without a range if to is negative. It returns false if
+// there is no URL.
 func writeSource(w *json.Writer, citation json.Value, from, to int64) bool {
 	url, title := citation.Get("url").Inside(), citation.Get("title").Inside()
 	if len(url) == 0 {

@@ -5,10 +5,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// cloud is a host of Anthropic's models with its own addresses and versions, and otherwise their API.
+// cloud is a cloud platform that hosts Anthropic's models with its own paths and versions, but otherwise with their
+// API.
 type cloud uint8
 
-// The clouds. Without one it is Anthropic's own API, or one like it.
+// The clouds. noCloud is Anthropic's own API, or a compatible one.
 const (
 	noCloud cloud = iota
 	vertex        // Google's Vertex AI
@@ -28,7 +29,7 @@ func findCloud(name []byte) (c cloud, ok bool) {
 	return noCloud, false
 }
 
-// version is the version of the API, which stands in the body on a cloud.
+// version returns the version of the API, which is a member of the body on a cloud.
 func (c cloud) version() string {
 	if c == bedrock {
 		return bedrockVersion
@@ -36,7 +37,7 @@ func (c cloud) version() string {
 	return vertexVersion
 }
 
-// betas are those that a cloud takes.
+// betas returns the betas that a cloud accepts.
 func (c cloud) betas() []string {
 	if c == bedrock {
 		return bedrockBetas
@@ -44,7 +45,7 @@ func (c cloud) betas() []string {
 	return vertexBetas
 }
 
-// framing is that of a stream.
+// framing returns the framing of a stream.
 func (c cloud) framing() abi.Framing {
 	if c == bedrock {
 		return abi.FramingAWSInvoke
@@ -56,8 +57,8 @@ func (c cloud) framing() abi.Framing {
 // (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html).
 const bedrockVersion = "bedrock-2023-05-31"
 
-// bedrockBetas are the betas that Bedrock documents for InvokeModel: it refuses a request with one that it does not know (the same
-// page, and https://docs.claude.com/en/api/claude-on-amazon-bedrock).
+// bedrockBetas are the betas that Bedrock documents for InvokeModel. It rejects a request with any other (same page,
+// and https://docs.claude.com/en/api/claude-on-amazon-bedrock).
 var bedrockBetas = []string{
 	"computer-use-*",
 	"context-1m-2025-08-07",
@@ -71,7 +72,7 @@ var bedrockBetas = []string{
 	"tool-search-tool-2025-10-19",
 }
 
-// bedrockPath is where a model on Bedrock is asked. Its id may be an ARN.
+// bedrockPath returns the path for requests to a model on Bedrock. The model's ID may be an ARN.
 func bedrockPath(model []byte, stream bool) string {
 	p := append(translate.AppendEscaped([]byte("/model/"), model), "/invoke"...)
 	if stream {
@@ -80,11 +81,11 @@ func bedrockPath(model []byte, stream bool) string {
 	return string(p)
 }
 
-// vertexVersion is the version of the API on Vertex AI, which stands in the body there
+// vertexVersion is the version of the API on Vertex AI, which is a member of the body there
 // (https://docs.claude.com/en/api/claude-on-vertex-ai).
 const vertexVersion = "vertex-2023-10-16"
 
-// vertexBetas are the betas that Vertex AI takes: it refuses a request with any other one
+// vertexBetas are the betas that Vertex AI accepts. It rejects a request with any other
 // (https://docs.claude.com/en/api/claude-on-vertex-ai, https://github.com/anthropics/claude-code/issues/12429).
 var vertexBetas = []string{
 	"compact-2026-01-12",
@@ -101,7 +102,7 @@ var vertexBetas = []string{
 	"web-search-2025-03-05",
 }
 
-// vertexPath is where a model on Vertex AI is asked.
+// vertexPath returns the path for requests to a model on Vertex AI.
 func vertexPath(o *options, model []byte, stream bool) string {
 	p := append([]byte("/v1/projects/"), o.project...)
 	p = append(append(p, "/locations/"...), o.location...)

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// The fixed bytes around the text of nearly every streaming event. Comparing them takes half the time of parsing the
-// members.
+// The constant bytes around the text of nearly every event of a stream. Comparing them takes half the time of parsing
+// the members.
 const (
 	deltaHead    = `{"type":"content_block_delta","index":`
 	deltaMiddle  = `,"delta":{"type":"`
@@ -25,7 +25,7 @@ const (
 	thinkingDelta
 )
 
-// The same as bytes, and as one word.
+// The same constants as byte slices, and eight spaces as one word.
 var (
 	deltaStart  = []byte(deltaHead)
 	deltaForms  = [...][]byte{textDelta: []byte(textForm), inputDelta: []byte(inputForm), thinkingDelta: []byte(thinkingForm)}
@@ -33,8 +33,8 @@ var (
 	minTail     = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
 )
 
-// readPlain parses an event in exactly that form, with optional white space at the end. It returns otherDelta for any
-// other event, which may still be valid; inside is the escaped text.
+// readPlain parses an event that consists of exactly these bytes and a text, with optional padding. It returns
+// otherDelta for any other event, which may still be valid. inside is the escaped text.
 func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	if len(data) <= len(deltaStart)+minTail || !hasLongPrefix(data, deltaStart) {
 		return otherDelta, 0, nil
@@ -45,7 +45,7 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 		index = index*10 + int32(rest[digits]-'0')
 		digits++
 	}
-	// A leading zero is no number in JSON, and six digits are no block.
+	// JSON numbers have no leading zeros, and no response has blocks with six-digit indexes.
 	if digits == 0 || digits > 5 || digits > 1 && rest[0] == '0' {
 		return otherDelta, 0, nil
 	}
@@ -73,8 +73,8 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	return kind, index, inside
 }
 
-// hasLongPrefix reports whether s, which is not shorter, begins with prefix, which has at least 32 bytes. The
-// compiler's comparison calls a function that compares byte by byte.
+// hasLongPrefix reports whether s, which is at least as long as prefix, begins with prefix, which has at least 32
+// bytes. The comparison that the compiler generates would call a function that compares byte by byte.
 func hasLongPrefix(s, prefix []byte) bool {
 	n := len(prefix)
 	if s = s[:n]; translate.Load8(s) != translate.Load8(prefix) || translate.Load8(s[8:]) != translate.Load8(prefix[8:]) || translate.Load8(s[16:]) != translate.Load8(prefix[16:]) ||
@@ -89,8 +89,8 @@ func hasLongPrefix(s, prefix []byte) bool {
 	return true
 }
 
-// closesTwice reports whether s closes two objects and holds nothing else. The API pads its events in front of the
-// second brace.
+// closesTwice reports whether s closes two objects and contains nothing else. The API pads its events with spaces
+// before the second brace.
 func closesTwice(s []byte) bool {
 	n := len(s)
 	if n < 2 || s[0] != '}' || s[n-1] != '}' {

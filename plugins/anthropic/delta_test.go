@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// FuzzPlainDelta compares both ways to read an event: the fast path gives the same result as the general one.
+// FuzzPlainDelta checks that the fast path gives the same result as the general one.
 func FuzzPlainDelta(f *testing.F) {
 	for _, seed := range []string{textEvent, toolEvent, thinkingEvent, spacedEvent} {
 		seed := []byte(seed)
@@ -42,13 +42,13 @@ func FuzzPlainDelta(f *testing.F) {
 			textDelta: {"text_delta", ev.text}, inputDelta: {"input_json_delta", ev.partialJSON}, thinkingDelta: {"thinking_delta", ev.thinking},
 		}[kind]
 		if string(ev.kind) != "content_block_delta" || string(ev.deltaType) != read.name || ev.index != int64(index) || !bytes.Equal(read.inside, inside) {
-			t.Errorf("%q is read as %d %d %q and as %+v", data, kind, index, inside, ev)
+			t.Errorf("%q is read as %d %d %q by the fast path and as %+v by the general one", data, kind, index, inside, ev)
 		}
 	})
 }
 
-// TestRecordedDeltasTakeFastPath checks that events as the API writes them take the fast path; the general one is too
-// slow for every event.
+// TestRecordedDeltasTakeFastPath checks that events as the API writes them take the fast path, because the general one
+// is too slow for every event.
 func TestRecordedDeltasTakeFastPath(t *testing.T) {
 	for _, v := range suite.Vectors(t) {
 		if !strings.HasPrefix(v.Name, "recorded/stream") {

@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// event is what the events of a stream hold, as far as it means something. All slices alias the event's data; string
-// slices hold the escaped contents.
+// event contains the members of an event that the plugin uses. Its slices share the memory of the event's data; strings
+// are escaped string contents.
 type event struct {
 	kind  []byte
 	index int64
 
-	// Of a delta.
+	// Members of a delta.
 	deltaType, text, partialJSON, thinking, signature []byte
 	citation                                          json.Value
 	stopReason                                        []byte
@@ -116,8 +116,8 @@ func (ev *event) readDelta(r *json.Reader) {
 	}
 }
 
-// emitDelta takes a piece of a block. Those of a block that is no tool call of the client's, such as the provider's own
-// search, are ignored: the gateway has no call with that key.
+// emitDelta emits a piece of a block. If the block is not a tool call of the client, such as a search by the provider,
+// the gateway ignores it because it has no call with that key.
 func emitDelta(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
 	if len(inside) == 0 {
 		return
@@ -137,7 +137,7 @@ func emitDelta(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
 	}
 }
 
-// emitDelta reads a piece of a block.
+// emitDelta emits the piece of a block that the event contains.
 func (ev *event) emitDelta(a *provider.Answer, key int32) {
 	switch string(ev.deltaType) {
 	case "text_delta":
@@ -157,11 +157,11 @@ func (ev *event) emitDelta(a *provider.Answer, key int32) {
 	}
 }
 
-// maxCount bounds a token count; higher values are invalid.
+// maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. They are totals of the response so far; an absent one is unchanged. What the
-// cache held is not part of the prompt's count.
+// emitUsage reports token counts. They are totals of the response so far; an absent count is unchanged. Tokens of the
+// cache are not included in the prompt's count.
 func emitUsage(a *provider.Answer, v json.Value) {
 	var r json.Reader
 	r.Reset(v)
@@ -202,7 +202,7 @@ func emitCount(a *provider.Answer, kind abi.UsageKind, n int64) {
 	}
 }
 
-// emitFinish emits the finish reason. The provider's own reason is added where it says more.
+// emitFinish reports the finish reason, with the provider's own reason if it is more specific.
 func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "end_turn", "stop_sequence":

@@ -8,7 +8,7 @@ import (
 
 const streamed = `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`
 
-// TestUnknownInputIsCounted expects unknown input to be skipped and counted, and the stream to continue.
+// TestUnknownInputIsCounted checks that unknown input is skipped and counted, and that the stream continues.
 func TestUnknownInputIsCounted(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
@@ -41,7 +41,7 @@ func TestUnknownInputIsCounted(t *testing.T) {
 	})
 }
 
-// TestEventTypeFromSSELine sends events without a type, which is then the SSE event field.
+// TestEventTypeFromSSELine sends events without a member type. The type is then the SSE event field.
 func TestEventTypeFromSSELine(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		a := b.Attempt(t, streamed)
@@ -55,7 +55,7 @@ func TestEventTypeFromSSELine(t *testing.T) {
 			}
 		}
 		if !a.Complete() || a.Unknown() != 0 {
-			t.Errorf("the answer is not complete: %s", a.Output())
+			t.Errorf("the response is not complete: %s", a.Output())
 		}
 	})
 }

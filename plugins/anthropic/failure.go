@@ -36,7 +36,7 @@ var refusals = [...]struct {
 	{"blocked by content filtering policy", abi.FailContentPolicy},
 }
 
-// failure classifies a provider's error. Status is 0 for an error in a stream.
+// failure classifies an error of the provider. status is 0 for an error in a stream.
 func failure(e json.Value, status int) error {
 	kind := string(e.Get("type").Text())
 	f := &sdk.Failure{Kind: statusKind(status)}
@@ -48,21 +48,21 @@ func failure(e json.Value, status int) error {
 	message := e.Get("message").Text()
 	switch f.Kind {
 	case abi.FailInvalidRequest:
-		// The cause is only in the message text.
+		// Only the message names the cause.
 		for _, known := range refusals {
 			if index(message, known.words) >= 0 {
 				f.Kind = known.fail
 			}
 		}
 	case abi.FailRateLimit:
-		// A limit that the operator set is not over after a pause.
+		// A spending limit that the operator set does not end after a delay.
 		if e.Get("details").Get("error_code").Is("enforced_spend_limit_reached") {
 			f.Kind = abi.FailQuota
 		}
 	}
 	switch f.Kind {
 	case abi.FailAuth, abi.FailBilling:
-		// About the operator's account: not shown to the client.
+		// The message is about the operator's account, so the client does not receive it.
 	default:
 		f.Message = string(message)
 		translate.CheckNotFound(f, message)

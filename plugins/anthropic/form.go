@@ -6,15 +6,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// outputFormat is the response format. There are three ways to it, and this is the only place that chooses one:
+// outputFormat is the response format. There are three ways to enforce it, and planFormat chooses one:
 //
-//   - A schema goes into output_config.format where the model takes that (the option json_schema).
-//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the response: its arguments become text.
-//     That cannot go together with tools of the client's or with thinking, and is refused then.
-//   - json_object asks for any object. The native form takes no open schema, so it is a forced tool as well; with
-//     tools or thinking it is an instruction at the end of the system prompt.
+//   - A schema goes into output_config.format if the model supports that (option json_schema).
+//   - Otherwise the model is forced to call a tool whose input has the schema, and the arguments of the call become the
+//     text of the response. This is impossible in combination with the client's own tools or with thinking, so such
+//     requests are refused.
+//   - json_object requires any JSON object. The native format needs a closed schema, so this is a forced tool as well;
+//     with tools or thinking it is an instruction at the end of the system prompt instead.
 type outputFormat struct {
-	schema     json.Value // nil: any form
+	schema     json.Value // anyObject if the client gave none
 	name       []byte     // escaped string content
 	native     bool
 	forced     bool
@@ -22,17 +23,17 @@ type outputFormat struct {
 }
 
 const (
-	// anyObject is the schema for a response that is to be any JSON object.
+	// anyObject is the schema of an arbitrary JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// outputTool is the tool that stands for a response without a name.
+	// outputTool is the name of the forced tool if the schema has no valid name.
 	outputTool = "json_answer"
 
-	// instruction asks for an object in the prompt.
+	// instruction asks for an object in the system prompt.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// planFormat decides how the response format is enforced. It is called when it is known whether the model thinks.
+// planFormat decides how the response format is enforced. It must be called after planThinking.
 func (t *translation) planFormat() error {
 	kind := t.responseFormat.Get("type")
 	free := t.tools.Kind() != json.Array && !t.thinks
@@ -62,7 +63,7 @@ func (t *translation) planFormat() error {
 	return nil
 }
 
-// writeOutputConfig writes how hard the model tries, and the form of its response where it takes one.
+// writeOutputConfig writes the effort, and the response format if the model supports it.
 func (t *translation) writeOutputConfig(effort string) {
 	if effort == "" && !t.form.native {
 		return

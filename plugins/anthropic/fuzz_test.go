@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// responseUses are requests that the plugin reads responses to in different ways.
+// responseUses are requests with which the plugin reads responses in different ways.
 var responseUses = []plugintest.FuzzUse{
 	{},
 	{Request: `{"model":"m","messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}`},
@@ -25,15 +25,14 @@ var requestUses = []plugintest.FuzzUse{
 	{Options: `{"always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`},
 }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules on messages.
+// FuzzRequest sends every request that the gateway accepts to the plugin. If the plugin accepts it as well, it must
+// become a request that follows the API's rules for messages.
 func FuzzRequest(f *testing.F) { suite.FuzzRequests(f, checkRequest, requestUses...) }
 
 func FuzzConversation(f *testing.F) { suite.FuzzConversations(f, checkRequest, requestUses...) }
 
-// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
-// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
-// index.
+// FuzzEventsOutOfOrder reorders, drops and repeats events of streams, and moves them to other blocks. Each step is four
+// bytes: the stream, the first event, the number of events, and the change of the block's index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	var streams [][]string
 	for _, v := range suite.Vectors(f) {
@@ -53,7 +52,8 @@ var (
 	}
 )
 
-// checkRequest checks the rules of the API (https://docs.claude.com/en/api/messages) that a wrong translation breaks.
+// checkRequest checks the rules of the API (https://docs.claude.com/en/api/messages) that a wrong translation would
+// violate.
 func checkRequest(t *testing.T, _ int, sent string) {
 	t.Helper()
 	var body struct {
@@ -76,7 +76,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 	}
 	thinks := body.Thinking != nil && body.Thinking.Type != "disabled"
 	if c := body.ToolChoice; c != nil && (len(body.Tools) == 0 || thinks && (c.Type == "any" || c.Type == "tool")) {
-		t.Errorf("a choice of tools that cannot be: %s", sent)
+		t.Errorf("an impossible tool choice: %s", sent)
 	}
 	for _, s := range body.System {
 		if strings.TrimSpace(s.Text) == "" {
@@ -123,7 +123,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 	}
 	if len(called) > 0 && len(body.Tools) == 0 {
-		t.Errorf("calls of tools that are not there: %s", sent)
+		t.Errorf("calls of undeclared tools: %s", sent)
 	}
 }
 

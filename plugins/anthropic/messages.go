@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// role is who speaks in a message.
+// role is the role of a message.
 type role int8
 
-// The roles: those of the client's messages in the order of roles, of which the provider has two.
+// The roles of the client's messages, in the order of roles. The provider only has the first two.
 const (
 	noRole role = iota - 1
 	userRole
@@ -36,26 +36,26 @@ const (
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
-	messageFailed      // is_error of a tool's result
+	messageFailed      // is_error of a tool result
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
 	"thinking_blocks", "reasoning_content", "audio", "name", "annotations", "is_error")
 
-// thoughtMembers are those that hold reasoning.
+// thoughtMembers are the members that contain reasoning.
 const thoughtMembers = 1<<messageDetails | 1<<messageBlocks | 1<<messageThought
 
-// message is one of the client's messages, its members in any order.
+// message is one of the client's messages, with its members in any order.
 type message struct {
 	json.Members
 	index int
 	role  role
 }
 
-// text is escaped string content, else nil.
+// text returns the content if it is a string, escaped, otherwise nil.
 func (m *message) text() []byte { return m.Inside(messageContent) }
 
-// parts is a content that is no string, nil if there is none.
+// parts returns the content if it is not a string, nil if there is none.
 func (m *message) parts() json.Value {
 	if m.Kind(messageContent) == json.String {
 		return nil
@@ -65,7 +65,7 @@ func (m *message) parts() json.Value {
 
 func (m *message) cache() json.Value { return m.Raw(messageCache) }
 
-// readMessage reads a message. Members that the provider does not have cause a warning.
+// readMessage reads a message. It warns of members that the provider lacks.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
 	m.index, m.role = index, role(roles.Find(m.Inside(messageRole)))
@@ -84,7 +84,7 @@ func (t *translation) warnUnknownMembers(m *message) {
 	t.warnDropped(m.Has(messageName) && m.role != toolRole, "messages[].name")
 }
 
-// param is the path of a member of the message, for an error.
+// param returns the path of a member of the message, for an error.
 func (m *message) param(rest string) string {
 	return "messages[" + translate.Itoa(m.index) + "]" + rest
 }
@@ -94,8 +94,9 @@ func (t *translation) hasText(m *message) bool {
 	return !translate.Blank(m.text()) || t.lastPart(m) >= 0 || !translate.Blank(m.Inside(messageRefusal))
 }
 
-// writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
-// requires consecutive messages of one role as one message, above all results of parallel tool calls.
+// writeMessages writes the conversation without system messages: one message for each run of messages with the same
+// role. The provider requires that consecutive messages of one role are merged, in particular the results of parallel
+// tool calls.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Literal(`"messages":[`)
@@ -106,7 +107,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 			return err
 		}
 	}
-	// A final assistant message is continued by the model and must not end in white space.
+	// The model continues a final assistant message, which must not end in white space.
 	if t.holds {
 		t.held.text = translate.TrimSpaceEnd(t.held.text)
 	}
@@ -129,11 +130,12 @@ func (t *translation) writeMessage(m *message) error {
 	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
-// flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
+// flushAt is the number of bytes after which the conversation written so far is passed on, to keep the plugin's memory
+// small.
 const flushAt = 32 << 10
 
-// openMessage starts a message unless the current one has the role. It is called with the first block to write, so that
-// empty messages are omitted.
+// openMessage starts a message unless the current one has the same role. It is called when the first block is written,
+// so that empty messages are omitted.
 func (t *translation) openMessage(role role) {
 	if t.holds {
 		t.flushHeldText()
@@ -143,7 +145,7 @@ func (t *translation) openMessage(role role) {
 	}
 }
 
-// beginMessage closes the current message and begins one of another role.
+// beginMessage closes the current message and starts one with another role.
 func (t *translation) beginMessage(role role) {
 	w := t.w
 	if len(w.Buf) > flushAt {
@@ -168,8 +170,8 @@ func (t *translation) closeMessage() {
 	}
 }
 
-// writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
-// last one of a conversation is trimmed.
+// writeText writes a text block with a role, unless it is blank. Assistant text is held until something follows it,
+// because it is trimmed at the end of a conversation.
 func (t *translation) writeText(role role, inside []byte, cache json.Value) {
 	if translate.Blank(inside) {
 		return
@@ -192,7 +194,7 @@ func (t *translation) flushHeldText() {
 	}
 }
 
-// writeTextBlock writes a block of text, after another block or as the first.
+// writeTextBlock writes a text block, with a comma if it is not the first block.
 func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Literal(`{"type":"text","text":"`)
@@ -213,7 +215,7 @@ func (t *translation) writeCacheControl(cache json.Value) {
 	}
 }
 
-// addSystemMessage records the text of a system message, a block for each part, with its cache breakpoints.
+// addSystemMessage records the text of a system message with its cache breakpoints, one block per part.
 func (t *translation) addSystemMessage(m *message) {
 	parts := m.parts()
 	if parts == nil {
@@ -235,7 +237,7 @@ func (t *translation) addSystemMessage(m *message) {
 	}
 }
 
-// writeContent writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
+// writeContent writes a message's content as blocks. The message's own cache breakpoint moves to its last block.
 func (t *translation) writeContent(m *message, role role) error {
 	parts := m.parts()
 	if parts == nil {
@@ -260,8 +262,8 @@ func (t *translation) writeContent(m *message, role role) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier assistant message: its reasoning where the provider needs it back, then its
-// text, then its tool calls. A message with only reasoning is omitted: the API refuses it.
+// writeAssistantMessage writes an earlier assistant message: its reasoning if the provider needs it back, its text, and
+// its tool calls. A message with nothing but reasoning is omitted, because the API rejects it.
 func (t *translation) writeAssistantMessage(m *message) error {
 	if m.Has(messageAudio) {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
@@ -277,17 +279,17 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	if !hasText && calls == 0 {
 		return nil
 	}
-	// A breakpoint of the message goes to its text, or where it has none to its last call.
+	// The message's cache breakpoint moves to its text, or to its last call if there is no text.
 	marked := -1
 	if !hasText {
 		marked = calls - 1
 	}
 
-	said, call := false, 0
+	textWritten, call := false, 0
 	if interleaved(thoughts) {
-		// Reasoning keeps its number among the blocks of the response. Text and calls fill the gaps that they left; one
-		// of them stays for the end.
-		said = !hasText
+		// Reasoning blocks keep their indexes in the response. Text and calls fill the gaps between them, but at least
+		// one of these follows the last reasoning block.
+		textWritten = !hasText
 		left := calls
 		if hasText {
 			left++
@@ -296,8 +298,8 @@ func (t *translation) writeAssistantMessage(m *message) error {
 		for i := range thoughts {
 			for ; place < thoughts[i].index && left > 1; place++ {
 				left--
-				if !said {
-					said = true
+				if !textWritten {
+					textWritten = true
 					if err := t.writeAssistantText(m); err != nil {
 						return err
 					}
@@ -316,7 +318,7 @@ func (t *translation) writeAssistantMessage(m *message) error {
 			t.writeThought(&thoughts[i])
 		}
 	}
-	if !said {
+	if !textWritten {
 		if err := t.writeAssistantText(m); err != nil {
 			return err
 		}
@@ -334,8 +336,8 @@ func (t *translation) writeAssistantText(m *message) error {
 	return nil
 }
 
-// writeToolMessage writes the result of a tool call into the user's message. A cache breakpoint within the result belongs
-// to the result.
+// writeToolMessage writes the result of a tool call as a block of a user message. A cache breakpoint within the result
+// stays in the result.
 func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
 	t.openMessage(userRole)
@@ -343,7 +345,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	w.Literal(`{"type":"tool_result","tool_use_id":"`)
 	t.writeToolID(m.Text(messageCallID))
 	if text := m.text(); !translate.Blank(text) && m.Seen()&(1<<messageCache|1<<messageFailed) == 0 {
-		// What nearly all results are.
+		// The form of nearly all results.
 		w.Verbatim(`","content":[{"type":"text","text":"`)
 		w.Part(text)
 		w.Verbatim(`"}]}`)
@@ -387,12 +389,12 @@ func (t *translation) writeToolMessage(m *message) error {
 	return nil
 }
 
-// escapedID begins every id that had to be spelled anew.
+// escapedID is the prefix of IDs that had to be escaped.
 const escapedID = "call_x_"
 
-// writeToolID writes the id of a tool call, without quotes. The provider takes letters, digits, _ and - only; an id with
-// anything else gets another spelling, the same for the call and for its result. No two ids get the same one: an id that
-// looks like a new spelling is spelled anew itself.
+// writeToolID writes the ID of a tool call, without quotes. The provider accepts only letters, digits, _ and -; other
+// IDs are escaped, the same way for the call and its result. The escaping is injective: an ID that already looks
+// escaped is escaped as well.
 func (t *translation) writeToolID(id []byte) {
 	if translate.ValidName(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
 		t.w.Part(id)
@@ -411,7 +413,7 @@ func (t *translation) writeToolID(id []byte) {
 	t.w.Part(s)
 }
 
-// countElements is the length of an array, 0 for anything else.
+// countElements returns the length of an array, 0 for any other value.
 func countElements(v json.Value) (n int) {
 	var r json.Reader
 	r.Reset(v)
@@ -421,7 +423,7 @@ func countElements(v json.Value) (n int) {
 	return n
 }
 
-// lastPart is the index of the last part of a message that has anything in it, -1 if there is none.
+// lastPart returns the index of the last part of a message that is not empty, -1 if there is none.
 func (t *translation) lastPart(m *message) int {
 	last := -1
 	if m.parts() == nil {

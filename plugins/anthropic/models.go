@@ -77,7 +77,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	return m, len(m.ID) > 0
 }
 
-// plainID reports whether an id can stand in a query unchanged.
+// plainID reports whether an ID can be part of a query without escaping.
 func plainID(id []byte) bool {
 	for _, c := range id {
 		if !translate.NameByte(c) && c != '.' && c != ':' {
@@ -87,7 +87,7 @@ func plainID(id []byte) bool {
 	return len(id) > 0
 }
 
-// unixTime reads the time of RFC 3339 in UTC, "2025-09-29T00:00:00Z"; 0 for anything else.
+// unixTime parses an RFC 3339 time in UTC such as "2025-09-29T00:00:00Z". It returns 0 for anything else.
 func unixTime(s []byte) int64 {
 	const layout = "0000-00-00T00:00:00Z"
 	if len(s) != len(layout) {
@@ -106,7 +106,7 @@ func unixTime(s []byte) int64 {
 		return n
 	}
 	year, month, day := field(0, 4), field(5, 7), field(8, 10)
-	// Days since 1970 by the civil calendar, counting years from March.
+	// Days since 1970 in the Gregorian calendar, with years that begin in March.
 	if month <= 2 {
 		year--
 		month += 12

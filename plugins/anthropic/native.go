@@ -10,11 +10,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms declares that the provider takes requests of Messages clients as they are.
+// Forms declares that requests of Messages clients need no translation.
 func (p *anthropic) Forms() abi.Forms { return abi.FormMessages }
 
-// passMessages sends the request of a Messages client. Prompt caches and signed thinking depend on its bytes, so only the model is
-// edited. The options that say what a model takes are for requests that this plugin writes: the client knows its model.
+// passMessages sends the request of a Messages client. Only the model is edited, because prompt caches and signed
+// thinking depend on the exact bytes. Options about a model's abilities do not apply; they are for requests that this
+// plugin writes.
 func (p *anthropic) passMessages(r *provider.Request, o *options) {
 	if o.cloud == noCloud {
 		r.SetText("/model", r.Target)
@@ -24,7 +25,7 @@ func (p *anthropic) passMessages(r *provider.Request, o *options) {
 	}
 	setTarget(r, o)
 	if o.cloud == bedrock {
-		r.Delete("/stream") // the path says it
+		r.Delete("/stream") // the path implies it
 	}
 	if betas := joinBetas(r, o); len(betas) == 0 {
 		// None.
@@ -40,7 +41,8 @@ func (p *anthropic) passMessages(r *provider.Request, o *options) {
 	r.Expect(framing, abi.DialectMessages, nil)
 }
 
-// appendList appends the words of a header anthropic-beta as a JSON array, which is the body's member on Bedrock. They need no escapes.
+// appendList appends the values of an anthropic-beta header as a JSON array, which is a member of the body on Bedrock.
+// They need no escapes.
 func appendList(dst []byte, header string) []byte {
 	dst = append(dst, '[')
 	for word := range strings.SplitSeq(header, ",") {
@@ -52,10 +54,11 @@ func appendList(dst []byte, header string) []byte {
 	return append(dst, ']')
 }
 
-// maxBetas bounds the header anthropic-beta, which the gateway refuses from 4 KiB on.
+// maxBetas is the maximum length of the anthropic-beta header. The gateway refuses headers of more than 4 KiB.
 const maxBetas = 2 << 10
 
-// joinBetas returns the header anthropic-beta: the operator's, then those of the client that the provider takes, in its order.
+// joinBetas returns the anthropic-beta header: the operator's values, followed by the client's values that the provider
+// accepts.
 func joinBetas(r *provider.Request, o *options) []byte {
 	joined := []byte(o.beta)
 	var in json.Reader
@@ -76,7 +79,7 @@ func joinBetas(r *provider.Request, o *options) []byte {
 	return joined
 }
 
-// hasBeta reports whether a header has a word.
+// hasBeta reports whether a header contains a value.
 func hasBeta(header, beta []byte) bool {
 	for len(header) > 0 {
 		word, rest, _ := bytes.Cut(header, []byte{','})
@@ -88,16 +91,16 @@ func hasBeta(header, beta []byte) bool {
 	return false
 }
 
-// marksClient reports whether a beta only says which client is asking: a provider that does not take it misses nothing.
+// marksClient reports whether a beta only identifies the client, so that a provider without it lacks nothing.
 func marksClient(beta []byte) bool {
 	return bytes.HasPrefix(beta, []byte("claude-code-")) || bytes.HasPrefix(beta, []byte("oauth-"))
 }
 
-// takesBeta reports whether the provider takes a beta.
+// takesBeta reports whether the provider accepts a beta.
 func (o *options) takesBeta(beta []byte) bool {
 	for _, c := range beta {
 		if !translate.NameByte(c) && c != '.' {
-			return false // it could not stand in the header
+			return false // not allowed in the header
 		}
 	}
 	patterns := o.betas

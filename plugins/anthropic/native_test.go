@@ -14,7 +14,7 @@ func sentBody(t *testing.T, r plugintest.Result) (head string, body []byte) {
 	t.Helper()
 	head, sent, ok := strings.Cut(r.Request, "\n\n")
 	if !ok {
-		t.Fatalf("nothing is sent: %s", r.Response)
+		t.Fatalf("no request: %s", r.Response)
 	}
 	return head, []byte(strings.TrimSuffix(sent, "\n"))
 }
@@ -24,7 +24,8 @@ func TestMessagesArePassedOn(t *testing.T) {
 	suite.TestPassedOn(t, "messages", "POST /v1/messages\nanthropic-version: 2023-06-01")
 }
 
-// On Vertex AI the model stands in the path, and the version in the body; all else is as the client wrote it.
+// TestMessagesArePassedOnToVertex checks that for Vertex AI the model moves to the path and the version to the body,
+// and that everything else is as the client wrote it.
 func TestMessagesArePassedOnToVertex(t *testing.T) {
 	suite.EachForm(t, `{"api":"vertex","project":"p","location":"eu"}`, func(t *testing.T, b *plugintest.Binding) {
 		for name, request := range plugintest.RecordedRequests(t, "messages") {
@@ -67,19 +68,19 @@ func TestBetas(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings, betas, header, warnings string
 	}{
-		"all":                      {`{}`, `["one-1","two.2"]`, "one-1,two.2", ""},
-		"none":                     {`{}`, `[]`, "", ""},
-		"repeated":                 {`{}`, `["a","b","a"]`, "a,b", ""},
-		"with the operator's":      {`{"beta":"mine, yours"}`, `["yours","a","mine"]`, "mine, yours,a", ""},
-		"the operator's alone":     {`{"beta":"mine"}`, `[]`, "mine", ""},
-		"a list":                   {`{"betas":["one-*","two-2"]}`, `["two-2","one-7","two-3"]`, "two-2,one-7", "dropped anthropic-beta two-3\n"},
-		"an empty list":            {`{"betas":[],"beta":"mine"}`, `["a"]`, "mine", "dropped anthropic-beta a\n"},
-		"everything":               {`{"betas":["*"]}`, `["a","b"]`, "a,b", ""},
-		"what marks the client":    {`{"betas":["a"]}`, `["claude-code-20250219","oauth-2025-04-20","a"]`, "a", ""},
-		"Vertex AI":                {`{` + vertex + `}`, `["files-api-2025-04-14","context-1m-2025-08-07","claude-code-20250219"]`, "context-1m-2025-08-07", "dropped anthropic-beta files-api-2025-04-14\n"},
-		"Vertex AI with a list":    {`{` + vertex + `,"betas":["files-*"]}`, `["files-api-2025-04-14"]`, "files-api-2025-04-14", ""},
-		"what no header can hold":  {`{}`, `["a","b\r\nx: y","","c d","\u00e4"]`, "a", "dropped anthropic-beta b??x:?y\ndropped anthropic-beta \ndropped anthropic-beta c?d\ndropped anthropic-beta ??\n"},
-		"more than a header holds": {`{}`, `["` + strings.Repeat(`x`+long+`","`, 1) + strings.Join(manyBetas(20, long), `","`) + `"]`, "x" + long + "," + strings.Join(manyBetas(9, long), ","), droppedBetas(9, 20, long)},
+		"all":                            {`{}`, `["one-1","two.2"]`, "one-1,two.2", ""},
+		"none":                           {`{}`, `[]`, "", ""},
+		"repeated":                       {`{}`, `["a","b","a"]`, "a,b", ""},
+		"with the operator's":            {`{"beta":"mine, yours"}`, `["yours","a","mine"]`, "mine, yours,a", ""},
+		"the operator's alone":           {`{"beta":"mine"}`, `[]`, "mine", ""},
+		"a list":                         {`{"betas":["one-*","two-2"]}`, `["two-2","one-7","two-3"]`, "two-2,one-7", "dropped anthropic-beta two-3\n"},
+		"empty list":                     {`{"betas":[],"beta":"mine"}`, `["a"]`, "mine", "dropped anthropic-beta a\n"},
+		"everything":                     {`{"betas":["*"]}`, `["a","b"]`, "a,b", ""},
+		"client markers":                 {`{"betas":["a"]}`, `["claude-code-20250219","oauth-2025-04-20","a"]`, "a", ""},
+		"Vertex AI":                      {`{` + vertex + `}`, `["files-api-2025-04-14","context-1m-2025-08-07","claude-code-20250219"]`, "context-1m-2025-08-07", "dropped anthropic-beta files-api-2025-04-14\n"},
+		"Vertex AI with a list":          {`{` + vertex + `,"betas":["files-*"]}`, `["files-api-2025-04-14"]`, "files-api-2025-04-14", ""},
+		"values not allowed in a header": {`{}`, `["a","b\r\nx: y","","c d","\u00e4"]`, "a", "dropped anthropic-beta b??x:?y\ndropped anthropic-beta \ndropped anthropic-beta c?d\ndropped anthropic-beta ??\n"},
+		"more than fits into a header":   {`{}`, `["` + strings.Repeat(`x`+long+`","`, 1) + strings.Join(manyBetas(20, long), `","`) + `"]`, "x" + long + "," + strings.Join(manyBetas(9, long), ","), droppedBetas(9, 20, long)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			suite.EachForm(t, test.settings, func(t *testing.T, b *plugintest.Binding) {
@@ -103,7 +104,7 @@ func TestBetas(t *testing.T) {
 	}
 }
 
-// manyBetas are n long betas, all different.
+// manyBetas returns n different long betas.
 func manyBetas(n int, long string) (all []string) {
 	for i := range n {
 		all = append(all, string(rune('a'+i))+long)
@@ -111,7 +112,8 @@ func manyBetas(n int, long string) (all []string) {
 	return all
 }
 
-// droppedBetas are the warnings for the betas from one to another, of which only the beginning is shown.
+// droppedBetas returns the warnings for the betas with indexes from from up to to. Each shows only the beginning of the
+// beta.
 func droppedBetas(from, to int, long string) string {
 	var all strings.Builder
 	for _, beta := range manyBetas(to, long)[from:] {
@@ -120,7 +122,8 @@ func droppedBetas(from, to int, long string) string {
 	return all.String()
 }
 
-// Requests of other clients get the operator's betas only: what they would ask for with them is not in the request.
+// TestBetasOfConvertedRequests checks that requests of other clients get only the operator's betas, because they use no
+// features of the client's betas.
 func TestBetasOfConvertedRequests(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	v := plugintest.Vector{ClientForm: "messages", Betas: []string{"a"}, Target: "m", Status: 200, Request: []byte(plugintest.Hello)}
@@ -137,13 +140,14 @@ func TestDeclaresMessages(t *testing.T) {
 	})
 }
 
-// A host with models of its own takes back its own reasoning, and not that of Anthropic's models.
+// TestReasoningOfOtherHosts checks that a host with its own models receives its own reasoning back, but not that of
+// Anthropic's models.
 func TestReasoningOfOtherHosts(t *testing.T) {
 	suite.EachForm(t, `{"reasoning_format":"host-1"}`, func(t *testing.T, b *plugintest.Binding) {
 		first := suite.Vector(t, "recorded/stream-thinking-tool-t1")
 		r := first.Run(b, false)
 		if !strings.Contains(r.Response, `"format":"host-1"`) {
-			t.Errorf("the client gets %s", r.Response)
+			t.Errorf("the client receives %s", r.Response)
 		}
 		own := first.FollowUp(t, r.Message(t), "40 C")
 		foreign := *own

@@ -7,49 +7,49 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// defaultMaxTokens is asked for where neither the client nor the configuration names a number: the API demands one.
+// defaultMaxTokens is sent if neither the client nor the configuration sets a limit, because the API requires one.
 const defaultMaxTokens = 4096
 
-// options are facts of a model and choices of the operator. They come from the options of a provider and a target; the
-// zero value holds for every model of the API, at the price of the newest abilities.
+// options are the options of a provider, overridden by those of a target: facts about a model, and choices of the
+// operator. The zero value works with every model of the API, without the newest features.
 type options struct {
-	version string // the header anthropic-version
-	beta    string // the header anthropic-beta; empty: none
+	version string // the anthropic-version header
+	beta    string // the anthropic-beta header; empty for none
 
-	// "betas": which of a Messages client's words for that header are sent on; a * at the end stands for anything. nil: all, and
-	// on a cloud those that it takes.
+	// "betas": the values of a Messages client's anthropic-beta header that are sent on; a trailing * matches any
+	// suffix. nil means all, or on a cloud the ones that it accepts.
 	betas  []string
-	noList bool   // "list" = false: the upstream has no list of models
-	format string // "reasoning_format": reasoning in another format is never sent to the upstream
+	noList bool   // "list" = false: the upstream has no model list
+	format string // "reasoning_format": reasoning in any other format is not sent to the upstream
 
-	cloud             cloud  // "api": whose API it is
-	project, location string // of Vertex AI; needed there
+	cloud             cloud  // "api": the host of the API
+	project, location string // of Vertex AI, where they are required
 
-	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
+	adaptive       bool // "adaptive_thinking": the model decides how much it thinks, and rejects a budget
 	alwaysThinking bool // "always_thinking": the model always thinks
-	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
-	nativeSchema   bool // "json_schema" = "native": the model takes output_config.format, and strict tools
-	bothSampling   bool // "sampling" = "both": the model takes temperature and top_p together
-	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
-	refuseUnknown  bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
+	highestEffort  int  // "highest_effort": the model's highest effort, as an index in efforts; 0 means high
+	nativeSchema   bool // "json_schema" = "native": the model supports output_config.format and strict tools
+	bothSampling   bool // "sampling" = "both": the model accepts temperature and top_p together
+	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is refused instead of clamped
+	refuseUnknown  bool // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
 }
 
-// settings are the options of the provider, and what they become with those of its targets. Requests for a target come
-// with the same options again and again.
+// settings are the provider's options, and a cache of the merged options of its targets, since requests for a target
+// always have the same options.
 type settings struct {
 	options options
 	merged  [4]merged
-	oldest  int // of merged
+	oldest  int // index in merged of the entry to replace next
 }
 
-// merged is the provider's options with those of a target over them.
+// merged is a cache entry: the provider's options, overridden by a target's.
 type merged struct {
-	written []byte // the target's, as they were read; nil in one that is not in use
+	written []byte // the target's options as JSON; nil if the entry is unused
 	options options
 }
 
-// with returns the options with those of a target over them. They are valid until the next call.
-func (s *settings) with(v json.Value) (*options, error) {
+// merge returns the provider's options overridden by a target's. They are valid until the next call.
+func (s *settings) merge(v json.Value) (*options, error) {
 	for i := range s.merged {
 		if m := &s.merged[i]; m.written != nil && string(m.written) == string(v) {
 			return &m.options, nil
@@ -77,7 +77,7 @@ func (p *anthropic) Configure(o json.Value) error {
 	return nil
 }
 
-// read overlays the members of o.
+// read overrides o with the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// partKind is what a part is.
+// partKind is the type of a part.
 type partKind int8
 
-// The kinds of parts, in the order of partTypes.
+// The types of parts, in the order of partTypes.
 const (
 	textPart partKind = iota
 	refusalPart
@@ -17,10 +17,10 @@ const (
 	filePart
 )
 
-// part is one part of a message's content.
+// part is a part of a message's content.
 type part struct {
 	kind     partKind
-	text     []byte // the inside of a text or refusal
+	text     []byte // escaped content of a text or refusal
 	url      []byte // of an image
 	detail   []byte
 	fileData []byte
@@ -71,7 +71,7 @@ func (p *part) blank() bool {
 	return p.kind <= refusalPart && p.kind >= 0 && translate.Blank(p.text)
 }
 
-// writePart writes one part of a message as a block.
+// writePart writes a part of a message as a block.
 func (t *translation) writePart(p *part, role role, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	switch p.kind {
@@ -96,7 +96,7 @@ func (t *translation) writePart(p *part, role role, m *message, n int) error {
 	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
-// writeMedia writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
+// writeMedia writes an image or document, given as a data URL, as another URL, or for a file as plain base64.
 func (t *translation) writeMedia(p *part, from []byte, role role, param string) error {
 	var address, mediaType, data []byte
 	switch head, rest, isData := splitDataURL(from); {
@@ -118,7 +118,7 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 		return translate.Invalid("invalid_base64", param, "The data is not valid base64.")
 	}
 	if string(mediaType) == "image/jpg" {
-		mediaType = []byte("image/jpeg") // what is meant by a name that was never registered
+		mediaType = []byte("image/jpeg") // image/jpg is common, but was never registered
 	}
 
 	w := t.w
@@ -142,7 +142,7 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 		w.Name("media_type")
 		w.Text(mediaType)
 		w.Name("data")
-		w.Inside(data) // base64 holds nothing that would be escaped
+		w.Inside(data) // base64 needs no escapes
 	}
 	w.EndObject()
 	if document && len(p.fileName) > 0 {
@@ -154,7 +154,8 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 	return nil
 }
 
-// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok is true for a data URL; without base64 the type is empty.
+// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok reports whether u is a data URL; the media type is empty if
+// it is not base64.
 func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
 	const mark = ";base64"
 	rest, ok := cut(u, "data:")

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// parallelDefault is a member that the client library of the recordings always wrote.
+// parallelDefault is a member that the recorded client library always wrote.
 var parallelDefault = map[string]string{"tool_choice.disable_parallel_tool_use": "absent for false"} // false is the API's default
 
 var recordings = map[string]plugintest.Recording{
@@ -24,8 +24,7 @@ var recordings = map[string]plugintest.Recording{
 		"stream": "absent for false",                                                                           // the API's default
 	}},
 	"stream-forced-tool-object": {Differs: map[string]string{
-		// The tool is the plugin's own way to a response with a schema (A25). It says what it is for, and is called
-		// once.
+		// The plugin's forced tool (A25) has its own description, and must not be called more than once.
 		"tools[0].description":                  `"Give the answer by calling this tool. Its input is the whole answer." for "A person with name, age, and city"`,
 		"tool_choice.disable_parallel_tool_use": "true for false",
 	}},
@@ -33,8 +32,8 @@ var recordings = map[string]plugintest.Recording{
 
 func TestRecordedRequests(t *testing.T) { suite.TestRecordings(t, recordings) }
 
-// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls: the second turn
-// must be the recorded one.
+// TestRecordedSecondTurns plays a client that sends back the message that it received, with results of its tool calls:
+// the second turn must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for name, results := range map[string][]any{

@@ -7,37 +7,37 @@ import (
 
 // thought is a reasoning block of an earlier assistant message.
 type thought struct {
-	index     int64    // among the blocks of the response
+	index     int64    // index among the blocks of the response
 	placed    bool     // index is known
 	text      [][]byte // escaped string contents, to be joined
 	signature []byte   // escaped string content
-	data      []byte   // escaped string content; a redacted block if it is not empty
+	data      []byte   // escaped string content; if not empty, the block is redacted
 }
 
-// signed reports whether the provider takes the block back: it refuses one without a signature.
+// signed reports whether the provider accepts the block, which needs a signature.
 func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// readThoughts reads the reasoning in an assistant message. Reasoning without a signature, or from another provider, is
-// omitted: the provider would refuse it.
+// readThoughts reads the reasoning in an assistant message. It omits reasoning without a signature or from another
+// provider, which the provider would reject.
 func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks) == 0 {
 		t.warnDropped(m.Has(messageThought), "messages[].reasoning_content")
 		return nil
 	}
 	r := &t.m.list
-	t.all = t.all[:0]
+	t.thoughts = t.thoughts[:0]
 	m.Read(messageDetails, r)
 	for a := r.Array(); a.Next(); {
-		t.all = addDetail(t.all, r, t.o.format)
+		t.thoughts = addDetail(t.thoughts, r, t.o.format)
 	}
-	kept := replayable(t.all)
+	kept := replayable(t.thoughts)
 	if len(kept) == 0 {
-		t.all = t.all[:0]
+		t.thoughts = t.thoughts[:0]
 		m.Read(messageBlocks, r)
 		for a := r.Array(); a.Next(); {
-			t.all = append(t.all, readBlock(r))
+			t.thoughts = append(t.thoughts, readBlock(r))
 		}
-		kept = replayable(t.all)
+		kept = replayable(t.thoughts)
 	}
 	if len(kept) == 0 {
 		t.warnDropped(m.Has(messageDetails), "messages[].reasoning_details")
@@ -58,7 +58,7 @@ func replayable(all []thought) []thought {
 }
 
 // addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
-// entries of their own, the last of which is the signature. Those of another format than the upstream's own are omitted.
+// separate entries, the last of which is the signature. Entries in a format other than the upstream's own are omitted.
 func addDetail(all []thought, r *json.Reader, own string) []thought {
 	var kind, form, text, signature, data []byte
 	var index int64
@@ -100,7 +100,7 @@ func addDetail(all []thought, r *json.Reader, own string) []thought {
 	return all
 }
 
-// readBlock reads an entry of thinking_blocks, which other gateways use: the provider's own form.
+// readBlock reads an entry of thinking_blocks, which has the provider's own format and is used by other gateways.
 func readBlock(r *json.Reader) (th thought) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
@@ -117,7 +117,7 @@ func readBlock(r *json.Reader) (th thought) {
 	return th
 }
 
-// interleaved reports whether there is room for other blocks between the thoughts.
+// interleaved reports whether other blocks were between the thoughts.
 func interleaved(all []thought) bool {
 	for i := 1; i < len(all); i++ {
 		if !all[i].placed || !all[i-1].placed {
@@ -165,7 +165,7 @@ func (t *translation) writeThought(th *thought) {
 	w.EndObject()
 }
 
-// warnDropped warns of a member that is not sent.
+// warnDropped warns of a member that is not sent, if it is present.
 func (t *translation) warnDropped(there bool, member string) {
 	if there {
 		t.r.Warn(abi.WarnDropped, member)

@@ -8,25 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body.
+// translation is the state of the translation of one request. Messages are written while they are read. Members that
+// depend on each other are recorded and written after the messages, the prompt into a part before them. Slices share
+// the memory of the client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o *options
 	m *workspace
 
-	// State while writing the conversation.
-	system   []block // in the order of the messages
-	messages bool    // the member was there
-	role     role    // of the message that is being written, noRole before the first and after the last
+	// State of the conversation so far.
+	system   []block // system prompt, in the order of the messages
+	messages bool    // the member messages was present
+	role     role    // of the message that is being written; noRole before the first and after the last
 	wrote    bool    // a message was written
-	held     block   // text of an assistant message that waits for what follows it, if holds
+	held     block   // assistant text that is not written until something follows it, if holds
 	holds    bool
 	bare     bool     // the last response does not begin with reasoning
-	results  bool     // the current message holds results of tools
-	called   [][]byte // names of the tools that were called, escaped string contents
-	all      []thought
+	results  bool     // the current message contains tool results
+	called   [][]byte // names of the tools that were called, as escaped string contents
+	thoughts []thought
 
 	// Members other than messages.
 	tools, toolChoice, responseFormat, stop, thinking json.Value
@@ -34,26 +35,26 @@ type translation struct {
 	temperature, topP, topK                           json.Value
 	effort, user, safetyID                            []byte
 	serial                                            bool               // parallel_tool_calls is false
-	passed                                            []translate.Member // members native to the provider, passed on
+	passed                                            []translate.Member // members that the provider has as well, sent unchanged
 
-	// Decided when all members are known.
+	// Decided when all members have been read.
 	limit      int64 // max_tokens
-	limitGiven bool  // the client has named it
+	limitGiven bool  // the client set it
 	thinks     bool
 	form       outputFormat
 
 	scratch []byte
 }
 
-// workspace holds large buffers that need no clearing between requests. Parts of a message and its tool calls are read
-// one after the other, never one within the other.
+// workspace holds large buffers that need no clearing between requests. list and members are shared, because parts of a
+// message and its tool calls are read one after the other.
 type workspace struct {
 	message message
 	list    json.Reader  // of parts, calls or tools
-	members json.Members // of one of them
+	members json.Members // of a part, call or tool
 }
 
-// block is the text of a system message, with the cache breakpoint after it.
+// block is a text with the cache breakpoint after it.
 type block struct {
 	text  []byte // escaped string content
 	cache json.Value
@@ -61,7 +62,7 @@ type block struct {
 
 // Request builds the provider's request.
 func (p *anthropic) Request(r *provider.Request) error {
-	o, err := p.settings.with(r.Options)
+	o, err := p.settings.merge(r.Options)
 	if err != nil {
 		return err
 	}
@@ -75,11 +76,11 @@ func (p *anthropic) Request(r *provider.Request) error {
 		return err
 	}
 	setTarget(r, o)
-	if t.o.beta != "" && t.o.cloud != bedrock { // where it stands in the body
+	if t.o.beta != "" && t.o.cloud != bedrock { // Bedrock expects it in the body
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
 	if r.Stream {
-		// Without a stream this is the default.
+		// For a non-streaming response the default applies.
 		r.Expect(o.cloud.framing(), abi.DialectTranslated, nil)
 	}
 	if t.form.forced {
@@ -89,9 +90,9 @@ func (p *anthropic) Request(r *provider.Request) error {
 	return nil
 }
 
-// setTarget sets where the request goes, and the version of the API.
+// setTarget sets the path of the request, and the version of the API.
 func setTarget(r *provider.Request, o *options) {
-	switch o.cloud { // whose version stands in the body
+	switch o.cloud { // the clouds expect the version in the body
 	case vertex:
 		r.SetPath(vertexPath(o, r.Target, r.Stream))
 		return
@@ -103,15 +104,15 @@ func setTarget(r *provider.Request, o *options) {
 	r.SetHeader("anthropic-version", o.version)
 }
 
-// reset resets the state for a request and keeps the buffers.
+// reset prepares t for another request, keeping its buffers.
 func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 	clear(t.system)
 	clear(t.called)
-	clear(t.all)
+	clear(t.thoughts)
 	clear(t.passed)
 	*t = translation{
 		r: r, w: r.JSON(), o: o, m: m, role: noRole, scratch: t.scratch[:0],
-		system: t.system[:0], called: t.called[:0], all: t.all[:0], passed: t.passed[:0],
+		system: t.system[:0], called: t.called[:0], thoughts: t.thoughts[:0], passed: t.passed[:0],
 	}
 }
 
@@ -120,7 +121,7 @@ func (t *translation) translate(in *json.Reader) error {
 	in.ResetChecked(t.r.Body())
 	w := t.w
 	if t.o.cloud != noCloud {
-		// The model is a part of the path.
+		// On a cloud the model is part of the path.
 		w.Literal(`{"anthropic_version":`)
 		w.String(t.o.cloud.version())
 		if t.o.cloud == bedrock && t.o.beta != "" {
@@ -237,7 +238,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	case bodyMessages:
 		return t.writeMessages(in)
 	case bodyModel, bodyStream, bodyStreamOptions:
-		// Handled by the gateway.
+		// The gateway handles these.
 	case bodyMaxTokens:
 		t.maxTokens, _ = in.Int()
 	case bodyMaxCompletionTokens:
@@ -303,7 +304,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
+// rejectUnknown refuses a member that the provider lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
@@ -312,7 +313,8 @@ func (t *translation) rejectUnknown(name []byte) error {
 	return nil
 }
 
-// endMessages ends the messages. If there are none, the system prompt is sent as a user message: the API requires a message.
+// endMessages ends the messages. If there are none, the system prompt becomes a user message, because the API requires
+// a message.
 func (t *translation) endMessages() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
@@ -349,7 +351,7 @@ func (t *translation) writeSystemBlocks() {
 	t.w.EndArray()
 }
 
-// setLimit sets max_tokens: the client's value, else the model's default.
+// setLimit sets max_tokens: the client's value, otherwise the model's default.
 func (t *translation) setLimit() {
 	t.limitGiven = true
 	switch {
@@ -369,7 +371,7 @@ func (t *translation) setLimit() {
 	}
 }
 
-// writeStop writes the stop sequences. The API rejects blank ones, which are dropped.
+// writeStop writes the stop sequences, except blank ones, which the API rejects.
 func (t *translation) writeStop() {
 	if t.stop == nil {
 		return
@@ -393,7 +395,7 @@ func (t *translation) writeStop() {
 	}
 }
 
-// writeUser writes the client's user id.
+// writeUser writes the client's user ID.
 func (t *translation) writeUser() {
 	id := t.safetyID
 	if len(id) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Response reads a non-streaming response or an error. It goes through the same readers as the events of a stream.
+// Response reads a non-streaming response or an error, with the same readers as the events of a stream.
 func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 && p.settings.options.cloud == bedrock {
 		return translate.AWSFailure(a, status, body)
@@ -48,7 +48,7 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	return nil
 }
 
-// The members of a response, of which the counts of tokens come first, in the order of counts.
+// The members of a response. The token counts come first, in the order of counts.
 const (
 	responseInput = iota
 	responseOutput
@@ -68,7 +68,7 @@ const (
 var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
 	"usage.output_tokens_details.thinking_tokens", "usage.cache_creation.ephemeral_1h_input_tokens", "id", "model", "content", "stop_reason", "error",
 	"usage.service_tier", "usage.speed",
-	// The rest is unused; listing a name makes skipping it faster.
+	// These are not used, but known members are skipped faster.
 	"type", "role", "stop_sequence", "usage.inference_geo")
 
 var counts = [...]abi.UsageKind{
@@ -77,7 +77,7 @@ var counts = [...]abi.UsageKind{
 	responseCacheWrite1h: abi.UsageCacheWrite1h,
 }
 
-// startResponse emits the id, model and usage of a response, and the format of its reasoning.
+// startResponse reports the ID, model and usage of a response, and the format of its reasoning.
 func startResponse(a *provider.Answer, m *json.Members, format string) {
 	a.Start(provider.FitName(m.Text(responseID)), provider.FitName(m.Text(responseModel)), format)
 	emitTier(a, m)
@@ -90,8 +90,8 @@ func startResponse(a *provider.Answer, m *json.Members, format string) {
 	}
 }
 
-// emitTier emits which tier of the service has responded, unless it is the standard one. Fast mode is a tier in all but its name: it has
-// prices of its own.
+// emitTier reports the service tier of the response, unless it is the standard one. Fast mode is reported as a tier
+// because it has its own prices.
 func emitTier(a *provider.Answer, m *json.Members) {
 	tier := m.Text(responseTier)
 	if speed := m.Text(responseSpeed); string(speed) == "fast" {

@@ -6,7 +6,7 @@ import (
 )
 
 // writeSampling writes temperature, top_p and top_k as far as the model and its thinking allow. The provider's
-// temperature ends at 1, the OpenAI API's at 2.
+// temperature goes up to 1, the OpenAI API's up to 2.
 func (t *translation) writeSampling(thinks bool) error {
 	if t.temperature == nil && t.topP == nil && t.topK == nil {
 		return nil
@@ -15,14 +15,14 @@ func (t *translation) writeSampling(thinks bool) error {
 	temperature, hasTemperature := t.temperature.Float()
 	topP, hasTopP := t.topP.Float()
 	if t.o.adaptive {
-		// A temperature and a top_p of 1 are what such a model does anyway.
+		// A temperature and a top_p of 1 are the fixed values of such a model.
 		t.warnDropped(hasTemperature && temperature != 1, "temperature")
 		t.warnDropped(hasTopP && topP != 1, "top_p")
 		t.warnDropped(t.topK.Exists(), "top_k")
 		return nil
 	}
 	if thinks {
-		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
+		// Thinking requires a temperature of 1, no top_k, and a top_p of at least 0.95.
 		t.warnDropped(hasTemperature && temperature != 1, "temperature")
 		t.warnDropped(t.topK.Exists(), "top_k")
 		if hasTopP && (topP < 0.95 || topP > 1) {

@@ -5,16 +5,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// state is what is kept between two calls for the same response. Most responses need none.
+// state is kept between the calls for one response. Most responses need none.
 type state struct {
 	emulate bool   // the forced tool's input is the response's text
-	whole   bool   // that input came with the beginning of its block
-	block   int32  // the key of the block that the members below are about
-	from    int64  // the text's length where that block began, in code points
-	cited   []byte // its citations, as the elements of an array
+	whole   bool   // the forced tool's input was complete in the start of its block
+	block   int32  // key of the block that the fields below describe
+	from    int64  // length of the text, in code points, at the start of that block
+	cited   []byte // citations of the block, as comma-separated elements of an array
 }
 
-// noBlock is no block's key.
+// noBlock is a key that no block has.
 const noBlock = -1
 
 const (
@@ -22,7 +22,7 @@ const (
 	maxCitations = abi.MaxState - stateHead
 )
 
-// loadState reads the state. Its slices are valid during the call.
+// loadState reads the state. Its slices are valid until the call returns.
 func loadState(a *provider.Answer) state {
 	p := a.State()
 	if len(p) < stateHead {
@@ -51,8 +51,8 @@ func (s *state) save(a *provider.Answer) {
 	a.SetState(append(p, s.cited...))
 }
 
-// load reads a number of up to eight bytes, the lowest first. The package encoding/binary would bring reflection into the
-// module, a tenth of its size.
+// load reads a little-endian number of up to eight bytes. encoding/binary would add reflection to the module, which is
+// a tenth of its size.
 func load(p []byte) (n uint64) {
 	for i, c := range p {
 		n |= uint64(c) << (8 * i)

@@ -6,11 +6,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// minBudget is the smallest budget for thinking that the API takes.
+// minBudget is the smallest thinking budget that the API accepts.
 const minBudget = 1024
 
-// efforts maps a reasoning_effort to thinking tokens. A model with a budget gets the tokens; one with adaptive thinking
-// gets the effort of output_config. A client's budget selects the first row that is not below it.
+// efforts maps reasoning_effort to a number of thinking tokens and to an effort of output_config. A model with a
+// thinking budget gets the tokens, a model with adaptive thinking the effort. A client's budget becomes the lowest
+// effort with at least as many tokens.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -25,11 +26,11 @@ var efforts = [...]struct {
 }
 
 const (
-	effortMedium = 2 // what thinking without a budget gets
-	effortHigh   = 3 // the highest that every model with efforts knows
+	effortMedium = 2 // for thinking without a budget
+	effortHigh   = 3 // the highest effort that every model with efforts supports
 )
 
-// findEffort returns the index of an effort by its name, -1 if unknown.
+// findEffort returns the index of an effort by name, -1 if it is unknown.
 func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
@@ -39,18 +40,18 @@ func findEffort(name []byte) int {
 	return -1
 }
 
-// clampEffort returns the model's nearest effort.
+// clampEffort limits an effort to the model's highest.
 func (o *options) clampEffort(effort int) int { return min(effort, max(o.highestEffort, effortHigh)) }
 
-// thinkingPlan holds the thinking parameters of the request.
+// thinkingPlan contains the thinking parameters of the request.
 type thinkingPlan struct {
 	on     bool
-	off    bool   // explicitly off
-	budget int64  // of a model that is given one
-	effort string // of output_config; "" for the model's own
+	off    bool   // explicitly disabled
+	budget int64  // for a model with a thinking budget
+	effort string // effort of output_config; empty for the model's default
 }
 
-// planThinking decides how the model thinks, and max_tokens with it, which thinking is a part of. The member thinking
+// planThinking decides how the model thinks, and adjusts max_tokens, which includes thinking. The member thinking
 // overrides reasoning_effort, which then only sets the effort of a model with adaptive thinking.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	member := "reasoning_effort"
@@ -64,8 +65,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		return p, err
 	}
 	if p.on && !t.o.adaptive && t.results && t.bare {
-		// The response that called the tools came without reasoning, or the client did not keep it. A model with a
-		// budget takes its results only without thinking.
+		// The response with these tool calls came without reasoning, or the client dropped it. A model with a budget
+		// then accepts the results only without thinking.
 		t.r.Warn(abi.WarnDropped, member)
 		t.setLimit()
 		p = thinkingPlan{}
@@ -87,7 +88,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		}
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		// The client leaves it to the model, and this one has no measure of its own: the effort is, if there is one.
+		// The client wants adaptive thinking, which this model lacks. Derive a budget from the effort, if there is one.
 		if effort := findEffort(t.effort); effort >= 0 {
 			return t.planTokens(efforts[effort].tokens, "thinking"), nil
 		}
@@ -144,8 +145,8 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 	return t.planTokens(tokens, "reasoning_effort"), nil
 }
 
-// planTokens plans for a number of tokens that the client has not named, so that it is reduced to fit the limit. member is
-// what asked for thinking.
+// planTokens plans a budget that the client did not set itself, so it may be reduced to fit the limit. member is the
+// member that requested thinking.
 func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
 	t.raiseLimit(tokens)
 	if tokens >= t.limit {
@@ -158,7 +159,7 @@ func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
 	return thinkingPlan{on: true, budget: tokens}
 }
 
-// adaptiveEffort clamps an effort to the model's highest and warns of it.
+// adaptiveEffort limits an effort to the model's highest, with a warning.
 func (t *translation) adaptiveEffort(effort int) int {
 	most := t.o.clampEffort(effort)
 	if most < effort {
@@ -167,8 +168,8 @@ func (t *translation) adaptiveEffort(effort int) int {
 	return most
 }
 
-// raiseLimit raises a max_tokens that the client did not set, so that thinking does not reduce the space for the
-// response.
+// raiseLimit raises max_tokens by the thinking tokens, unless the client set it, so that thinking does not take space
+// from the response.
 func (t *translation) raiseLimit(tokens int64) {
 	if t.limitGiven {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeCalls writes the tool calls of an earlier assistant message, from the one numbered from up to to, -1 for all.
-// The one numbered marked has the message's cache breakpoint.
+// writeCalls writes the tool calls of an earlier assistant message with indexes from from up to to, or to the end if to
+// is -1. The message's cache breakpoint goes to the call with the index marked.
 func (t *translation) writeCalls(m *message, from, to, marked int) error {
 	if !m.Has(messageCalls) {
 		return nil
@@ -75,10 +75,10 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	return nil
 }
 
-// maxCalled is how many tools a history is searched for.
+// maxCalled is the maximum number of called tools that are recorded from a history.
 const maxCalled = 128
 
-// appendNew appends a name that is not there yet.
+// appendNew appends a name unless it is present.
 func appendNew(names [][]byte, name []byte) [][]byte {
 	for _, known := range names {
 		if string(known) == string(name) {
@@ -91,8 +91,7 @@ func appendNew(names [][]byte, name []byte) [][]byte {
 	return append(names, name)
 }
 
-// writeTools writes the tools: the client's, or the one that stands for the response where the model can only be held to its
-// form by a tool, or those that the history calls.
+// writeTools writes the tools: the client's, or the forced tool of a response format, or those that the history calls.
 func (t *translation) writeTools() error {
 	w := t.w
 	switch {
@@ -110,7 +109,7 @@ func (t *translation) writeTools() error {
 		}
 		w.EndArray()
 	case len(t.called) > 0:
-		// The provider refuses a history with calls of undeclared tools.
+		// The provider rejects a history with calls of undeclared tools.
 		w.Name("tools")
 		w.Array()
 		for _, name := range t.called {
@@ -173,7 +172,8 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	return nil
 }
 
-// writeSchema writes the schema of a tool's input unchanged. The provider demands a type, and takes none but object.
+// writeSchema writes the schema of a tool's input unchanged, except that the provider requires a type, which must be
+// object.
 func (t *translation) writeSchema(schema json.Value) {
 	w := t.w
 	var r json.Reader
@@ -198,7 +198,7 @@ func (t *translation) writeSchema(schema json.Value) {
 	w.EndObject()
 }
 
-// writeToolChoice writes the tool choice. It may change between two turns, and so stands after the messages.
+// writeToolChoice writes the tool choice. It is written after the messages because it may differ between two turns.
 func (t *translation) writeToolChoice() error {
 	switch {
 	case t.form.forced:
@@ -241,7 +241,7 @@ func (t *translation) writeToolChoice() error {
 	return nil
 }
 
-// writeChoice writes a choice of tools; name is escaped string content, nil but for the kind tool.
+// writeChoice writes a tool choice. name is escaped string content, and nil except for the kind tool.
 func (t *translation) writeChoice(kind string, name []byte) {
 	w := t.w
 	w.Name("tool_choice")
