@@ -11,66 +11,68 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// ID numbers the APIs that clients can use, for tables of them.
+// ID identifies an API. It serves as an index of tables.
 type ID uint8
 
-// The APIs.
+// The APIs that clients can use.
 const (
 	Chat ID = iota
 	Messages
 	Responses
 	Embeddings
 	Rerank
-	LegacyCompletions // of a prompt
+	LegacyCompletions // /v1/completions, which completes a prompt
 	Moderations
 	Gemini
-	NumAPIs // how many there are
+	NumAPIs // number of APIs
 )
 
-// API is one of the APIs in which clients ask for a completion.
+// API describes one of the APIs that clients can use.
 type API struct {
-	Name string // in the log, in metrics and in a plugin's summary: "chat", "messages", "responses"
+	Name string // name in logs, metrics and a plugin's request summary, for example "chat", "messages" or "responses"
 
 	NewRequest  func() Request
 	NewRenderer func() Renderer
 	NewReader   func() Reader
 
-	// PassedTexts finds the texts in the responses of providers that speak the API themselves; nil: they are not passed on.
+	// PassedTexts finds the texts in the responses of providers that speak this API. It is nil if such responses are not passed
+	// on.
 	PassedTexts PassedTexts
 
-	// AppendError appends the body of an error response. requestID is the gateway's own, for APIs whose bodies have it.
+	// AppendError appends the body of an error response. requestID is the gateway's ID of the request, which only some APIs
+	// write.
 	AppendError func(dst []byte, e *apierror.Error, requestID string) []byte
 
-	// Status is the status of an error response; nil: that of the error.
+	// Status returns the status of an error response. If it is nil, the status of the error is used.
 	Status func(e *apierror.Error) int
 
-	// AppendCount appends the response to a request for the number of its tokens; nil: the API has no such request. A Request is a
-	// CountRequest if it has.
+	// AppendCount appends the response to a token count request. It is nil if the API has no such requests. If it is set, every
+	// Request of the API is a CountRequest.
 	AppendCount func(dst []byte, tokens int64) []byte
 
-	// Limit is where a request limits the tokens of its response; zero: there is no text in the response.
+	// Limit names the members of a request that limit the tokens of its response. It is zero if responses have no text.
 	Limit LimitMembers
 
-	// Failure reads a provider's error response, one of an API that it speaks itself.
+	// Failure reads the error response of a provider that speaks this API.
 	Failure func(status int, body []byte) *apierror.Error
 
-	// Heartbeat is a whole frame that a client of a stream ignores.
+	// Heartbeat is a complete frame that clients ignore in a stream.
 	Heartbeat string
 
-	// IDPrefix begins the IDs that the gateway gives responses: "chatcmpl-".
+	// IDPrefix is the prefix of the response IDs that the gateway generates, for example "chatcmpl-".
 	IDPrefix string
 }
 
-// LimitMembers are the members of a request that limit the tokens of its response.
+// LimitMembers names the members of a request that limit the tokens of its response.
 type LimitMembers struct {
-	In    []string // the member of the document that has them, by the names that it may have; nil: the document itself
-	Names []string // the first is the one that is written where there is none
+	In    []string // possible names of the object that contains them; nil if that is the request itself
+	Names []string // names of the members; the first one is added to requests that have none
 }
 
-// NewResponseID is an ID that the gateway gives a response.
+// NewResponseID generates an ID for a response.
 func (a *API) NewResponseID() string { return RandomID(a.IDPrefix) }
 
-// RandomID is 128 random bits after a prefix. They need not be secret: they only must not repeat.
+// RandomID returns a prefix followed by 128 random bits in hexadecimal. They are unique but not secret.
 func RandomID(prefix string) string {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
@@ -79,39 +81,38 @@ func RandomID(prefix string) string {
 	return string(hex.AppendEncode(append(id[:0], prefix...), b[:]))
 }
 
-// Request is a client's request that is read and checked once. It is ready for Parse, also again after Reset.
+// Request is a client's request, which is read and checked once. After Reset it can be reused for another Parse.
 type Request interface {
-	// Parse reads and checks a body. It keeps the body, without a copy, until Reset, and may repair bytes of it in place. The
-	// error is a 400 whose Param is the path of the offending member.
+	// Parse reads and checks a body. It retains the body until Reset and may repair bytes of it in place. An error has status 400,
+	// and its Param is the path of the offending member.
 	Parse(body []byte, l Limits) *apierror.Error
 
-	// Describe returns what the gateway has to know of the request. It is the request's own.
+	// Describe returns the facts of the request, which belong to the Request.
 	Describe() *Facts
 
-	// Document is the request as it goes to a provider that speaks the client's API, but for what its plugin edits. Both are
+	// Document returns the request for a provider that speaks the client's API, before the edits of its plugin. Both results are
 	// valid until Reset or FitModel.
 	Document() (*jsondoc.Doc, []byte)
 
-	// FitModel fits the request to what is known of its model: maxTokens is the largest number of tokens that it can generate, 0
-	// if unknown; thinking is whether it supports extended thinking. A larger max_tokens is lowered, with a warning; if
-	// strict, it is an error.
+	// FitModel adapts the request to the limits of its model: maxTokens is the maximum number of tokens that the model can
+	// generate, 0 if unknown; thinking reports whether it supports extended thinking. A larger max_tokens is lowered with a
+	// warning or, if strict is set, rejected.
 	FitModel(maxTokens int64, thinking, strict bool) *apierror.Error
 
-	// AppendChat appends a chat completions request that asks for the same, as far as that API can: it passes the checks of
-	// package openai. The warnings name what it leaves out or changes, by the client's paths. It is called after FitModel. An
-	// error has TryNext set where a provider that speaks the client's API could serve the request.
+	// AppendChat appends an equivalent chat completions request, as far as that API can express it. The result passes the checks
+	// of package openai. The warnings name the members that it leaves out or changes, by their paths in the client's request. It
+	// is called after FitModel. An error has TryNext set if a provider that speaks the client's API could serve the request.
 	AppendChat(dst []byte) ([]byte, []Warning, *apierror.Error)
 
-	// Origin is the client's path of what stands at a path of the document that AppendChat has written last: "" if it is
-	// not known.
+	// Origin maps a path in the last document of AppendChat to the client's request. It returns "" if the origin is unknown.
 	Origin(path string) string
 
 	// Reset drops the request and releases its body.
 	Reset()
 }
 
-// OriginError returns an error of the document that AppendChat has written as one of the client's own, r: it names the place in r, as far as
-// that is known. r is nil where the client's request is gone.
+// OriginError translates an error about the document of r.AppendChat into an error about r: it replaces the path by its origin,
+// or removes it if that is unknown. r is nil if the client's request has been released.
 func OriginError(r Request, e *apierror.Error) *apierror.Error {
 	if e.Param == "" {
 		return e
@@ -127,19 +128,19 @@ func OriginError(r Request, e *apierror.Error) *apierror.Error {
 	return &moved
 }
 
-// CountRequest is a Request of an API that counts tokens.
+// CountRequest is a Request of an API that has token count requests.
 type CountRequest interface {
 	Request
 
-	// ParseCount is Parse for a request that gets the number of its tokens, and no response.
+	// ParseCount is Parse for a token count request.
 	ParseCount(body []byte, l Limits) *apierror.Error
 
-	// EstimateTokens returns about how many tokens the request has, and rather too many than too few.
+	// EstimateTokens returns the approximate number of tokens of the request. It rather overestimates than underestimates it.
 	EstimateTokens() int64
 }
 
-// AddressedRequest is a Request of an API in which the path has the model, and whether the response is a stream. Address is called
-// before Parse or ParseCount, and holds until Reset.
+// AddressedRequest is a Request of an API whose URL path contains the model and whether to stream the response. Address is
+// called before Parse or ParseCount and applies until Reset.
 type AddressedRequest interface {
 	Request
 
@@ -150,40 +151,40 @@ type AddressedRequest interface {
 type StatefulRequest interface {
 	Request
 
-	// Expand finds what the request refers to among what is kept for the client. It is called once after Parse, before anything
-	// else. The error is one of the request with what it refers to.
+	// Expand loads the responses that the request refers to from the state stored for client. It is called once, directly after
+	// Parse. An error may be about the request or about the loaded state.
 	Expand(client string) *apierror.Error
 
-	// Expanded is the document with what the request refers to. It is valid until Reset or FitModel.
+	// Expanded returns the request together with the loaded state. It is valid until Reset or FitModel.
 	Expanded() *jsondoc.Doc
 
-	// Previous is the ID of the response that the request goes on from, "" for none.
+	// Previous returns the ID of the response that the request continues, or "".
 	Previous() string
 }
 
-// Renderer spells responses in one API.
+// Renderer renders responses in one API.
 type Renderer interface {
 	response.Renderer
 
-	// Respond says which request is responded to: after each Reset, before anything else. What the renderer needs of the request
-	// it copies.
+	// Respond sets the request that is answered. It is called first after each Reset. The renderer copies what it needs of it.
 	Respond(to Request)
 
-	// Pass makes the renderer write the frames that it is given, of a provider that speaks the same API, and nothing by itself,
-	// until the next Reset: what else it is told is only accounted by the Writer. The frames that complete a response wait
-	// for Complete. For a non-streaming response the one frame is its body.
+	// Pass makes the renderer write only frames, from a provider that speaks the same API, until the next Reset. It ignores other
+	// events, which the Writer still accounts. Frames that complete a response are held back until Complete. A non-streaming
+	// response has one frame, its body.
 	Pass()
 }
 
-// Reader reads the responses of providers that speak an API themselves. Its errors are *apierror.Error: the response cannot be
-// understood. What it is given is not kept.
+// Reader reads the responses of providers that speak the API. Its errors are of type *apierror.Error and mean that the response
+// is invalid. It does not retain its input.
 type Reader interface {
-	// Reset prepares the reader for the response to another attempt. pass adds each event as a frame, too, after what it means.
+	// Reset prepares the reader for the response to another attempt. If pass is set, each event is also appended unchanged, as a
+	// frame that follows the events that were read from it.
 	Reset(pass bool)
 
-	// ReadEvent reads an event of a stream and appends what it means to b.
+	// ReadEvent reads an event of a stream and appends the resulting events to b.
 	ReadEvent(name, data []byte, b *response.Batch) error
 
-	// ReadResponse reads a non-streaming response. One that is an error becomes the batch's failure.
+	// ReadResponse reads a non-streaming response. If it is an error of the provider, that becomes the batch's failure.
 	ReadResponse(body []byte, b *response.Batch) error
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The codes of invalid requests, as clients of the OpenAI APIs know them.
+// The error codes of invalid requests in the OpenAI APIs.
 const (
 	CodeInvalidType          = "invalid_type"
 	CodeInvalidValue         = "invalid_value"
@@ -30,7 +30,7 @@ const (
 	CodeDecimalAbove         = "decimal_above_max_value"
 )
 
-// describe names the kind of a value in a message.
+// describe returns the kind of a value for an error message.
 func describe(v jsondoc.Value) string {
 	switch v.Kind() {
 	case jsondoc.Null:
@@ -52,13 +52,13 @@ func describe(v jsondoc.Value) string {
 	return "absent"
 }
 
-// Path is the place of a value in the request: "messages[2].content[0].type". It is computed only for an error, so reading a
-// request need not keep track of it.
+// Path returns the path of a value in the request, for example "messages[2].content[0].type". It searches the document, so that
+// only requests with errors pay for paths.
 func Path(v jsondoc.Value) string {
 	var b strings.Builder
-	at := v.Root()
-	for at != v {
-		index, c := 0, at.First()
+	ancestor := v.Root()
+	for ancestor != v {
+		index, c := 0, ancestor.First()
 		for ; c.Exists() && c.Offset()+len(c.Raw()) <= v.Offset(); c = c.Next() {
 			index++
 		}
@@ -72,20 +72,20 @@ func Path(v jsondoc.Value) string {
 		} else {
 			appendMember(&b, name.Text())
 		}
-		at = c
+		ancestor = c
 	}
 	return b.String()
 }
 
-// PathOf is the path of a member, which need not exist, of the object at parent.
-func PathOf(parent jsondoc.Value, member string) string {
+// memberPath returns the path of a member of parent, which need not exist.
+func memberPath(parent jsondoc.Value, member string) string {
 	var b strings.Builder
 	b.WriteString(Path(parent))
 	appendMember(&b, member)
 	return b.String()
 }
 
-// appendMember appends a member's name to a path. Names that clients make up are quoted, cut and escaped.
+// appendMember appends a member's name to a path. Unusual names, which are the client's own, are quoted, cut and escaped.
 func appendMember(b *strings.Builder, name string) {
 	plain := len(name) > 0 && len(name) <= maxQuoted && strings.Trim(name,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
@@ -100,11 +100,11 @@ func appendMember(b *strings.Builder, name string) {
 	}
 }
 
-// maxQuoted is the most bytes of a client's value that an error message repeats.
+// maxQuoted is the maximum number of bytes that an error message quotes of a client's value.
 const maxQuoted = 64
 
-// Quotable makes a client's value fit to stand between single quotes in an error message or a log: cut to 64 bytes, with
-// "…" where it was, and with everything escaped that is not printable.
+// Quotable prepares a client's value for single quotes in an error message or a log: it cuts the value to 64 bytes, marks the cut
+// with "…", and escapes everything that is not printable.
 func Quotable(s string) string {
 	cut := s
 	if len(s) > maxQuoted {
@@ -122,24 +122,24 @@ func Quotable(s string) string {
 	return q
 }
 
-// InvalidValue is the error for a value. The path of the value is the first argument of format.
+// InvalidValue returns an error about a value. The path of the value is the first argument of format.
 func InvalidValue(v jsondoc.Value, code, format string, args ...any) *apierror.Error {
 	path := Path(v)
 	return apierror.Invalid(code, path, format, append([]any{path}, args...)...)
 }
 
-// WrongType is the error for a value that is not what it must be, "an integer".
+// WrongType returns the error for a value of the wrong type. expected is a phrase like "an integer".
 func WrongType(v jsondoc.Value, expected string) *apierror.Error {
 	return InvalidValue(v, CodeInvalidType, "'%s' must be %s, not %s.", expected, describe(v))
 }
 
-// Missing is the error for a member that must be there.
+// Missing returns the error for a required member that is absent.
 func Missing(parent jsondoc.Value, member string) *apierror.Error {
-	path := PathOf(parent, member)
+	path := memberPath(parent, member)
 	return apierror.Invalid(CodeMissing, path, "The required parameter '%s' is missing.", path)
 }
 
-// NotOneOf is the error for a string that is not one of those that the OpenAI API allows.
+// NotOneOf returns the error for a string that is not one of the allowed values.
 func NotOneOf(v jsondoc.Value, known ...string) *apierror.Error {
 	path, oneOf := Path(v), "one of "
 	if len(known) == 1 {
@@ -149,7 +149,7 @@ func NotOneOf(v jsondoc.Value, known ...string) *apierror.Error {
 		path, Quotable(v.Text()), oneOf, strings.Join(known, "', '"))
 }
 
-// TooMany is the error for an array or an object with too many elements or members.
+// TooMany returns the error for an array with too many elements or an object with too many members.
 func TooMany(v jsondoc.Value, limit int) *apierror.Error {
 	path, code, what := Path(v), CodeArrayAbove, "elements"
 	if v.Kind() == jsondoc.Object {
@@ -158,16 +158,16 @@ func TooMany(v jsondoc.Value, limit int) *apierror.Error {
 	return apierror.Invalid(code, path, "'%s' has %d %s, but at most %d are allowed.", path, v.Len(), what, limit)
 }
 
-// EmptyArray is the error for an array that must not be empty.
+// EmptyArray returns the error for an array that must not be empty.
 func EmptyArray(v jsondoc.Value) *apierror.Error {
 	return InvalidValue(v, CodeEmptyArray, "'%s' must have at least one element.")
 }
 
-// Given reports whether an optional member is there. null counts as absent.
+// Given reports whether an optional member is present. null counts as absent.
 func Given(v jsondoc.Value) bool { return v.Kind() > jsondoc.Null }
 
-// Keyword is the text of a string that is compared with keywords of the API. It is valid until scratch is used again. A string
-// that is too long for any of them is returned as it is written.
+// Keyword returns the text of a string for comparison with keywords of the API. It may use scratch for the result. It does not
+// unescape strings that are longer than any keyword.
 func Keyword(v jsondoc.Value, scratch *[]byte) []byte {
 	inside := v.Inside()
 	const longest = 64
@@ -224,7 +224,7 @@ func CheckObjects(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// NeedString checks a member that must be there, and a string.
+// NeedString checks a required string.
 func NeedString(v, parent jsondoc.Value, member string) *apierror.Error {
 	switch {
 	case !v.Exists():
@@ -235,7 +235,7 @@ func NeedString(v, parent jsondoc.Value, member string) *apierror.Error {
 	return nil
 }
 
-// NeedObject checks a member that must be there, and an object.
+// NeedObject checks a required object.
 func NeedObject(v, parent jsondoc.Value, member string) *apierror.Error {
 	switch {
 	case !v.Exists():
@@ -246,7 +246,7 @@ func NeedObject(v, parent jsondoc.Value, member string) *apierror.Error {
 	return nil
 }
 
-// NeedName checks a member that must be there, a string, and not empty or longer than any provider takes.
+// NeedName checks a required string that must be neither empty nor longer than any provider accepts.
 func NeedName(v, parent jsondoc.Value, member string) *apierror.Error {
 	if e := NeedString(v, parent, member); e != nil {
 		return e
@@ -273,7 +273,7 @@ func CheckBool(v jsondoc.Value) (bool, *apierror.Error) {
 	return b, nil
 }
 
-// CheckInteger reads an optional integer between low and high; 0 if it is absent.
+// CheckInteger reads an optional integer between low and high. It returns 0 if the integer is absent.
 func CheckInteger(v jsondoc.Value, low, high int64) (int64, *apierror.Error) {
 	if !Given(v) {
 		return 0, nil
@@ -284,17 +284,17 @@ func CheckInteger(v jsondoc.Value, low, high int64) (int64, *apierror.Error) {
 		if v.Kind() != jsondoc.Number || bytes.ContainsAny(raw, ".eE") {
 			return 0, WrongType(v, "an integer")
 		}
-		// An integer beyond 64 bits.
+		// The integer exceeds 64 bits.
 		if raw[0] == '-' {
-			return 0, outside(v, CodeIntegerBelow, "below the smallest value", low)
+			return 0, outOfRange(v, CodeIntegerBelow, "below the minimum", low)
 		}
-		return 0, outside(v, CodeIntegerAbove, "above the largest value", high)
+		return 0, outOfRange(v, CodeIntegerAbove, "above the maximum", high)
 	}
 	switch {
 	case n < low:
-		return 0, outside(v, CodeIntegerBelow, "below the smallest value", low)
+		return 0, outOfRange(v, CodeIntegerBelow, "below the minimum", low)
 	case n > high:
-		return 0, outside(v, CodeIntegerAbove, "above the largest value", high)
+		return 0, outOfRange(v, CodeIntegerAbove, "above the maximum", high)
 	}
 	return n, nil
 }
@@ -309,21 +309,20 @@ func CheckDecimal(v jsondoc.Value, low, high int64) *apierror.Error {
 	case !ok:
 		return WrongType(v, "a number")
 	case f < float64(low):
-		return outside(v, CodeDecimalBelow, "below the smallest value", low)
+		return outOfRange(v, CodeDecimalBelow, "below the minimum", low)
 	case f > float64(high):
-		return outside(v, CodeDecimalAbove, "above the largest value", high)
+		return outOfRange(v, CodeDecimalAbove, "above the maximum", high)
 	}
 	return nil
 }
 
-// outside is the error for a number out of its range.
-func outside(v jsondoc.Value, code, side string, limit int64) *apierror.Error {
-	return InvalidValue(v, code, "'%s' is %s, %s, which is %d.", Quotable(string(v.Raw())), side, limit)
+// outOfRange returns the error for a number outside of its range.
+func outOfRange(v jsondoc.Value, code, side string, limit int64) *apierror.Error {
+	return InvalidValue(v, code, "'%s' is %s, %s of %d.", Quotable(string(v.Raw())), side, limit)
 }
 
-// ReadDocument parses the body of a request of an OpenAI API, strictly, and returns the object that it must be. Unpaired
-// surrogates are repaired in place, with a warning: half of a pair is what is left where a client cuts a text, and means no
-// character.
+// ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object. It repairs
+// unpaired surrogates in place, with a warning. They are no characters, and remain when a client cuts a text within a pair.
 func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Value, *apierror.Error) {
 	err := d.Parse(body, l.Document())
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
@@ -344,7 +343,7 @@ func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Val
 	return root, nil
 }
 
-// Unreadable is the error for a body that is not a JSON document, or not one that the gateway accepts.
+// Unreadable returns the error for a body that is not a JSON document, or not one that the gateway accepts.
 func Unreadable(err error) *apierror.Error {
 	var syntax *jsondoc.SyntaxError
 	errors.As(err, &syntax)

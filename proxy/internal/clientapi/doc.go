@@ -1,13 +1,13 @@
-// Package clientapi is what the APIs have in common in which clients ask for a completion: what the gateway uses of an API
-// (API), and what it has to know of a request, however that is written (Facts).
+// Package clientapi defines the interface between the gateway and the APIs that clients use: the functions of an API (API,
+// Request, Renderer, Reader) and the properties of a request that do not depend on the API (Facts).
 //
-// Each API is a package of its own, which does not import the others: package openai is chat completions. It reads and checks
-// requests (Request), spells responses (Renderer), and reads those of providers that speak the same API (Reader). Providers
-// that do not are sent the same request as a chat completions request, which is the form that plugins translate from
+// Each API is a separate package that does not import the others; chat completions, for example, is package openai. It reads
+// and checks requests (Request), renders responses (Renderer), and reads the responses of providers that speak the same API
+// (Reader). Other providers get the request as a chat completions request, the form that plugins translate from
 // (Request.AppendChat).
 //
-// What the two APIs of OpenAI have in common is here as well: the checks of their requests and the words of their errors.
+// The package also has the request checks and error messages that the two OpenAI APIs share.
 //
-// The package knows nothing of HTTP, plugins or configuration. An API may be used from any goroutine; what it makes is for one
-// goroutine at a time.
+// It does not depend on HTTP, plugins or configuration. An API is safe for concurrent use; the requests, renderers and readers
+// that it creates are not.
 package clientapi

@@ -26,10 +26,10 @@ func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
 	return append(dst, `}}`...)
 }
 
-// appendErrorMember appends a member that is a string, or null where it is empty and may be.
-func appendErrorMember(dst []byte, name, value string, null bool) []byte {
+// appendErrorMember appends a string member. If nullable is set, an empty value becomes null.
+func appendErrorMember(dst []byte, name, value string, nullable bool) []byte {
 	dst = append(append(append(dst, '"'), name...), `":`...)
-	if null && value == "" {
+	if nullable && value == "" {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, '"')

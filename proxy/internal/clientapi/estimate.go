@@ -1,33 +1,33 @@
 package clientapi
 
-// What a request costs beyond its text, in tokens. The numbers are rounded up: a count that is too low lets a client run into the
-// end of the context that it counts for.
+// Tokens that a request has in addition to its text. The numbers are rounded up, because clients count tokens to stay within the
+// context window, which an underestimate would let them exceed.
 const (
-	messageTokens  = 8     // what a message has around its content
-	toolsTokens    = 700   // what a provider tells the model about calling tools, whichever there are
-	formatTokens   = 200   // the same about the form of the response
-	thinkingTokens = 50    // and about thinking, or its effort
+	messageTokens  = 8     // delimiters and role of a message
+	toolsTokens    = 700   // the provider's own instructions on calling tools
+	formatTokens   = 200   // the provider's own instructions on the response format
+	thinkingTokens = 50    // the provider's own instructions on thinking or its effort
 	fileTokens     = 3_000 // a page, as an image and as text
-	fileBytes      = 20    // bytes of a longer file for one token
+	fileBytes      = 20    // bytes per token of a longer file
 )
 
-// ImageTokens is about how many tokens the largest image has that is not scaled down.
+// ImageTokens is the approximate number of tokens of the largest image that providers do not scale down.
 const ImageTokens = 1_600
 
-// FileTokens is about how many tokens a document or a sound has, by its data in base64.
+// FileTokens returns the approximate number of tokens of a document or audio, given its base64 data.
 func FileTokens(data []byte) int64 { return max(fileTokens, int64(len(data))/fileBytes) }
 
-// EstimateTokens is about how many tokens a request has as a prompt, but for its images and files. It is rounded up: three bytes of
-// text for a token, and two beyond ASCII, where it is four, and about three, for most tokenizers.
+// EstimateTokens returns the approximate number of prompt tokens of a request without its images and files. It rounds up: it
+// assumes three bytes of ASCII or two other bytes per token, while most tokenizers need four and about three.
 func (f *Facts) EstimateTokens(body []byte) int64 {
-	foreign := 0
+	nonASCII := 0
 	for _, b := range body {
 		if b >= 0x80 {
-			foreign++
+			nonASCII++
 		}
 	}
-	foreign = min(foreign, f.TextBytes)
-	n := (int64(f.TextBytes-foreign)+2)/3 + (int64(foreign)+1)/2 + messageTokens*int64(f.Messages+1)
+	nonASCII = min(nonASCII, f.TextBytes)
+	n := (int64(f.TextBytes-nonASCII)+2)/3 + (int64(nonASCII)+1)/2 + messageTokens*int64(f.Messages+1)
 	if f.Tools > 0 {
 		n += toolsTokens
 	}

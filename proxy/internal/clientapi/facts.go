@@ -7,47 +7,47 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Facts is what the gateway has to know of a request, however it is written.
+// Facts holds the properties of a request that the gateway uses, whatever the API.
 type Facts struct {
-	Model         string // a copy: it may be kept
+	Model         string // a copy that outlives the request
 	Stream        bool
 	IncludeUsage  bool // the client asks for usage at the end of a stream
-	FunctionCalls bool // the client knows functions, not tools: its response has function_call in place of tool_calls
-	N             int  // choices asked for, 1 if unset
-	BestOf        int  // choices that the provider is to generate, and returns the best N of; 0 if unset
+	FunctionCalls bool // the client uses functions instead of tools, so its response has function_call instead of tool_calls
+	N             int  // number of choices asked for, 1 if unset
+	BestOf        int  // number of choices to generate, of which the best N are returned; 0 if unset
 	MaxTokens     int64
 	Thinking      Thinking
 	Flags         Flags
-	Warnings      []Warning // what was changed when the request was read and fitted, without repetition
+	Warnings      []Warning // changes made while the request was read and fitted, without duplicates
 
-	Messages int // how many messages, tools and images there are
-	Tools    int
-	Images   int
+	Messages int // number of messages
+	Tools    int // number of tools and functions
+	Images   int // number of images
 
-	// TextBytes is how many bytes of the body a model reads as text: contents, names and arguments of tools and their
-	// definitions, reasoning that is sent back, but no image, audio or file. Escape sequences count as they are written.
-	// It is what a token estimate starts from.
+	// TextBytes is the number of bytes of the body that a model reads as text: contents, names and arguments of tool calls, tool
+	// definitions, and reasoning that is sent back, but no images, audio or files. Escape sequences count as written. It is the
+	// basis of token estimates.
 	TextBytes int
 }
 
-// Generated is how many choices the provider generates, and bills.
+// Generated returns the number of choices that the provider generates and bills.
 func (f *Facts) Generated() int { return max(f.N, f.BestOf) }
 
-// Warn records a warning, once.
+// Warn records a warning unless it is recorded already.
 func (f *Facts) Warn(kind abi.WarnKind, path string) { f.Warnings = AddWarning(f.Warnings, kind, path) }
 
-// ThinkingMode is whether a request asks for extended thinking.
+// ThinkingMode tells whether a request asks for extended thinking.
 type ThinkingMode uint8
 
-// The modes: the type of the member thinking.
+// The modes, with the value of thinking.type.
 const (
-	ThinkingUnset    ThinkingMode = iota // no member thinking, or null
+	ThinkingUnset    ThinkingMode = iota // thinking is absent or null
 	ThinkingEnabled                      // "enabled"
 	ThinkingDisabled                     // "disabled"
-	ThinkingAdaptive                     // "adaptive": the model decides how much
+	ThinkingAdaptive                     // "adaptive": the model decides how much to think
 )
 
-// Thinking is the member thinking.
+// Thinking holds the member thinking.
 type Thinking struct {
 	Mode         ThinkingMode
 	BudgetTokens int64 // 0 if unset
@@ -56,13 +56,13 @@ type Thinking struct {
 // Asked reports whether the request asks for extended thinking.
 func (t Thinking) Asked() bool { return t.Mode == ThinkingEnabled || t.Mode == ThinkingAdaptive }
 
-// Warning says what the gateway changed in a request.
+// Warning describes a change of the gateway to a request.
 type Warning struct {
 	Kind   abi.WarnKind
-	Member string // the path of the member, in printable ASCII
+	Member string // path of the member, in printable ASCII
 }
 
-// AddWarning adds a warning to a list that has each one once.
+// AddWarning adds a warning to a list unless the list contains it.
 func AddWarning(list []Warning, kind abi.WarnKind, path string) []Warning {
 	quoted := strconv.QuoteToASCII(path)
 	w := Warning{kind, quoted[1:min(len(quoted)-1, abi.MaxName)]}
@@ -74,8 +74,8 @@ func AddWarning(list []Warning, kind abi.WarnKind, path string) []Warning {
 	return append(list, w)
 }
 
-// Limits bounds a request beyond what its API itself specifies. A zero member is its default. Each limit is above what
-// any provider accepts, and is there so that no request costs more than its bytes justify.
+// Limits bounds requests where their API specifies no limit. A zero field means the default. Each default is above the limit of
+// every provider, and only keeps the cost of processing a request in proportion to its size.
 type Limits struct {
 	Messages  int // messages; default 100,000
 	Tools     int // tools, and legacy functions; default 1,024
@@ -86,7 +86,7 @@ type Limits struct {
 	Nodes     int // values and member names; default 1,048,576
 }
 
-// WithDefaults returns l with defaults in place of zeros.
+// WithDefaults returns l with zeros replaced by defaults.
 func (l Limits) WithDefaults() Limits {
 	for _, m := range [...]struct {
 		limit    *int
@@ -107,11 +107,11 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Document are the limits of the JSON document.
+// Document returns the limits of the JSON document.
 func (l *Limits) Document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
 
-// Lowered are the limits of the chat completions request that Request.AppendChat writes for a request within l. It may nest
-// deeper, and has more values and messages: one message of another API may become several.
+// Lowered returns the limits of the chat completions request that Request.AppendChat writes for a request within l. That may be
+// nested deeper and have more values and messages, because a message of another API can become several messages.
 func (l Limits) Lowered() Limits {
 	l = l.WithDefaults()
 	l.Depth += 4
@@ -120,6 +120,6 @@ func (l Limits) Lowered() Limits {
 	return l
 }
 
-// MaxTokensCeiling bounds max_tokens and thinking budgets where no model's maximum is known: providers read them as
-// 32-bit integers.
+// MaxTokensCeiling limits max_tokens and thinking budgets if the model's maximum is unknown. Providers read them as 32-bit
+// integers.
 const MaxTokensCeiling = 1<<31 - 1

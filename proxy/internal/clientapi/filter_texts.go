@@ -5,13 +5,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TextFunc takes a text of a request: a string, what it is, and the number of its message. json says that the string holds JSON with the
-// texts, as arguments do.
+// TextFunc receives a text of a request: a string, its kind, and the index of its message. If json is set, the string is a JSON
+// document that contains the texts, like the arguments of a tool call.
 type TextFunc func(v jsondoc.Value, what abi.What, message int32, json bool) error
 
-// Texts calls f with every string of a request in an API that a model reads as text, in the order of the document, until one of the calls
-// fails. It goes by the names of members, which mean the same in all APIs: what has no known meaning is text if it stands where texts stand.
-// Left out are names, identifiers, addresses, what stands for images, audio and files, and reasoning that is sent back, which its provider has signed.
+// Texts calls f with every string of a request that a model reads as text, in document order, until a call fails. It recognises
+// members by their names, which mean the same in all APIs. Unknown members count as text if they are in an object that contains
+// texts. It skips names, identifiers, URLs, the data of images, audio and files, and reasoning that is sent back, because that is
+// signed by its provider.
 func Texts(d *jsondoc.Doc, api string, f TextFunc) error {
 	w := textWalk{f: f}
 	root := d.Root()
@@ -24,7 +25,7 @@ func Texts(d *jsondoc.Doc, api string, f TextFunc) error {
 	return nil
 }
 
-// textWalk is a walk through a request.
+// textWalk is the state of Texts.
 type textWalk struct {
 	f       TextFunc
 	message int32
@@ -70,7 +71,7 @@ func (w *textWalk) member(api string, m jsondoc.Value) error {
 func (w *textWalk) messages(list jsondoc.Value) error {
 	switch list.Kind() {
 	case jsondoc.Array:
-	case jsondoc.Object: // Gemini: one in place of a list
+	case jsondoc.Object: // Gemini: a single content instead of a list
 		return w.oneMessage(list)
 	default:
 		return nil
@@ -84,7 +85,7 @@ func (w *textWalk) messages(list jsondoc.Value) error {
 	return nil
 }
 
-// oneMessage walks a message, or an item, whose role or type says who has written it.
+// oneMessage walks a message or an item. Its role or type determines the kind of its texts.
 func (w *textWalk) oneMessage(m jsondoc.Value) error {
 	what := abi.WhatUser
 	switch role := m.Get("role"); {
@@ -96,7 +97,7 @@ func (w *textWalk) oneMessage(m jsondoc.Value) error {
 		what = abi.WhatToolResult
 	case role.Exists():
 	default:
-		what = itemText(m.Get("type").Inside())
+		what = itemKind(m.Get("type").Inside())
 	}
 	if what == reasoningText {
 		return nil
@@ -104,11 +105,11 @@ func (w *textWalk) oneMessage(m jsondoc.Value) error {
 	return w.texts(m, what)
 }
 
-// reasoningText stands for what is not filtered.
+// reasoningText is the kind of texts that are skipped.
 const reasoningText abi.What = -1
 
-// itemText is what the texts of an item without a role are, by its type.
-func itemText(typ []byte) abi.What {
+// itemKind returns the kind of the texts of an item without a role, by the item's type.
+func itemKind(typ []byte) abi.What {
 	switch string(typ) {
 	case "reasoning", "thinking", "redacted_thinking":
 		return reasoningText
@@ -120,20 +121,20 @@ func itemText(typ []byte) abi.What {
 	return abi.WhatUser
 }
 
-// texts walks a value whose strings are texts, as far as their names do not say otherwise.
+// texts walks a value whose strings are texts, except for members that part skips.
 func (w *textWalk) texts(v jsondoc.Value, what abi.What) error {
 	switch v.Kind() {
 	case jsondoc.String:
 		return w.f(v, what, w.message, false)
 	case jsondoc.Array:
 		for e := v.First(); e.Exists(); e = e.Next() {
-			of := what
+			kind := what
 			if e.Kind() == jsondoc.Object {
-				if of = partText(e, what); of == reasoningText {
+				if kind = partKind(e, what); kind == reasoningText {
 					continue
 				}
 			}
-			if err := w.texts(e, of); err != nil {
+			if err := w.texts(e, kind); err != nil {
 				return err
 			}
 		}
@@ -147,11 +148,11 @@ func (w *textWalk) texts(v jsondoc.Value, what abi.What) error {
 	return nil
 }
 
-// partText is what the texts of a part of a message are.
-func partText(part jsondoc.Value, what abi.What) abi.What {
+// partKind returns the kind of the texts of a part of a message whose kind is what.
+func partKind(part jsondoc.Value, what abi.What) abi.What {
 	typ := part.Get("type").Inside()
-	if of := itemText(typ); of != abi.WhatUser {
-		return of
+	if kind := itemKind(typ); kind != abi.WhatUser {
+		return kind
 	}
 	if part.Get("thought").Kind() == jsondoc.True {
 		return reasoningText
@@ -172,17 +173,17 @@ func (w *textWalk) part(object, m jsondoc.Value, what abi.What) error {
 			return nil
 		}
 		return w.texts(m, what)
-	case "source": // of a document or an image; only a text is one
+	case "source": // source of a document or an image, which may be a text
 		switch typ := m.Get("type"); {
 		case typ.Is("text"):
 			return w.texts(m.Get("data"), what)
 		case typ.Is("content"):
 			return w.texts(m.Get("content"), what)
-		case m.Kind() == jsondoc.String: // where a search result comes from
+		case m.Kind() == jsondoc.String: // source of a search result
 			return nil
 		}
 		return nil
-	case "file": // chat completions: the file itself
+	case "file": // data of a file in chat completions
 		return nil
 	case "tool_calls":
 		return w.texts(m, abi.WhatSentArguments)
@@ -196,7 +197,7 @@ func (w *textWalk) part(object, m jsondoc.Value, what abi.What) error {
 		}
 		return w.all(m, abi.WhatSentArguments)
 	case "input", "args", "action", "operation":
-		// The arguments of a call; of a custom tool they are a text.
+		// The arguments of a call, which are a text for a custom tool.
 		return w.all(m, what)
 	case "variables", "response":
 		return w.all(m, what)
@@ -204,7 +205,7 @@ func (w *textWalk) part(object, m jsondoc.Value, what abi.What) error {
 	return w.texts(m, what)
 }
 
-// all walks a value of which every string is a text, whatever its name is.
+// all walks a value in which every string is a text, whatever its name.
 func (w *textWalk) all(v jsondoc.Value, what abi.What) error {
 	switch v.Kind() {
 	case jsondoc.String:
@@ -219,7 +220,7 @@ func (w *textWalk) all(v jsondoc.Value, what abi.What) error {
 	return nil
 }
 
-// descriptions walks tools and formats, of which a model reads the descriptions of themselves and of what is in their schemas.
+// descriptions walks tools and formats. A model reads their descriptions and those in their schemas.
 func (w *textWalk) descriptions(v jsondoc.Value) error {
 	for m := v.First(); m.Exists(); m = m.Next() {
 		name := m.Name()

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestTexts checks which strings of a request filters get, and as what.
+// TestTexts checks which strings of a request filters receive, and with which kind.
 func TestTexts(t *testing.T) {
 	tests := []struct {
 		api, body string
-		want      []string // what, message, text; "json" for arguments
+		want      []string // kind, index of the message, "json" for arguments, text
 	}{
 		{"chat", `{"model":"m","user":"u","stop":["x"],"messages":[
 			{"role":"system","content":"sys"},{"role":"developer","content":[{"type":"text","text":"dev","cache_control":{"type":"ephemeral"}}]},

@@ -2,24 +2,24 @@ package clientapi
 
 import "math/bits"
 
-// Flags is what a request asks for, as far as a plugin, a router or an account can decide by it without reading the
+// Flags are the features that a request uses, so that plugins, routing and accounting can decide by them without reading the
 // body.
 type Flags uint32
 
-// The flags. Their names, as Names gives them, are part of the plugin ABI's request summary.
+// The flags. Their names, as returned by Names, are part of the request summary in the plugin ABI.
 const (
-	FlagTools            Flags = 1 << iota // "tools": there are tools or legacy functions
-	FlagToolHistory                        // "tool_history": a message is a tool's result or holds tool calls
-	FlagThinking                           // "thinking": the member thinking asks for it
+	FlagTools            Flags = 1 << iota // "tools": there are tools or functions
+	FlagToolHistory                        // "tool_history": a message is a tool's result or has tool calls
+	FlagThinking                           // "thinking": the member thinking enables it
 	FlagReasoning                          // "reasoning": there is a reasoning_effort
-	FlagReasoningHistory                   // "reasoning_history": a message holds the reasoning of an earlier turn
-	FlagImages                             // "images": a message holds an image
-	FlagFiles                              // "files": a message holds a file or a video
-	FlagAudio                              // "audio": a message holds audio, or audio is asked for
-	FlagResponseFormat                     // "response_format": another form than text is asked for
-	FlagLogprobs                           // "logprobs": they are asked for
+	FlagReasoningHistory                   // "reasoning_history": a message has the reasoning of an earlier turn
+	FlagImages                             // "images": a message has an image
+	FlagFiles                              // "files": a message has a file or a video
+	FlagAudio                              // "audio": a message has audio, or the response is to have audio
+	FlagResponseFormat                     // "response_format": the response is to have another format than text
+	FlagLogprobs                           // "logprobs": the response is to have log probabilities
 	FlagParallelTools                      // "parallel_tools": parallel_tool_calls is set, to true or false
-	FlagCacheControl                       // "cache_control": a message, a part or a tool has one
+	FlagCacheControl                       // "cache_control": a message, a part or a tool has cache_control
 )
 
 var flagNames = [...]string{
@@ -27,10 +27,10 @@ var flagNames = [...]string{
 	"response_format", "logprobs", "parallel_tools", "cache_control",
 }
 
-// Has reports whether all of want are set.
+// Has reports whether all flags of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// Names are the names of the flags that are set, in their order; nil if there are none.
+// Names returns the names of the set flags in order, or nil if there are none.
 func (f Flags) Names() []string {
 	if f == 0 {
 		return nil

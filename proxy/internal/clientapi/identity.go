@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// What of a request is hashed at most, so that its cost does not grow with the request.
+// Limits of hashing, so that its cost does not grow with the request.
 const (
-	maxHashedText     = 1 << 10 // bytes of a text: one that is longer is hashed by its length, its beginning and its end
-	maxHashedTexts    = 64      // texts of the system prompt, and of each message
-	maxHashedTools    = 128
-	maxHashedMessages = 32 // up to the first one of a user
+	maxHashedText     = 1 << 10 // bytes per text; of a longer text the length, the start and the end are hashed
+	maxHashedTexts    = 64      // texts of the system prompt and of each message
+	maxHashedTools    = 128     // names of tools
+	maxHashedMessages = 32      // messages up to the first user message
 )
 
-// ConversationID returns what the body says of the conversation that the request belongs to: prompt_cache_key, or the conversation
-// of a Responses request. It is absent if the body does not say.
+// ConversationID returns the ID of the request's conversation: prompt_cache_key, or the conversation of a Responses request. It
+// is absent if the body has none. member is the name of the member.
 func ConversationID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	if v := d.Root().Get("prompt_cache_key"); len(v.Inside()) > 0 {
 		return v, "prompt_cache_key"
@@ -32,8 +32,8 @@ func ConversationID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	return jsondoc.Value{}, ""
 }
 
-// UserID returns what the body says of the client's user: user, metadata.user_id of Messages, or safety_identifier. It is absent
-// if the body does not say.
+// UserID returns the ID of the client's end user: user, metadata.user_id of Messages, or safety_identifier. It is absent if the
+// body has none. member is the path of the member.
 func UserID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	root := d.Root()
 	if v := root.Get("user"); len(v.Inside()) > 0 {
@@ -48,17 +48,17 @@ func UserID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	return jsondoc.Value{}, ""
 }
 
-// HashConversation hashes what all requests of a conversation begin with: the system prompt, the names of the tools, and the messages
-// up to the first one of the user. Only texts count: what clients move from turn to turn, such as cache_control, does not. ok is false
-// for a request without any of it. It does not allocate, and its work is bounded.
+// HashConversation hashes the common start of all requests of a conversation: the system prompt, the names of the tools, and the
+// messages up to the first user message. Only texts are included, because clients move other members, such as cache_control,
+// from turn to turn. ok is false if the request has none of these. HashConversation does not allocate, and its work is bounded.
 func HashConversation(d *jsondoc.Doc, seed uint64) (hash uint64, ok bool) {
-	// Each part has a hash of its own, so that the order of the request's members does not matter.
+	// Each part has a separate hash, so that the order of the request's members does not matter.
 	var system, tools, messages digest
 	system.reset(seed)
 	tools.reset(seed + 1)
 	messages.reset(seed + 2)
 	for m := d.Root().First(); m.Exists(); m = m.Next() {
-		switch name := m.Name(); string(name.Inside()) { // an escaped name is not one that clients write
+		switch name := m.Name(); string(name.Inside()) { // clients do not escape these names
 		case "system", "instructions", "systemInstruction", "system_instruction":
 			system.texts(m)
 		case "tools", "functions":
@@ -89,10 +89,10 @@ func HashText(text []byte, seed uint64) uint64 {
 	return d.Sum64()
 }
 
-// digest hashes the texts of a part of a request, as they are written in it. Its writes cannot fail.
+// digest hashes the texts of a part of a request, as written in the body. Its writes cannot fail.
 type digest struct {
 	xxhash.Digest
-	left  int // texts that are still hashed
+	left  int // number of texts that may still be hashed
 	empty bool
 }
 
@@ -101,7 +101,7 @@ func (d *digest) reset(seed uint64) {
 	d.left, d.empty = maxHashedTexts, true
 }
 
-// text hashes a text with its length, so that two texts are not one that is divided elsewhere.
+// text hashes a text and its length, so that texts with different boundaries have different hashes.
 func (d *digest) text(p []byte) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(p)))
@@ -114,7 +114,7 @@ func (d *digest) text(p []byte) {
 	d.empty = false
 }
 
-// texts hashes the strings of a value, but for what is not content.
+// texts hashes the strings of a value, except members that are not content.
 func (d *digest) texts(v jsondoc.Value) {
 	if d.left == 0 {
 		return
@@ -134,7 +134,7 @@ func (d *digest) texts(v jsondoc.Value) {
 	}
 }
 
-// toolNames hashes the names of tools: what else a definition holds may be written in another order the next time.
+// toolNames hashes the names of tools. It ignores the rest of their definitions, whose order may differ between requests.
 func (d *digest) toolNames(list jsondoc.Value) {
 	d.left = maxHashedTools
 	for t := list.First(); t.Exists() && d.left > 0; t = t.Next() {
@@ -147,7 +147,7 @@ func (d *digest) toolNames(list jsondoc.Value) {
 				if name := m.Get("name"); name.Exists() {
 					d.text(name.Inside())
 				}
-			case "functionDeclarations", "function_declarations": // of Gemini
+			case "functionDeclarations", "function_declarations": // Gemini
 				for f := m.First(); f.Exists() && d.left > 0; f = f.Next() {
 					d.left--
 					d.text(f.Get("name").Inside())
@@ -157,9 +157,9 @@ func (d *digest) toolNames(list jsondoc.Value) {
 	}
 }
 
-// messages hashes messages up to the first one of a user.
+// messages hashes messages up to the first user message.
 func (d *digest) messages(v jsondoc.Value) {
-	if v.Kind() != jsondoc.Array { // one text, or one content of Gemini
+	if v.Kind() != jsondoc.Array { // a single text, or a single content in the Gemini API
 		d.texts(v)
 		return
 	}

@@ -17,7 +17,7 @@ func document(tb testing.TB, body string) *jsondoc.Doc {
 	return &d
 }
 
-func hashOf(tb testing.TB, body string) uint64 {
+func hashConversation(tb testing.TB, body string) uint64 {
 	tb.Helper()
 	h, ok := clientapi.HashConversation(document(tb, body), 7)
 	if !ok {
@@ -26,7 +26,7 @@ func hashOf(tb testing.TB, body string) uint64 {
 	return h
 }
 
-// Each conversation is several turns in one API. Turns of one have one hash, and no two conversations share one.
+// Each conversation has one or more turns. The turns of a conversation have the same hash, and no two conversations share a hash.
 func TestTurnsOfConversationShareHash(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"get","parameters":{"type":"object"}}}`
 	conversations := map[string][]string{
@@ -65,9 +65,9 @@ func TestTurnsOfConversationShareHash(t *testing.T) {
 	}
 	seen := map[uint64]string{}
 	for name, turns := range conversations {
-		first := hashOf(t, turns[0])
+		first := hashConversation(t, turns[0])
 		for n, turn := range turns {
-			if hashOf(t, turn) != first {
+			if hashConversation(t, turn) != first {
 				t.Errorf("%s: turn %d has another hash", name, n+1)
 			}
 		}
@@ -83,7 +83,7 @@ func TestLongTextsDifferAtBothEnds(t *testing.T) {
 	body := func(text string) string { return `{"messages":[{"role":"user","content":"` + text + `"}]}` }
 	all := map[uint64]bool{}
 	for _, text := range []string{long, "a" + long, long + "a", long[1:] + "a", "a" + long[1:]} {
-		all[hashOf(t, body(text))] = true
+		all[hashConversation(t, body(text))] = true
 	}
 	if len(all) != 5 {
 		t.Errorf("%d hashes of 5 texts", len(all))
@@ -98,7 +98,7 @@ func TestNothingToHash(t *testing.T) {
 	}
 }
 
-func TestIDsOfBody(t *testing.T) {
+func TestReadsConversationAndUserID(t *testing.T) {
 	for _, c := range []struct{ body, conversation, member, user string }{
 		{`{}`, "", "", ""},
 		{`{"prompt_cache_key":"k","conversation":"c","user":"u"}`, "k", "prompt_cache_key", "u"},

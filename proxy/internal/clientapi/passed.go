@@ -5,18 +5,18 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// PassedText is a text in a frame of a response that is passed on as its provider sends it, or the end of one.
+// PassedText is a text, or the end of a text, in a frame of a response that is passed on unchanged.
 type PassedText struct {
-	Value  jsondoc.Value // a string; of PassedEnd nothing; of PassedSeal any
+	Value  jsondoc.Value // a string; absent for PassedEnd, any kind for PassedSeal
 	Place  PassedPlace
 	What   abi.What
 	Choice int32
-	Key    int32 // with What and Choice names a text that comes in pieces, or the block that a seal belongs to
-	Part   int32 // the same within a block
-	Drop   bool  // the frame holds nothing else: it is left out if nothing of the text is left
+	Key    int32 // identifies, with What and Choice, a text that arrives in pieces, or the block that a seal belongs to
+	Part   int32 // identifies the text within a block
+	Drop   bool  // the frame has no other content, so it is dropped if filters remove the whole text
 }
 
-// PassedPlace is where a text stands.
+// PassedPlace tells which part of a text a PassedText is.
 type PassedPlace uint8
 
 // The places.
@@ -25,19 +25,20 @@ const (
 	PassedLast                         // the last piece
 	PassedEnd                          // the text of this key has ended
 	PassedEndAll                       // all texts have ended
-	PassedWhole                        // a whole text, which may have come in pieces before
-	PassedArguments                    // a piece of a tool's arguments: nothing else is in the frame
-	PassedJSON                         // whole arguments
-	PassedSeal                         // what the provider has signed or encrypted of a block of reasoning
+	PassedWhole                        // a complete text, which may repeat pieces of earlier frames
+	PassedArguments                    // a piece of a tool call's arguments; the frame has no other content
+	PassedJSON                         // complete arguments
+	PassedSeal                         // the provider's signature or encryption of a block of reasoning
 	PassedProbs                        // log probabilities of the choice's text
-	PassedUnknown                      // what cannot be checked
+	PassedUnknown                      // content that cannot be checked
 )
 
-// PassedTexts calls f with the texts in a frame, in an order in which they can be filtered: of a block of reasoning the texts first. Frame is
-// an event of a stream with its name, or the body of a non-streaming response.
+// PassedTexts calls f with the texts in a frame, in an order in which they can be filtered: the texts of a block of reasoning come
+// before its seal. frame is an event of a stream, with its name, or the body of a non-streaming response.
 type PassedTexts func(name []byte, frame jsondoc.Value, stream bool, f func(PassedText))
 
-// PassedStrings calls f with every string of a value that a client may show: all but names, identifiers, addresses and what is encoded.
+// PassedStrings calls f with every string of a value that a client may display: all except names, identifiers, URLs and encoded
+// data.
 func PassedStrings(v jsondoc.Value, what abi.What, f func(PassedText)) {
 	w := textWalk{f: func(v jsondoc.Value, _ abi.What, _ int32, json bool) error {
 		place := PassedWhole
@@ -56,7 +57,7 @@ func PassedStrings(v jsondoc.Value, what abi.What, f func(PassedText)) {
 	w.texts(v, what)
 }
 
-// PassedValues calls f with every string of a value, whatever its name is.
+// PassedValues calls f with every string of a value, whatever its name.
 func PassedValues(v jsondoc.Value, what abi.What, f func(PassedText)) {
 	w := textWalk{f: func(v jsondoc.Value, _ abi.What, _ int32, _ bool) error {
 		f(PassedText{Value: v, Place: PassedWhole, What: what})
