@@ -6,34 +6,35 @@ import (
 )
 
 const (
-	regionPlace = "{region}" // in a preset's base_url
-	// standardRegion is where a provider is that needs a region and has none.
-	standardRegion = "us-east-1"
+	regionPlaceholder = "{region}" // in a preset's base_url
+	// defaultRegion is the region of a provider whose address needs one if none is configured.
+	defaultRegion = "us-east-1"
 )
 
-// defaultURL returns the address of a provider without base_url, "" if there is none. A cloud's credential is not sent to an address
-// of another company: with Google tokens the address depends on the location, and with AWS signatures on the service.
+// defaultURL returns the address of a provider without base_url, or "" if there is none. standard is the address in its preset. A
+// cloud's credential must not be sent to another company, so standard does not apply to one: with Google tokens the address depends on
+// the location, and with AWS signatures on the service.
 func (l *loader) defaultURL(p *Provider, standard string) string {
-	regional := strings.Contains(standard, regionPlace)
+	regional := strings.Contains(standard, regionPlaceholder)
 	if p.Auth.Google != nil || p.Auth.AWS != nil && !regional {
 		return ""
 	}
 	if !regional {
 		return standard
 	}
-	region := standardRegion
+	region := defaultRegion
 	if p.Auth.AWS != nil && p.Auth.AWS.Region != "" {
 		region = p.Auth.AWS.Region
 	} else if named := l.awsRegion(""); named != "" {
 		region = named
 	}
-	return strings.ReplaceAll(standard, regionPlace, region)
+	return strings.ReplaceAll(standard, regionPlaceholder, region)
 }
 
-// checkAddress warns about a base_url to which the plugin's paths cannot be appended as intended. standard is the default address.
-// The warnings do not quote the URL, which may come from a variable.
+// checkAddress warns about a base_url that probably gives wrong URLs when the plugin's paths are appended. standard is the default
+// address. The warnings do not quote the URL, which may come from a variable.
 func (l *loader) checkAddress(t *table, p *Provider, standard string) {
-	n := t.look("base_url")
+	n := t.lookUp("base_url")
 	if n == nil || p.BaseURL == "" {
 		return
 	}
@@ -65,11 +66,11 @@ func (t *table) hasOption(name string) bool {
 	if !t.has("options") {
 		return false
 	}
-	options := t.look("options")
+	options := t.lookUp("options")
 	return options.kind == kindTable && options.member(name) != nil
 }
 
-// knownAddress reports whether an address without a path is that of a preset.
+// knownAddress reports whether an address is the base_url of a preset.
 func (l *loader) knownAddress(base string) bool {
 	for _, p := range presets().byName {
 		if p.baseURL == base {
@@ -79,7 +80,7 @@ func (l *loader) knownAddress(base string) bool {
 	return false
 }
 
-// version reports whether a segment of a path is the version of an API, such as v1 or v1beta.
+// version reports whether a path segment looks like the version of an API, such as v1 or v1beta.
 func version(segment string) bool {
 	return len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9'
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPluginAndSecretSuffice checks the default address of each bundled plugin, by its name and as a preset.
+// TestPluginAndSecretSuffice checks the default address of each bundled plugin, named as plugin and as preset.
 func TestPluginAndSecretSuffice(t *testing.T) {
 	for plugin, want := range map[string]string{
 		"openai":    "https://api.openai.com/v1",
@@ -46,7 +46,7 @@ func TestDefaultAddressHasRegion(t *testing.T) {
 	}
 }
 
-// TestCloudCredentialHasNoDefaultAddress keeps a cloud's credential from the address of another company.
+// TestCloudCredentialHasNoDefaultAddress checks that a cloud's credential is not sent to a default address of another company.
 func TestCloudCredentialHasNoDefaultAddress(t *testing.T) {
 	for _, tt := range []struct{ plugin, auth string }{
 		{"anthropic", `{ google = "adc" }`},

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// defaultAdminListen is the port after defaultListen, also on loopback only.
+// defaultAdminListen has the port after that of defaultListen, also on the loopback interface only.
 const defaultAdminListen = "127.0.0.1:8081"
 
 // Admin is the table [admin].
 type Admin struct {
-	Listen  string   // "": disabled
-	Default bool     // Listen is the default address: if it is in use the gateway starts without it
+	Listen  string   // "" disables the admin listener
+	Default bool     // Listen is the default address; if it is in use, the gateway starts without an admin listener
 	Hosts   []string // allowed Host headers besides IP addresses, localhost and the host of Listen; lower case
 }
 
@@ -59,7 +59,7 @@ func (l *loader) admin(t table) {
 	}
 }
 
-// overlap reports whether two addresses cannot be listened on at once. Names are not resolved.
+// overlap reports whether listening on both addresses at once would fail. Names are not resolved.
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -69,14 +69,15 @@ func overlap(a, b string) bool {
 	return hostA == hostB || everywhere(hostA) || everywhere(hostB) || loopback(a) && loopback(b) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// everywhere reports whether a host to listen on stands for all addresses of the machine.
+// everywhere reports whether listening on a host means listening on all addresses of the machine.
 func everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// AdminListen returns admin.listen of the file at path, to reach a running gateway whatever the state of the rest of the file: errors
-// elsewhere are ignored. If the file cannot be read, or not up to [admin], it is the default address.
+// AdminListen returns admin.listen of the file at path. Errors elsewhere in the file are ignored, so that a running gateway can be
+// reached even if the file has become invalid. The result is the default address if the file cannot be read, or has a syntax error
+// before [admin].
 func AdminListen(path string, env func(string) (string, bool)) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

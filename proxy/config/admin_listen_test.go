@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// TestAdminListen reads that one member from files that are otherwise invalid.
+// TestAdminListen reads admin.listen from files that are otherwise invalid.
 func TestAdminListen(t *testing.T) {
 	const standard = "127.0.0.1:8081"
 	env := func(name string) (string, bool) { return "127.0.0.1:7", name == "ADMIN" }

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// maxSecrets is how many secrets a provider may have.
+// maxSecrets limits the number of secrets of a provider.
 const maxSecrets = 64
 
-// auth reads the credential. Without the table none is sent. A credential that is empty or cannot be found turns the provider off.
+// auth reads the table auth. Without it, no credential is sent. A credential that is empty or cannot be found turns the provider off.
 func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	a := t.table("auth")
 	if !a.exists() {
@@ -23,7 +23,7 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	}
 	cloud := ""
 	for _, name := range []string{"aws", "google"} {
-		switch n := a.look(name); {
+		switch n := a.lookUp(name); {
 		case n == nil:
 		case cloud != "":
 			a.fail(n, name, "set %s or %s, not both", cloud, name)
@@ -42,7 +42,7 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	}
 	if cloud != "" {
 		for _, name := range []string{"header", "prefix", "query", "secret", "secrets"} {
-			if n := a.look(name); n != nil {
+			if n := a.lookUp(name); n != nil {
 				l.credential(n)
 				a.fail(n, name, "cannot be combined with %s", cloud)
 			}
@@ -54,12 +54,12 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	a.finish()
 }
 
-// privateNames are ends of host names that are not in the public DNS, or that are reserved (RFC 6761, 6762, 8375, 9476).
+// privateNames are suffixes of host names that are not in the public DNS, or that are reserved (RFC 6761, 6762, 8375, 9476).
 var privateNames = []string{
 	".local", ".localhost", ".internal", ".intranet", ".private", ".corp", ".home", ".lan", ".home.arpa", ".alt", ".svc", ".test", ".example", ".invalid",
 }
 
-// isPublic reports whether a host is one of the internet: an API there needs a credential.
+// isPublic reports whether a host is on the public internet, where an API needs a credential.
 func isPublic(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		private, closed := privateHost(host)
@@ -69,7 +69,7 @@ func isPublic(host string) bool {
 	return strings.Contains(host, ".") && !slices.ContainsFunc(privateNames, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
-// missingAuth warns about a provider on the internet without a credential.
+// missingAuth warns about a provider on the public internet without a credential.
 func missingAuth(t *table, p *Provider) {
 	u, err := url.Parse(p.BaseURL)
 	if err == nil && p.Off == "" && !t.has("auth") && !p.AllowPrivate && isPublic(u.Hostname()) {
@@ -119,9 +119,9 @@ func (l *loader) secretAuth(a *table, p *Provider, defaults Auth) (off string) {
 	return off
 }
 
-// providerSecrets reads the secret of a provider, or several of them. Empty ones are left out; off says why there is none.
+// providerSecrets reads the secret or the secrets of a provider. Empty ones are left out. off is the reason if none is left.
 func (l *loader) providerSecrets(a *table) (secrets []FileSecret, off string) {
-	one, several := a.look("secret"), a.take("secrets", kindArray)
+	one, several := a.lookUp("secret"), a.lookUpKind("secrets", kindArray)
 	where := a.path.child("secrets")
 	nodes := []*node{one}
 	switch {
@@ -148,9 +148,9 @@ func (l *loader) providerSecrets(a *table) (secrets []FileSecret, off string) {
 		}
 		secret, value := l.secretValue(&at, n)
 		switch {
-		case value == nil: // it has been reported
+		case value == nil: // already reported
 		case secret.Secret == "":
-			off = value.unset("auth." + strings.TrimPrefix(at.String(), a.path.String()+"."))
+			off = value.whyEmpty("auth." + strings.TrimPrefix(at.String(), a.path.String()+"."))
 		case slices.ContainsFunc(secrets, func(s FileSecret) bool { return s.Secret == secret.Secret }):
 			l.d.warn(n.offset, at.String(), "is the same as another one")
 		default:
@@ -166,7 +166,7 @@ func (l *loader) providerSecrets(a *table) (secrets []FileSecret, off string) {
 
 // secretKey reads a key that is a credential or part of one.
 func (l *loader) secretKey(t *table, name string) (FileSecret, *node) {
-	n := t.look(name)
+	n := t.lookUp(name)
 	if n == nil {
 		return FileSecret{}, nil
 	}
@@ -174,8 +174,8 @@ func (l *loader) secretKey(t *table, name string) (FileSecret, *node) {
 	return l.secretValue(&where, n)
 }
 
-// secretValue reads a secret that is a string, or that is in the file that a table names. It returns the node that has the text, nil
-// for a value that is reported.
+// secretValue reads a secret from a string, or from the file that a table names. It returns the node with the text, or nil if it has
+// reported the value.
 func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 	secret := FileSecret{}
 	switch n.kind {
@@ -197,7 +197,7 @@ func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 		}
 		n = &node{kind: kindString, offset: f.offset, text: text}
 	default:
-		l.d.fail(n.offset, where.String(), "must be a string, or a table such as { file = %q }, not %s", "FILE", n.kind.named())
+		l.d.fail(n.offset, where.String(), "must be a string, or a table such as { file = %q }, not %s", "FILE", n.kind.description())
 		return secret, nil
 	}
 	l.credential(n)
@@ -208,7 +208,7 @@ func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 	return secret, n
 }
 
-// readSecret reads a secret from a file, without the spaces and line ends around it. Its errors do not contain it.
+// readSecret reads a secret from a file, without leading and trailing white space. Its errors do not contain the secret.
 func readSecret(read func(string) ([]byte, error), file string) (string, error) {
 	data, err := read(file)
 	if err != nil {
@@ -216,7 +216,7 @@ func readSecret(read func(string) ([]byte, error), file string) (string, error) 
 	}
 	text := string(bytes.TrimSpace(data))
 	if text == "" {
-		return "", rule("the file %s is empty", file)
+		return "", invalid("the file %s is empty", file)
 	}
 	return text, nil
 }
@@ -226,7 +226,7 @@ func (a *Auth) FromFile() bool {
 	return slices.ContainsFunc(a.Secrets, func(s FileSecret) bool { return s.File != "" })
 }
 
-// Reread reads the secrets that come from files again, and returns all of them in their order.
+// Reread reads the secrets that come from files again, and returns all secrets in their order.
 func (a *Auth) Reread() ([]Secret, error) {
 	all := make([]Secret, 0, len(a.Secrets))
 	for _, s := range a.Secrets {
@@ -245,7 +245,8 @@ func (a *Auth) Reread() ([]Secret, error) {
 	return all, nil
 }
 
-// looksLikeSecret warns about what was probably not meant to be a secret, without quoting it. hint says where a digest belongs.
+// looksLikeSecret warns about a value that was probably not meant as a secret, without quoting it. hint is appended to the warning about
+// a digest.
 func (l *loader) looksLikeSecret(where *keyPath, n *node, hint string) {
 	switch {
 	case strings.HasPrefix(n.text, "$") && variableName(n.text[1:]) && n.text == strings.ToUpper(n.text):
@@ -265,10 +266,10 @@ func isDigest(text string) bool {
 func checkCredentialHeader(s string) error {
 	lower := strings.ToLower(s)
 	if !httpfield.ValidName(s) {
-		return rule("is not a valid header name")
+		return invalid("is not a valid header name")
 	}
 	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(reservedHeaders, lower) {
-		return rule("a credential cannot be sent in this header")
+		return invalid("a credential cannot be sent in this header")
 	}
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxCredentialFile bounds the size of a credentials file, in bytes.
+// maxCredentialFile limits the size of a credentials file, in bytes.
 const maxCredentialFile = 1 << 20
 
-// aws reads the AWS credential, and returns why there is none. Without configured keys or profile, the SDK finds them when they are
-// needed; here it is only checked whether it will.
+// aws reads the AWS credential. off is the reason if there is none. Without configured keys or profile, the SDK finds the keys when
+// they are needed; aws only checks whether it will.
 func (l *loader) aws(a *table, p *Provider) (off string) {
 	t := a.table("aws")
 	c := &AWS{}
@@ -57,7 +57,7 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 	case !t.exists():
 		return ""
 	case profile != nil && c.Profile == "":
-		off = profile.unset("auth.aws.profile")
+		off = profile.whyEmpty("auth.aws.profile")
 	case keys:
 		for _, m := range []struct {
 			name string
@@ -67,7 +67,7 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 			case m.n == nil && !t.has(m.name):
 				t.fail(nil, m.name, "is missing")
 			case m.n != nil && m.n.text == "" && off == "":
-				off = m.n.unset("auth.aws." + m.name)
+				off = m.n.whyEmpty("auth.aws." + m.name)
 			}
 		}
 	default:
@@ -95,7 +95,7 @@ func (l *loader) awsRegion(profile string) string {
 	return ""
 }
 
-// findAWS returns why the SDK will find no keys, "" if it will or may.
+// findAWS returns the reason why the SDK cannot find keys, or "" if it may find some.
 func (l *loader) findAWS(profile string) string {
 	if profile != "" {
 		if l.awsProfile(profile) == nil {
@@ -126,7 +126,7 @@ func (l *loader) profileName(written string) string {
 	return "default"
 }
 
-// awsProfile returns the keys of a profile, as far as they are on one line; nil if neither of the shared files has the profile.
+// awsProfile returns the keys of a profile that have their value on one line. It is nil if neither of the shared files has the profile.
 func (l *loader) awsProfile(profile string) map[string]string {
 	var found map[string]string
 	for _, f := range []struct{ variable, file, prefix string }{
@@ -164,11 +164,11 @@ func (l *loader) awsProfile(profile string) map[string]string {
 // applicationDefault is the value of google for Application Default Credentials.
 const applicationDefault = "adc"
 
-// google reads the source of a Google token, and returns why there is none.
+// google reads the source of a Google token. off is the reason if there is none.
 func (l *loader) google(a *table, p *Provider) (off string) {
 	c := &Google{}
 	p.Auth.Google = c
-	if n := a.look("google"); n.kind == kindString {
+	if n := a.lookUp("google"); n.kind == kindString {
 		if n.text != applicationDefault {
 			a.fail(n, "google", "%s is not %q%s; name a file with { credentials_file = %q }", show(n), applicationDefault, suggest(n.text, []string{applicationDefault}), "FILE")
 		}
@@ -189,7 +189,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	case n == nil:
 		return l.findGoogle(c)
 	case file == "":
-		return n.unset("auth.google.credentials_file")
+		return n.whyEmpty("auth.google.credentials_file")
 	default:
 		c.File = l.relative(n, file)
 		return l.checkGoogleFile(c.File)
@@ -197,7 +197,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	return ""
 }
 
-// findGoogle looks for Application Default Credentials where Google's libraries do.
+// findGoogle looks for Application Default Credentials in the same places as Google's libraries. off is the reason if there are none.
 func (l *loader) findGoogle(c *Google) (off string) {
 	if c.File = l.variable("GOOGLE_APPLICATION_CREDENTIALS"); c.File != "" {
 		return l.checkGoogleFile(c.File)
@@ -220,7 +220,7 @@ func (l *loader) findGoogle(c *Google) (off string) {
 	return "no Google credential found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is not a Google machine"
 }
 
-// checkGoogleFile returns why a file is not a credential, without quoting it.
+// checkGoogleFile returns the reason why a file is not a credential, without quoting the file, or "".
 func (l *loader) checkGoogleFile(name string) (off string) {
 	data, err := l.o.ReadFile(name)
 	if err != nil {
@@ -240,7 +240,7 @@ func (l *loader) variable(name string) string {
 	return v
 }
 
-// home joins a path to the user's home directory; "" if that is unknown.
+// home joins a path to the user's home directory. It returns "" if the directory is unknown.
 func (l *loader) home(parts ...string) string {
 	for _, name := range []string{"HOME", "USERPROFILE"} {
 		if dir := l.variable(name); dir != "" {
@@ -250,7 +250,8 @@ func (l *loader) home(parts ...string) string {
 	return ""
 }
 
-// machineIs reports whether the firmware identifies a cloud's machine. Unlike asking a metadata service it never has to wait.
+// machineIs reports whether the firmware names maker as the vendor of this machine. Unlike a request to a cloud's metadata service, it
+// never blocks.
 func (l *loader) machineIs(maker string) bool {
 	for _, name := range []string{"sys_vendor", "product_name"} {
 		if data, err := l.o.ReadFile("/sys/class/dmi/id/" + name); err == nil && bytes.HasPrefix(data, []byte(maker)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// parseFiles is parse on a machine that has these files and no others.
+// parseFiles is like parse, on a machine that has only these files.
 func parseFiles(text string, files map[string]string, vars ...string) (*config.Config, error) {
 	return config.Parse("/etc/sluice/gateway.toml", []byte(text), config.Options{
 		Env: env(vars...), Bundled: bundled, Now: today,

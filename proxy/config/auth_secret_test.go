@@ -100,7 +100,7 @@ auth   = { aws = { region = "eu-central-1", access_key_id = { file = "id" }, sec
 	}
 }
 
-// reveal returns secrets as text, as they are compared and shown only in tests.
+// reveal returns the values of secrets, for comparison.
 func reveal(secrets []config.FileSecret) (all []string) {
 	for _, s := range secrets {
 		all = append(all, s.Reveal()+" "+s.File)

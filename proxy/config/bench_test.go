@@ -40,11 +40,11 @@ func TestLoads100000Keys(t *testing.T) {
 	if len(c.Keys) != 100_000 || c.Keys[99_999].Name != "client-99999" {
 		t.Errorf("%d keys", len(c.Keys))
 	}
-	// The time goes with the memory, most of which has to be cleared, faulted in and marked.
+	// Most of the time is proportional to the memory, which has to be cleared, faulted in and marked.
 	if allocated > 220<<20 {
 		t.Errorf("%d MB were allocated", allocated>>20)
 	}
-	// The goal is 2 s for the whole start; the margin is for a race detector and a busy machine.
+	// The goal is 2 s for the whole startup. The margin is for the race detector and a busy machine.
 	if took > 20*time.Second {
 		t.Errorf("took %s", took)
 	}

@@ -8,26 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Limits are the rate limits of a key, team, model or provider; 0 is unlimited.
+// Limits are the rate limits of a key, team, model or provider. 0 means unlimited.
 type Limits struct {
 	RequestsPerMinute int64
 	TokensPerMinute   int64
 	Concurrent        int64 // requests in flight
 
-	WhenDown WhenDown // NoStore where gateways do not share them
+	WhenDown WhenDown // NoStore if gateways do not share the limits
 }
 
-// Budget bounds what a key, team, model or provider spends in each window of a period.
+// Budget limits the spending of a key, team, model or provider in each window of a period.
 type Budget struct {
 	Limit  cost.Nano
-	Per    Period  // no two budgets of a scope have the same
-	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0: none
-	Strict bool    // a request holds the most that it can cost, else an estimate
+	Per    Period  // differs between the budgets of a scope
+	Warn   float64 // share of Limit at which a warning is logged, 0 to 1; 0 for no warning
+	Strict bool    // a request holds its maximum cost instead of an estimate
 
-	WhenDown WhenDown // NoStore where gateways do not share it
+	WhenDown WhenDown // NoStore if gateways do not share the budget
 }
 
-// Period is the length of a budget's windows, which are those of the calendar in Store.Zone.
+// Period is the length of a budget's windows. They are calendar periods in Store.Zone.
 type Period uint8
 
 // The periods, from the shortest. PerTotal has one window, without an end.
@@ -39,7 +39,7 @@ const (
 	PerMonth
 	PerTotal
 
-	Periods = int(PerTotal) + 1 // how many there are
+	Periods = int(PerTotal) + 1 // number of periods
 )
 
 var periodNames = []string{"minute", "hour", "day", "week", "month", "total"}
@@ -53,13 +53,13 @@ func ParsePeriod(name string) (Period, bool) {
 	return Period(max(i, 0)), i >= 0
 }
 
-// Window returns the window of the period that a time is in. The one without an end ends at the zero time.
+// Window returns the window of the period that contains a time. The window of PerTotal has zero times.
 func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time) {
 	at = at.In(zone)
 	year, month, day := at.Date()
 	switch p {
 	case PerMinute:
-		// Offsets of zones are whole minutes since 1972, and those of hours need not be whole hours.
+		// Since 1972, offsets of time zones are whole minutes, so that truncating in UTC is correct. They need not be whole hours.
 		start = at.Truncate(time.Minute)
 		return start, start.Add(time.Minute)
 	case PerHour:
@@ -76,13 +76,13 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 	return time.Time{}, time.Time{}
 }
 
-// maxBudget is the largest budget, in US dollars: JSON and Lua count nano-dollars exactly up to 2^53.
+// maxBudget is the largest budget, in US dollars. JSON and Lua represent nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
-// scope is a key, team, model or provider with its limits and budgets, to be checked once all of them are known.
+// scope is a key, team, model or provider with limits or budgets, which are checked when the whole configuration has been read.
 type scope struct {
 	table   table
-	kind    string
+	kind    string // "key", "team", "model" or "provider"
 	name    string
 	limits  Limits
 	budgets []Budget
@@ -110,7 +110,7 @@ func (l *loader) limits(of *table) Limits {
 	if limits == (Limits{}) {
 		for _, name := range []string{"shared", "when_down"} {
 			if t.has(name) {
-				t.fail(t.look(name), name, "can never apply: no limit is set")
+				t.fail(t.lookUp(name), name, "can never apply: no limit is set")
 			}
 		}
 		return limits
@@ -137,13 +137,13 @@ func (l *loader) budgets(of *table) []Budget {
 		b.WhenDown = l.sharing(&t, DownShare)
 		t.finish()
 		for _, o := range out {
-			// A budget that another one keeps from ever being reached is a mistake in one of the two.
+			// A budget that can never be reached because of another one is a mistake in one of the two.
 			longer, shorter := &b, &o
 			if o.Per > b.Per {
 				longer, shorter = &o, &b
 			}
 			if b.Limit > 0 && o.Limit > 0 && o.Per != b.Per && longer.Limit < shorter.Limit {
-				t.fail(t.look("usd"), "usd", "the budget per %s is smaller than that per %s, which can never apply", longer.Per, shorter.Per)
+				t.fail(t.lookUp("usd"), "usd", "the budget per %s is smaller than that per %s, which can never apply", longer.Per, shorter.Per)
 			}
 		}
 		out = append(out, b)
@@ -181,13 +181,13 @@ func (l *loader) checkScopes() {
 		if s.limits == (Limits{}) {
 			member = "budgets"
 		}
-		fail := func(format string, args ...any) { s.table.fail(s.table.look(member), member, format, args...) }
+		fail := func(format string, args ...any) { s.table.fail(s.table.lookUp(member), member, format, args...) }
 		switch {
 		case (s.kind == "key" || s.kind == "team") && l.cfg.Server.Auth == AuthNone:
 			fail(`can never apply: server.auth is "none"`)
 		case s.kind == "team" && !slices.ContainsFunc(l.cfg.Keys, func(k Key) bool { return k.Team == s.name }):
 			fail("can never apply: no client key belongs to the team")
-		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.lists(s):
+		case s.kind == "provider" && len(l.targetsOf(s)) == 0 && !l.usesListedModels(s):
 			fail("can never apply: no model has a target at the provider")
 		}
 		if s.kind == "key" {
@@ -198,16 +198,16 @@ func (l *loader) checkScopes() {
 		}
 		for j, b := range s.budgets {
 			if !b.Strict {
-				s.table.warn(s.table.look("budgets"), "budgets", "budgets[%d] is not strict: requests in flight can spend more than it", j)
+				s.table.warn(s.table.lookUp("budgets"), "budgets", "budgets[%d] is not strict: requests in flight can spend more than it", j)
 			}
 			if b.WhenDown == DownLocal {
-				s.table.warn(s.table.look("budgets"), "budgets", "budgets[%d]: while the store is down, each gateway can spend all of it", j)
+				s.table.warn(s.table.lookUp("budgets"), "budgets", "budgets[%d]: while the store is down, each gateway can spend all of it", j)
 			}
 		}
 	}
 }
 
-// checkTeam checks that what bounds a key is not more than what bounds all keys of its team.
+// checkTeam checks that limits and budgets of a key are not larger than those of its team.
 func (l *loader) checkTeam(key *scope) {
 	k := slices.IndexFunc(l.cfg.Keys, func(k Key) bool { return k.Name == key.name })
 	if k < 0 || l.cfg.Keys[k].Team == "" {
@@ -229,18 +229,18 @@ func (l *loader) checkTeam(key *scope) {
 		{"concurrent", key.limits.Concurrent, team.Limits.Concurrent},
 	} {
 		if of.team > 0 && of.key > of.team {
-			limits.fail(limits.look(of.name), of.name, "can never apply: it is more than the %d of the team %s", of.team, name)
+			limits.fail(limits.lookUp(of.name), of.name, "can never apply: it is more than the %d of the team %s", of.team, name)
 		}
 	}
 	for _, b := range key.budgets {
 		i := slices.IndexFunc(team.Budgets, func(o Budget) bool { return o.Per == b.Per })
 		if i >= 0 && b.Limit > team.Budgets[i].Limit {
-			key.table.fail(key.table.look("budgets"), "budgets", "the budget per %s can never apply: it is more than the %s US dollars of the team %s", b.Per, team.Budgets[i].Limit, name)
+			key.table.fail(key.table.lookUp("budgets"), "budgets", "the budget per %s can never apply: it is more than the %s US dollars of the team %s", b.Per, team.Budgets[i].Limit, name)
 		}
 	}
 }
 
-// checkPrices checks that what a budget bounds has a price.
+// checkPrices checks that the models to which a budget applies have prices.
 func (l *loader) checkPrices(s *scope) {
 	targets := l.targetsOf(s)
 	var without []string
@@ -249,9 +249,9 @@ func (l *loader) checkPrices(s *scope) {
 			without = append(without, t.model)
 		}
 	}
-	at := s.table.look("budgets")
+	at := s.table.lookUp("budgets")
 	without = compact(without)
-	switch listed := l.lists(s); {
+	switch listed := l.usesListedModels(s); {
 	case len(targets) == 0 && !listed:
 	case len(targets) == len(without) && !listed || len(without) > 0 && s.kind == "model" && !slices.ContainsFunc(targets, func(t pricedTarget) bool { return t.priced }):
 		s.table.fail(at, "budgets", "can never apply: no model has a price; set pricing of %s", alternatives(without))
@@ -287,7 +287,7 @@ func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 				all = append(all, pricedTarget{m.ID, m.Pricing.Known || t.Pricing.Known})
 			}
 		}
-		for _, c := range m.Shadows { // charged to nothing but their providers
+		for _, c := range m.Shadows { // charged only to their providers
 			if s.kind == "provider" && c.Provider == s.name {
 				all = append(all, pricedTarget{m.ID, m.Pricing.Known || slices.ContainsFunc(m.Targets, func(t Target) bool {
 					return t.Provider == c.Provider && t.Model == c.Model && t.Pricing.Known
@@ -298,14 +298,14 @@ func (l *loader) targetsOf(s *scope) (all []pricedTarget) {
 	return all
 }
 
-// lists reports whether requests of a scope may be sent to models that a provider lists.
-func (l *loader) lists(s *scope) bool {
+// usesListedModels reports whether requests of a scope may be sent to models that a provider lists.
+func (l *loader) usesListedModels(s *scope) bool {
 	return s.kind != "model" && slices.ContainsFunc(l.cfg.Providers, func(p Provider) bool {
 		return p.ListModels.Enabled && (s.kind != "provider" || p.Name == s.name)
 	})
 }
 
-// Budgeted reports whether there are budgets, which must survive a restart.
+// Budgeted reports whether there are budgets. Their counts must survive a restart.
 func (c *Config) Budgeted() bool {
 	return slices.ContainsFunc(c.Keys, func(k Key) bool { return len(k.Budgets) > 0 }) ||
 		slices.ContainsFunc(c.Teams, func(t Team) bool { return len(t.Budgets) > 0 }) ||

@@ -73,13 +73,13 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// modelWithCanary is another provider with a budget, and a model with a canary there, before the next model.
+// modelWithCanary returns text to insert before a model: another provider with a budget, and a model with a canary at that provider.
 func modelWithCanary(members string) string {
 	return "[providers.q]\nplugin = \"demo\"\nbudgets = [{ usd = 1, per = \"day\" }]\n[[models]]\nid = \"n\"\n" + members +
 		"\ncanary = { target = \"q/x\", steps = [\"10%\"] }\n[[models]]\n"
 }
 
-// TestLimitsThatCanNeverApply checks that the configuration is refused where a limit or a budget would silently bound nothing.
+// TestLimitsThatCanNeverApply checks that a limit or a budget that would silently limit nothing is an error.
 func TestLimitsThatCanNeverApply(t *testing.T) {
 	for _, c := range []struct {
 		name, old, new string
@@ -146,7 +146,7 @@ func TestLimitsThatCanNeverApply(t *testing.T) {
 	}
 }
 
-// TestWindowsOfPeriods checks that windows follow each other without gaps, in zones with and without daylight saving time.
+// TestWindowsOfPeriods checks that windows follow one another without gaps, in zones with and without daylight saving time.
 func TestWindowsOfPeriods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Tokyo"}).Draw(t, "zone"))

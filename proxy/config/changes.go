@@ -12,7 +12,7 @@ import (
 type Changes struct {
 	Teams, Keys, Plugins, Providers, Models Change
 
-	Members []string // changed keys of [server], [admin] and [responses], such as "server.max_body"
+	Members []string // changed keys of [server], [admin], [responses] and [store], such as "server.max_body"
 	Router  bool
 	Filters bool
 }
@@ -23,7 +23,7 @@ type Change struct{ Added, Removed, Changed []string }
 // None reports whether nothing differs.
 func (c *Changes) None() bool { return reflect.ValueOf(*c).IsZero() }
 
-// Since returns the differences from an older configuration. Positions in the file do not count.
+// Since returns the differences from an older configuration. Positions in the file are ignored.
 func (c *Config) Since(old *Config) Changes {
 	return Changes{
 		Teams: change(old.Teams, c.Teams, func(t *Team) string { return t.Name }, func(a, b Team) bool {
@@ -31,7 +31,7 @@ func (c *Config) Since(old *Config) Changes {
 			return reflect.DeepEqual(a, b)
 		}),
 		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
-			// There may be very many keys, for which reflection takes too long.
+			// There may be very many keys, for which reflection would take too long.
 			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
 				a.Disabled == b.Disabled && a.Limits == b.Limits && slices.Equal(a.Budgets, b.Budgets) && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
 		}),
@@ -57,7 +57,7 @@ func (c *Config) Since(old *Config) Changes {
 	}
 }
 
-// sameRouter compares two tables [router]. Each time that a zone is loaded gives another value.
+// sameRouter compares two tables [router]. Zones are compared by name, because each load of a zone gives another value.
 func sameRouter(a, b Router) bool {
 	if (a.Zone == nil) != (b.Zone == nil) || a.Zone != nil && a.Zone.String() != b.Zone.String() {
 		return false
@@ -68,23 +68,24 @@ func sameRouter(a, b Router) bool {
 
 // storeMembers returns the keys of [store] that differ.
 func storeMembers(old, now Store) []string {
-	if old.Zone.String() == now.Zone.String() { // that of no zone is UTC
+	if old.Zone.String() == now.Zone.String() { // a nil zone is UTC
 		old.Zone = now.Zone
 	}
 	return members("store", old, now)
 }
 
-// inherit hides from the comparison of a model the router that both versions of it take from [router], which is reported by itself.
+// inherit makes the routers of two versions of a model equal if both are inherited from [router], since a change of [router] is reported
+// separately.
 func inherit(a, b *Model, old, now *Config) {
 	if reflect.DeepEqual(a.Router, old.Router.model()) && reflect.DeepEqual(b.Router, now.Router.model()) {
 		a.Router = b.Router
 	}
 }
 
-// model returns the router of a model that sets nothing.
+// model returns the router of a model that sets no router, strategy or options of its own.
 func (r *Router) model() ModelRouter { return ModelRouter{Plugin: r.Plugin, Settings: r.Settings} }
 
-// change compares two lists by name. What both begin with, in the same order, is compared without an index.
+// change compares two lists by name. The prefix in which the names are the same is compared without building an index.
 func change[T any](old, now []T, name func(*T) string, same func(a, b T) bool) (c Change) {
 	start := 0
 	for start < min(len(old), len(now)) && name(&old[start]) == name(&now[start]) {
@@ -119,7 +120,7 @@ func change[T any](old, now []T, name func(*T) string, same func(a, b T) bool) (
 
 func contains[T any](m map[string]T, name string) bool { _, ok := m[name]; return ok }
 
-// members returns the keys of a table that differ. Fields without a key of their own do not count.
+// members returns the keys of a table that differ. Default is ignored, because it is a field without a key.
 func members(table string, old, now any) (names []string) {
 	a, b := reflect.ValueOf(old), reflect.ValueOf(now)
 	for i := range a.NumField() {
@@ -159,6 +160,7 @@ func (c *Config) NeedsRestart(running *Config) []string {
 	return names
 }
 
+// atStart are the keys that are read only when the gateway starts.
 var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
 	"responses.memory", "responses.ttl", "responses.show_reasoning", "store.journal", "store.keep", "store.on_failure", "store.zone",

@@ -49,7 +49,7 @@ func parsed(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// TestEveryFieldOfKeyCounts changes each field of a key by itself: keys are compared field by field.
+// TestEveryFieldOfKeyCounts changes each field of a key by itself, because keys are compared without reflection.
 func TestEveryFieldOfKeyCounts(t *testing.T) {
 	for i := range reflect.TypeFor[config.Key]().NumField() {
 		var k config.Key
@@ -91,7 +91,7 @@ func TestSince(t *testing.T) {
 	key := "[[keys]]\nname = \"c\"\nsecret = \"sk-cccc-0123456789abcdef\"\n"
 	for _, c := range []struct {
 		name     string
-		old, new string // what is replaced in the configuration; old "" is its beginning
+		old, new string // replacement in the configuration; an empty old inserts new at the start
 		want     config.Changes
 	}{
 		{"nothing", "", "", config.Changes{}},
@@ -105,7 +105,7 @@ func TestSince(t *testing.T) {
 		{"a plugin's file", "sha256 = \"01", "sha256 = \"10", config.Changes{Plugins: config.Change{Changed: []string{"mine"}}}},
 		{"a provider's credential", "sk-upstream-1", "sk-upstream-2", config.Changes{Providers: config.Change{Changed: []string{"q"}}}},
 		{"a provider's option", "paths    = [\"/x\"]\n", "paths    = [\"/x\"]\noptions = { a = 1 }\n", config.Changes{
-			Providers: config.Change{Changed: []string{"p"}}, Models: config.Change{Changed: []string{"m"}}, // a target's options lie over it
+			Providers: config.Change{Changed: []string{"p"}}, Models: config.Change{Changed: []string{"m"}}, // since a target's options inherit the provider's
 		}},
 		{"a model's target", `{ provider = "p" }, `, "", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
 		{"a policy", "weighted", "priority", config.Changes{Router: true}},

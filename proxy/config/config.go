@@ -20,43 +20,44 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// maxFile bounds the size of the file, in bytes. A hundred thousand keys take 15 MB.
+// maxFile limits the size of a file, in bytes. A hundred thousand keys take 15 MB.
 const maxFile = 128 << 20
 
 // Options are the inputs of a configuration besides its text.
 type Options struct {
-	Env     func(name string) (value string, ok bool) // environment variables; nil: none is set
+	Env     func(name string) (value string, ok bool) // looks up environment variables; nil means that none is set
 	Bundled []string                                  // names of the plugins built into the binary
 	Now     time.Time                                 // for warnings about expired keys; zero: time.Now()
-	// ReadFile reads certificates and credential files, to check them; nil: from disk.
+	// ReadFile reads certificates and credential files, to check them. nil reads them from disk.
 	ReadFile func(name string) ([]byte, error)
-	Listen   string // overrides server.listen; "": does not
-	// Opening is called with each file that the configuration includes, and each folder in which it looks for them, before it is read.
+	Listen   string // overrides server.listen unless empty
+	// Opening is called with each included file, and each folder that is searched for files to include, before it is read.
 	Opening func(name string)
-	// OptionsSchema returns the JSON Schema of a plugin's options, nil if it has none; nil: options are not checked here.
+	// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. If OptionsSchema is nil, Parse does not check
+	// options.
 	OptionsSchema func(*Plugin) []byte
 	Values        bool // whether to fill in Config.Values
-	// Dev is for the author of a plugin: files of plugins need no sha256, and listeners must not be reachable from other machines.
+	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other machines.
 	Dev bool
 }
 
-// Config is a complete configuration. Options and Settings, which plugins read, contain no credential.
+// Config is a complete configuration. Options and Settings, which plugins can read, contain no credential.
 type Config struct {
 	Path      string   // as passed to Load or Parse
-	Included  []string // the files that it includes, in the order in which they are merged
-	Folders   []string // in which they are looked up
+	Included  []string // included files, in the order in which they are merged
+	Folders   []string // folders that are searched for files to include
 	Server    Server
 	Admin     Admin
 	Responses Responses
 	Store     Store
 	Teams     []Team
 	Keys      []Key
-	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
+	Plugins   []Plugin // declared plugins, and bundled plugins that are referred to
 	Providers []Provider
 	Models    []Model
 	Filters   []Filter // in the order in which they run
 	Router    Router
-	Warnings  Errors // allowed, but probably not intended
+	Warnings  Errors // settings that are valid, but probably not intended
 	Values    []Value
 }
 
@@ -64,23 +65,23 @@ type Config struct {
 type Server struct {
 	Listen          string
 	Auth            string        // AuthKeys or AuthNone
-	KeyHeaders      []string      // that may have a client's key besides Authorization, lower case
-	ReasoningKey    Secret        // authenticates reasoning that clients keep; "": a random key
-	TLS             *TLS          // nil: plain HTTP
-	MaxBody         int64         // bytes of a request body
-	MaxConns        int           // client connections; 0: derived from the machine
+	KeyHeaders      []string      // headers that may carry a client's key besides Authorization, lower case
+	ReasoningKey    Secret        // authenticates reasoning that clients keep; empty for a random key
+	TLS             *TLS          // nil for plain HTTP
+	MaxBody         int64         // maximum bytes of a request body
+	MaxConns        int           // maximum client connections; 0 derives it from the machine
 	Strict          bool          // reject a max_tokens above the model's, instead of lowering it
-	MaxWrongKeys    int64         // invalid API keys per minute and address; 0: unlimited
-	MaxRequests     int           // chat completions in flight; 0: derived from the machine
-	MaxBodyMemory   int64         // bytes of large bodies; 0: derived from the machine
-	MaxQueue        int           // plugin calls waiting for an instance
-	ReadTimeout     time.Duration // of a whole request
+	MaxWrongKeys    int64         // invalid API keys allowed per minute and address; 0 for unlimited
+	MaxRequests     int           // maximum chat completions in flight; 0 derives it from the machine
+	MaxBodyMemory   int64         // maximum bytes of all large bodies; 0 derives it from the machine
+	MaxQueue        int           // maximum plugin calls waiting for an instance
+	ReadTimeout     time.Duration // for reading a whole request
 	IdleTimeout     time.Duration // between requests on a connection
 	WriteTimeout    time.Duration // of each write
-	Heartbeat       time.Duration // interval of comments on silent streams; 0: none
-	DrainDelay      time.Duration // how long a gateway that shuts down serves on while not ready
+	Heartbeat       time.Duration // interval of comments on silent streams; 0 disables them
+	DrainDelay      time.Duration // how long the gateway continues to serve during a shutdown, while not ready
 	ShutdownTimeout time.Duration // how long requests in flight may take after DrainDelay
-	CacheDir        string        // of compiled plugins; "": chosen by the caller
+	CacheDir        string        // directory of compiled plugins; "" lets the caller choose
 	LogFormat       string        // "text" or "json"
 	LogLevel        string        // "debug", "info", "warn" or "error"
 }
@@ -95,24 +96,24 @@ const (
 type Key struct {
 	Name      string
 	Secret    Secret // "" if only the digest is configured
-	File      string // that Secret was read from; "" for one in the configuration or the environment
+	File      string // file that Secret was read from; "" if it is in the configuration or the environment
 	Digest    Digest // SHA-256 of the secret, always set
-	Models    []Glob // that it may use; empty: none
+	Models    []Glob // models that the key may use; empty for none
 	NotBefore time.Time
-	Expires   time.Time // end of validity; zero: never
+	Expires   time.Time // end of validity; zero for never
 	Disabled  bool
 	Limits    Limits
 	Budgets   []Budget
-	Team      string            // names an entry of Config.Teams; "": none
+	Team      string            // name of an entry of Config.Teams, or "" for none
 	Tags      map[string]string // nil if there are none
-	Explain   bool              // whether clients may ask how their requests are routed
+	Explain   bool              // clients with the key may ask how their requests are routed
 	Pos       Position
 }
 
-// Team is an entry of [[teams]], to which keys belong.
+// Team is an entry of [[teams]]: a group of client keys.
 type Team struct {
 	Name    string
-	Limits  Limits // of all its keys together
+	Limits  Limits // for all keys of the team together
 	Budgets []Budget
 	Pos     Position
 }
@@ -121,11 +122,11 @@ type Team struct {
 type Plugin struct {
 	Name        string
 	File        string // "" for a bundled plugin; relative paths are joined to the configuration's folder
-	SHA256      string // of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
-	Unpinned    bool   // SHA256 is what the file had when the configuration was read, "" if it could not be read
+	SHA256      string // digest of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
+	Unpinned    bool   // SHA256 is not configured but was computed when the configuration was read; "" if the file could not be read
 	Isolation   string // IsolationShared, IsolationKey or IsolationCall
-	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0: the engine's default
-	InUse       bool   // the router, a filter or a provider that is on refers to it
+	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0 for the engine's default
+	InUse       bool   // the router, a filter or a provider that is on uses the plugin
 	Pos         Position
 }
 
@@ -139,36 +140,36 @@ const (
 // Provider is an entry of [providers].
 type Provider struct {
 	Name          string
-	Plugin        string // names an entry of Config.Plugins
+	Plugin        string // name of an entry of Config.Plugins
 	BaseURL       string // without a trailing slash; "" for a plugin that needs no upstream
 	Auth          Auth
 	Timeout       Timeout
-	Heartbeat     time.Duration // interval of comments on silent streams; 0: none
-	Pace          time.Duration // between the events of a stream that the plugin makes without an upstream; 0: none
+	Heartbeat     time.Duration // interval of comments on silent streams; 0 disables them
+	Pace          time.Duration // pause between the events of a stream that the plugin generates without an upstream; 0 for none
 	Breaker       Breaker
 	RetryBudget   float64 // retries on another model of this provider, as a share of all requests, 0 to 1
 	ListModels    ListModels
-	Direct        bool     // models that are configured as its targets have direct names, NAME/MODEL
-	Paths         []string // that the plugin may request
-	Headers       []string // that the plugin may set, lower case
+	Direct        bool     // clients may name models that are configured as targets at the provider NAME/MODEL
+	Paths         []string // upstream paths that the plugin may request
+	Headers       []string // request headers that the plugin may set, lower case
 	MaxConns      int
-	MaxEvent      int             // bytes of one event of a stream
-	CachesPrompts bool            // the upstream reuses what prompts begin with, at a lower price or faster
+	MaxEvent      int             // maximum bytes of one event of a stream
+	CachesPrompts bool            // the upstream caches prompt prefixes, which makes later requests cheaper or faster
 	AllowPrivate  bool            // the base URL may resolve to private and loopback addresses
-	Options       json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
+	Options       json.RawMessage // a JSON object: the preset's options, overridden by the plugin's, then by the provider's
 	Limits        Limits
 	Budgets       []Budget
-	Off           string // why the provider is off, for people; "" if it is on
+	Off           string // human-readable reason why the provider is off; "" if it is on
 	Pos           Position
 }
 
-// Auth is a provider's credential: secrets and the header, with a prefix, or the query parameter that carries one; or the keys of
-// an AWS signature; or the source of a Google token.
+// Auth is a provider's credential. It is one of: secrets, with the header and its prefix or the query parameter that carries one of
+// them; the keys for an AWS signature; or the source of a Google token.
 type Auth struct {
 	Header  string
 	Prefix  string
 	Query   string
-	Secrets []FileSecret // of one account each; empty: none is sent
+	Secrets []FileSecret // one per account; if empty, no credential is sent
 	AWS     *AWS
 	Google  *Google
 }
@@ -176,10 +177,10 @@ type Auth struct {
 // FileSecret is a secret that may come from a file.
 type FileSecret struct {
 	Secret
-	File string // "" for one in the configuration or the environment
+	File string // "" if the secret is in the configuration or the environment
 }
 
-// AWS configures AWS signatures. The keys are configured here, or those of the profile, or else found by the SDK's default chain.
+// AWS configures AWS signatures. The keys are configured here or in the profile. Otherwise the SDK's default credential chain finds them.
 type AWS struct {
 	Region          string // not empty if the provider is on
 	Service         string
@@ -187,14 +188,14 @@ type AWS struct {
 	AccessKeyID     Secret
 	SecretAccessKey Secret
 	SessionToken    Secret   // may be empty
-	Files           []string // that hold these
+	Files           []string // files from which keys and token were read
 }
 
 // Google is the source of a Google token.
 type Google struct {
-	File     string   // credentials file; "": the metadata server
-	Metadata string   // host of the metadata server; "": the default
-	Scopes   []string // empty: cloud-platform
+	File     string   // credentials file; "" for the metadata server
+	Metadata string   // host of the metadata server; "" for the default
+	Scopes   []string // empty means cloud-platform
 }
 
 // Timeout holds the timeouts of one attempt at a provider. All but Event are positive.
@@ -203,26 +204,26 @@ type Timeout struct {
 	TLS       time.Duration
 	FirstByte time.Duration
 	Idle      time.Duration // between two reads of the response
-	Event     time.Duration // between two complete events of a stream; 0: none
+	Event     time.Duration // between two complete events of a stream; 0 disables it
 	Total     time.Duration
 	Write     time.Duration // of each write
 }
 
 // Breaker configures the circuit breaker of each target of a provider.
 type Breaker struct {
-	Failures int     // consecutive; 0: the breaker is disabled
-	Share    float64 // of failed attempts within Window, 0 to 1
+	Failures int     // consecutive failures that open the circuit; 0 disables the breaker
+	Share    float64 // share of failed attempts within Window that opens the circuit, 0 to 1
 	Window   time.Duration
-	Pause    time.Duration // how long the circuit is open at first
+	Pause    time.Duration // how long the circuit stays open at first
 	MaxPause time.Duration
 }
 
-// ListModels configures whether the models that a provider lists are offered.
+// ListModels configures whether clients are offered the models that a provider lists.
 type ListModels struct {
 	Enabled bool
 	Every   time.Duration // how long a list is fresh
-	Only    []Glob        // models to offer; empty: all
-	Direct  bool          // they have direct names, NAME/MODEL, too
+	Only    []Glob        // models to offer; empty for all
+	Direct  bool          // clients may also name them NAME/MODEL
 }
 
 // Model is an entry of [[models]].
@@ -232,16 +233,16 @@ type Model struct {
 	OwnedBy          string
 	Created          int64 // Unix seconds
 	Pricing          Pricing
-	MaxTokens        int64 // 0: unknown
-	MaxImageTokens   int64 // the most tokens of one image; 0: by the name of the target's model
-	DefaultMaxTokens int64 // if the provider needs a number and the client sent none; 0: none
+	MaxTokens        int64 // 0 if unknown
+	MaxImageTokens   int64 // maximum tokens of one image; 0 derives it from the name of the target's model
+	DefaultMaxTokens int64 // max_tokens to request if the provider requires it and the client sent none; 0 for none
 	Thinking         bool
-	Kinds            Kinds    // of requests that it serves
+	Kinds            Kinds    // kinds of requests that it serves
 	Targets          []Target // at least one
-	Off              string   // why no target is available, for people; "" if one is
+	Off              string   // human-readable reason why no target is available; "" if one is
 	Router           ModelRouter
 	Affinity         Affinity // never AffinityDefault
-	Rules            []Rule   // the first that matches counts
+	Rules            []Rule   // the first match applies
 	Retry            Retry
 	Hedge            *Hedge
 	Shadows          []Shadow
@@ -253,21 +254,21 @@ type Model struct {
 
 // Pricing is in US dollars per million tokens. If it is not Known, both numbers are 0.
 type Pricing struct {
-	Input, Output float64 // of small prompts, rounded
+	Input, Output float64 // rounded, and without the tiers for long prompts
 	Known         bool
 	Prices        *cost.Prices // all prices, exact; nil if not Known
 }
 
 // Target is a provider's model that serves a model.
 type Target struct {
-	Provider string // names an entry of Config.Providers
+	Provider string // name of an entry of Config.Providers
 	Model    string // the provider's name for the model
 	Weight   int
-	Priority int // smaller is tried first
+	Priority int // smaller values are tried first
 	Fallback bool
 	Pricing  Pricing         // what the provider charges; if Known it overrides the model's
-	Options  json.RawMessage // an object: the provider's options, overridden by the target's
-	When     *When           // nil: for every request
+	Options  json.RawMessage // a JSON object: the provider's options, overridden by the target's
+	When     *When           // nil matches every request
 }
 
 // Empty reports whether there are neither providers nor models.
@@ -289,7 +290,7 @@ func (c *Config) Plugin(name string) *Plugin {
 	return nil
 }
 
-// Load reads the file at path. Errors in its contents are an Errors.
+// Load reads and parses the file at path. If its contents are invalid, the error is an Errors.
 func Load(path string, o Options) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -298,7 +299,7 @@ func Load(path string, o Options) (*Config, error) {
 	return Parse(path, data, o)
 }
 
-// readAll reads a file of up to maxFile bytes, or one more. It allocates what the file needs, which may be large.
+// readAll reads up to maxFile+1 bytes of a file, so that the caller notices a larger one. It allocates the file's size at once.
 func readAll(f *os.File) ([]byte, error) {
 	var b bytes.Buffer
 	if s, err := f.Stat(); err == nil && s.Mode().IsRegular() {
@@ -308,8 +309,8 @@ func readAll(f *os.File) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Parse parses a configuration, and reads the files that it includes. name is the file name in errors, and relative paths are joined to
-// its directory. The error is an Errors. data is not retained.
+// Parse parses a configuration, and reads the files that it includes. name is the file name in errors, and relative paths are relative
+// to its directory. The error is an Errors. Parse does not retain data.
 func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -324,9 +325,9 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 		o.Opening = func(string) {}
 	}
 	d := &document{file: name, env: o.Env}
-	root, whole := d.readTree(data, o.Opening)
-	if !whole {
-		return nil, d.failed()
+	root, complete := d.readTree(data, o.Opening)
+	if !complete {
+		return nil, d.sortedErrors()
 	}
 	l := newLoader(d, o)
 	if o.Values {
@@ -337,7 +338,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 		l.cfg.Values = l.values(root, &keyPath{}, nil)
 	}
 	if len(d.errs) > 0 {
-		return nil, d.failed()
+		return nil, d.sortedErrors()
 	}
 	l.cfg.Warnings, l.cfg.Included, l.cfg.Folders = d.warnings.sorted(), d.files, d.folders
 	return l.cfg, nil
@@ -354,12 +355,12 @@ type loader struct {
 	providers       map[string]int // indexes into cfg.Providers
 	pluginOptions   map[string]object
 	providerOptions map[string]object
-	targetOptions   []object  // of the model that is being read
-	routerUse       routerUse // of [router]
+	targetOptions   []object  // options of the targets of the model that is being read
+	routerUse       routerUse // plugin and settings of [router]
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
-	scopes          []scope // with limits or budgets
+	scopes          []scope // scopes that have limits or budgets
 	storeTable      table
 	hasStore        bool           // store.url is in the file; it may be empty
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
@@ -372,10 +373,9 @@ func newLoader(d *document, o Options) *loader {
 	}
 }
 
-// load reads the sections in the order in which they refer to each other. Free tables are searched for credentials last, when all
-// credentials are known.
+// load reads each section after those that it refers to. Free tables are searched for credentials last, when all credentials are known.
 func (l *loader) load(root table) {
-	root.look(includeKey) // readTree has read it
+	root.lookUp(includeKey) // marks it as known; readTree has read it
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
 	l.responses(root.table("responses"))
@@ -389,13 +389,13 @@ func (l *loader) load(root table) {
 	l.filters(root.tables("filters"))
 	root.finish()
 	l.checkOptions()
-	l.access()
+	l.resolveAuth()
 	l.checkScopes()
 	l.searchCredentials()
-	l.useless()
+	l.warnUselessKeys()
 }
 
-// relative joins a relative path, the value of n, to the folder of the file in which it is written.
+// relative resolves a relative path, the value of n, against the folder of the file that contains it.
 func (l *loader) relative(n *node, file string) string {
 	if n == nil {
 		return file

@@ -17,7 +17,7 @@ var (
 	today   = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// env makes Options.Env of NAME=value pairs.
+// env returns an Options.Env with NAME=value pairs.
 func env(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for _, p := range pairs {
@@ -431,8 +431,8 @@ func TestManyProviders(t *testing.T) {
 	}
 }
 
-// One pattern that fits no model is one mistake, however many keys have it.
-func TestFewKeysWithoutModelsAreNamed(t *testing.T) {
+// TestLimitsWarningsAboutKeysWithoutModels checks that one wrong pattern in many keys does not cause a warning for each of them.
+func TestLimitsWarningsAboutKeysWithoutModels(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[providers.p]\nplugin = \"openai\"\nlist_models = { enabled = false }\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n")
 	for i := range 1000 {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// credential must not reach a plugin: a value, and the variables in it.
+// credential is a value that must not reach a plugin, and the variables in it.
 type credential struct {
 	value string
 	vars  []string
 }
 
-// minSearch is the length from which a credential is searched for inside strings. Shorter ones occur in words, and are compared as a
-// whole.
+// minSearch is the minimum length of a credential that is searched for inside strings. Shorter ones may occur in ordinary words, and are
+// only compared with whole strings.
 const minSearch = 8
 
 // credential records the value of n, which may be empty.

@@ -84,7 +84,7 @@ func TestDefaultFileWithEveryVariable(t *testing.T) {
 	}
 }
 
-// TestDefaultFileRoutingExample has the commented policies of the file checked.
+// TestDefaultFileRoutingExample checks the routing policies that are commented out in the file.
 func TestDefaultFileRoutingExample(t *testing.T) {
 	text, err := os.ReadFile(defaultFile)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Position is a position in the configuration. Line and Column count from 1, and Column counts characters; zero is the file as a whole.
+// Position is a position in the configuration. Line and Column start at 1, and Column counts characters. The zero Position is the main
+// file as a whole.
 type Position struct {
 	Line, Column int
-	File         string // an included file; "": the main file
+	File         string // an included file, or "" for the main file
 }
 
 // Error is an error in a configuration. It never contains a credential or the value of a variable.
@@ -49,7 +50,7 @@ func (c *Config) NewError(at Position, key, text string) Error {
 	return newError(c.Path, at, key, text)
 }
 
-// Errors are all errors in a configuration, by file, in the order of the file.
+// Errors are all errors in a configuration, sorted by file and position.
 type Errors []Error
 
 // Error returns one line per error.
@@ -77,8 +78,8 @@ func (es Errors) sorted() Errors {
 	return es
 }
 
-// rule returns the error of a check of a single value; the caller adds the position.
-func rule(format string, args ...any) error { return fmt.Errorf(format, args...) }
+// invalid returns the error of a check of a single value, to which the caller adds the position.
+func invalid(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // suggest returns ", did you mean …?" for the known name closest to name, or "" if none is close.
 func suggest(name string, known []string) string {
@@ -94,10 +95,10 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// maxSuggest bounds the length of compared names, in bytes: the time is the product of their lengths.
+// maxSuggest limits the length of compared names, in bytes, because comparing takes time proportional to the product of their lengths.
 const maxSuggest = 64
 
-// editDistance counts insertions, deletions, replacements and swaps of neighbours between two names.
+// editDistance returns the number of insertions, deletions, substitutions and transpositions between two names.
 func editDistance(a, b string) int {
 	if len(a) > maxSuggest || len(b) > maxSuggest {
 		return maxSuggest

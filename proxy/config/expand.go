@@ -9,20 +9,20 @@ import (
 // variable is a ${NAME} in a value.
 type variable struct {
 	name string
-	set  bool // and not empty
+	set  bool // the variable is set and not empty
 }
 
-// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. The default replaces a variable that is unset or empty, as in
-// a shell. ${NAME} must be set, so that a missing variable is never an empty credential by accident; optional ones are written
+// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. As in a shell, the default replaces a variable that is unset or empty.
+// ${NAME} must be set, so that a missing variable does not become an empty credential by accident; an optional variable is written
 // ${NAME:-}. raw is the string as written in the file, for positions.
 func (d *document) expand(n *node, raw []byte, where *keyPath) {
 	if !strings.Contains(n.text, "$") {
 		return
 	}
-	// An expression written with escapes is not found in raw; the string's position is used instead.
+	// An expression written with escapes is not found in raw. Its error has the string's position instead.
 	fail := func(expression, format string, args ...any) {
 		at := d.position(n.offset + max(0, bytes.Index(raw, []byte(expression))))
-		d.unset = append(d.unset, unset{n, newError(d.file, at, where.String(), fmt.Sprintf(format, args...))})
+		d.unset = append(d.unset, unsetVariable{n, newError(d.file, at, where.String(), fmt.Sprintf(format, args...))})
 		n.kind = kindBroken
 	}
 	var out strings.Builder
@@ -82,8 +82,8 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// unset returns why a value is empty: its unset variables, or that it is written so.
-func (n *node) unset(what string) string {
+// whyEmpty returns the reason why a value is empty: its unset variables, or the value itself, which what names.
+func (n *node) whyEmpty(what string) string {
 	var names []string
 	for _, v := range n.vars() {
 		if !v.set {

@@ -21,7 +21,7 @@ ${A}"""`, "alpha"},
 		{`"$A $ a$"`, "$A $ a$"},
 		{`"$$$$"`, "$$"},
 		{`"\u0024{A}"`, "alpha"},
-		// What comes out of a variable is not expanded again.
+		// The value of a variable is not expanded.
 		{`"${WITH}"`, "${A} $$"},
 	}
 	for _, tt := range tests {

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Filter is an entry of [[filters]]: a use of a filter plugin. Filters run in the order of the file.
+// Filter is an entry of [[filters]], which applies a filter plugin to texts. Filters run in the order of the file.
 type Filter struct {
-	Plugin   string // names an entry of Config.Plugins
-	Models   []Glob // for which it is used
-	Keys     []Glob // names of client keys for which it is used
-	APIs     []string
-	Request  bool // whether it gets the texts of requests
-	Response bool // whether it gets those of responses
-	Pass     bool // whether texts pass where the filter fails
-	Tags     []string
-	Options  json.RawMessage // an object: the plugin's options, overridden by the filter's
+	Plugin   string          // name of an entry of Config.Plugins
+	Models   []Glob          // models to which it applies
+	Keys     []Glob          // names of client keys to which it applies
+	APIs     []string        // client APIs to which it applies
+	Request  bool            // it gets the texts of requests
+	Response bool            // it gets the texts of responses
+	Pass     bool            // texts pass if the filter fails
+	Tags     []string        // tags that it may set on a request
+	Options  json.RawMessage // a JSON object: the plugin's options, overridden by the filter's
 	Pos      Position
 }
 
-// APINames returns the client APIs, as the configuration, the log and metrics name them.
+// APINames returns the names of the client APIs in the configuration, the log and metrics.
 func APINames() []string { return slices.Clone(apiNames) }
 
 var apiNames = []string{"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank", "moderations"}
@@ -39,7 +39,7 @@ func (l *loader) filters(tables []table) {
 		t := &tables[i]
 		f := Filter{Pos: t.position(), Plugin: l.pluginName(t)}
 		if _, ok := presets().plugins[f.Plugin]; ok {
-			t.fail(t.look("plugin"), "plugin", "%q is a provider, not a filter", f.Plugin)
+			t.fail(t.lookUp("plugin"), "plugin", "%q is a provider, not a filter", f.Plugin)
 		}
 		l.use(f.Plugin)
 		f.Models, f.Keys = t.patterns("models"), t.patterns("keys")
@@ -49,7 +49,7 @@ func (l *loader) filters(tables []table) {
 		f.Pass = t.choice("on_failure", "refuse", "pass") == "pass"
 		f.Tags = t.tags("tags")
 		if len(f.Tags) > 0 && f.Response && !f.Request {
-			t.fail(t.look("tags"), "tags", `only a filter that is on "request" sets tags`)
+			t.fail(t.lookUp("tags"), "tags", `only a filter that is on "request" sets tags`)
 		}
 		options := t.table("options")
 		f.Options = l.pluginOptions[f.Plugin].over(options.free()).raw()
@@ -60,19 +60,19 @@ func (l *loader) filters(tables []table) {
 	}
 }
 
-// patterns returns an array of patterns, which is not empty; "*" if the key is not there.
+// patterns returns an array of patterns, which must not be empty, or "*" if the key is not set.
 func (t *table) patterns(name string) []Glob {
 	globs, there := t.globs(name)
 	switch {
 	case !there:
 		return []Glob{"*"}
-	case len(globs) == 0 && len(t.look(name).items) == 0:
-		t.fail(t.look(name), name, "must not be empty: the filter would never be used")
+	case len(globs) == 0 && len(t.lookUp(name).items) == 0:
+		t.fail(t.lookUp(name), name, "must not be empty: the filter would never be used")
 	}
 	return globs
 }
 
-// words returns an array of some of the known words, which is not empty; all of them if the key is not there.
+// words returns an array of known words, which must not be empty, or all known words if the key is not set.
 func (t *table) words(name string, known []string) []string {
 	elements, there := t.strings(name)
 	if !there {
@@ -86,7 +86,7 @@ func (t *table) words(name string, known []string) []string {
 		all = append(all, e.text)
 	}
 	if len(elements) == 0 {
-		t.fail(t.look(name), name, "must not be empty: the filter would never be used")
+		t.fail(t.lookUp(name), name, "must not be empty: the filter would never be used")
 	}
 	return all
 }
@@ -106,23 +106,23 @@ func (t *table) tags(name string) []string {
 		}
 	}
 	if len(tags) > maxTags {
-		t.fail(t.look(name), name, "has more than %d tags", maxTags)
+		t.fail(t.lookUp(name), name, "has more than %d tags", maxTags)
 	}
 	return tags
 }
 
-// checkApplies refuses a filter that no request can reach. It is read when keys and models are known.
+// checkApplies reports a filter that would never run. Keys and models must have been read.
 func (l *loader) checkApplies(t *table, f *Filter) {
 	c := l.cfg
 	if len(f.Keys) > 0 && t.has("keys") && c.Server.Auth != AuthNone && len(c.Keys) > 0 && !slices.ContainsFunc(f.Keys, func(g Glob) bool {
 		return slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
 	}) {
-		t.fail(t.look("keys"), "keys", "no client key matches: the filter would never be used")
+		t.fail(t.lookUp("keys"), "keys", "no client key matches: the filter would never be used")
 	}
 	listed := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled })
 	if len(f.Models) > 0 && t.has("models") && !listed && len(c.Models) > 0 && !slices.ContainsFunc(f.Models, func(g Glob) bool {
 		return slices.ContainsFunc(c.Models, func(m Model) bool { return g.Match(m.ID) })
 	}) {
-		t.fail(t.look("models"), "models", "no model matches: the filter would never be used")
+		t.fail(t.lookUp("models"), "models", "no model matches: the filter would never be used")
 	}
 }

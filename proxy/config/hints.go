@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// hints are what to write instead of keys that do not exist but are often written, by table and key in lower case without separators.
-// A hint is a key of the same table, or a text.
+// hints says what to write instead of unknown keys that users of other programs are likely to try. The outer key is the pattern of the
+// table; the inner one is the unknown key in lower case, without separators. A hint is a key of the same table, or a text.
 var hints = func() map[string]map[string]string {
 	const (
 		secret   = `write auth = { secret = "…" }`
@@ -157,10 +157,10 @@ var hints = func() map[string]map[string]string {
 	return all
 }()
 
-// keySeparators are what differs between spellings of the same key.
+// keySeparators removes the separators in which spellings of the same key differ.
 var keySeparators = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// hint returns what to append to an error about an unknown key.
+// hint returns the text to append to an error about an unknown key.
 func (t *table) hint(name string) string {
 	hint := hints[t.path.pattern()][keySeparators.Replace(strings.ToLower(name))]
 	switch {
@@ -186,7 +186,7 @@ func (t *table) knownKeys() (keys []string) {
 	return keys
 }
 
-// pattern returns the path with * for names that the operator chose, and without indexes: "models[].targets[]".
+// pattern returns the path with * for names chosen by the operator, and without indexes, such as "models[].targets[]".
 func (p *keyPath) pattern() string {
 	var names []string
 	for at := p; at.up != nil; at = at.up {
@@ -203,7 +203,7 @@ func (p *keyPath) pattern() string {
 	return strings.TrimPrefix(strings.Join(names, ""), ".")
 }
 
-// forms are how tables are written that are often written in another way, by pattern.
+// forms maps the pattern of a key to its correct notation, for values that are often written with the wrong type.
 var forms = map[string]string{
 	"server":              `write [server]`,
 	"admin":               `write [admin]`,
@@ -247,7 +247,7 @@ var forms = map[string]string{
 	"server.tls":              `write { cert = "…", key = "…" }`,
 }
 
-// form returns what to append to an error about a value of the wrong kind.
+// form returns the text to append to an error about a value of the wrong kind.
 func form(where *keyPath) string {
 	if f := forms[where.pattern()]; f != "" {
 		return ": " + f
@@ -255,12 +255,12 @@ func form(where *keyPath) string {
 	return ""
 }
 
-// unquoted is a line whose value begins like a string without quotes: a letter, a variable, a path, or digits with more than that of a
-// number or a date.
+// unquoted matches a line whose value looks like a string without quotes: it starts with a letter, a variable or a path, or with digits
+// that are followed by characters of neither a number nor a date.
 var unquoted = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([A-Za-z$/~*<:]|[0-9][^\s#]*[A-Za-z.:/]|-[A-Za-z-])`)
 
-// quotesHint returns what to append to a syntax error at an offset: the value of the line is missing its quotes. It does not repeat
-// the value, which may be a credential.
+// quotesHint returns the text to append to a syntax error at an offset if the value on that line is probably missing its quotes. It
+// does not repeat the value, which may be a credential.
 func quotesHint(data []byte, offset int) string {
 	offset = min(max(offset, 0), len(data))
 	start := bytes.LastIndexByte(data[:offset], '\n') + 1

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHintsForWhatPeopleWrite checks the errors about keys and forms of other programs.
-func TestHintsForWhatPeopleWrite(t *testing.T) {
+// TestHintsForKeysOfOtherPrograms checks the errors about keys and notations that users of other programs are likely to try.
+func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 	const (
 		provider = "[providers.p]\nplugin = \"openai\"\n"
 		model    = provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n"
@@ -73,7 +73,7 @@ func TestHintsForWhatPeopleWrite(t *testing.T) {
 	}
 }
 
-// TestNoHintWithoutReason keeps hints out of errors that they do not explain.
+// TestNoHintWithoutReason checks that errors have no hints that do not explain them.
 func TestNoHintWithoutReason(t *testing.T) {
 	for _, text := range []string{"[server\n", "x = \"abc\n", "x = [1\n", "x = { a = 1 b = 2 }\n", "x = 1 2\n", "= 1\n", "x =\n"} {
 		if _, err := parse(text); err == nil || strings.Contains(err.Error(), "quotes") || strings.Contains(err.Error(), "boolean") {

@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// includeKey is the key of the main file that names the files which it includes.
+// includeKey is the key in the main file that lists the files to include.
 const includeKey = "include"
 
-// maxIncluded bounds the number of included files.
+// maxIncluded limits the number of included files.
 const maxIncluded = 1000
 
-// source is one of the files that a configuration consists of. Offsets into it begin at base, so that an offset tells the file.
+// source is one of the files of a configuration. Its offsets start at base, so that an offset also identifies the file.
 type source struct {
 	file  string
 	base  int
 	data  []byte
-	lines []int // offset in data of each line; set when first needed
+	lines []int // offset in data of each line; computed when first needed
 }
 
-// begin adds a source; the parser reads it next.
+// begin adds a source and makes it the current one.
 func (d *document) begin(file string, data []byte) {
 	base := 0
 	if n := len(d.sources); n > 0 {
 		last := d.sources[n-1]
-		base = last.base + len(last.data) + 1 // the end of a file has an offset of its own
+		base = last.base + len(last.data) + 1 // plus one, since the end of a file has an offset of its own
 	}
 	d.sources = append(d.sources, &source{file: file, base: base, data: data})
 	d.source = d.sources[len(d.sources)-1]
 }
 
-// sourceOf returns the file that an offset is in.
+// sourceOf returns the file that contains an offset.
 func (d *document) sourceOf(offset int) *source {
 	i, exact := slices.BinarySearchFunc(d.sources, offset, func(s *source, offset int) int { return s.base - offset })
 	if !exact {
@@ -43,22 +43,22 @@ func (d *document) sourceOf(offset int) *source {
 	return d.sources[max(0, i)]
 }
 
-// readTree reads the main file and those that it includes, and merges them. whole is false after a syntax error in one of them.
+// readTree reads the main file and the files that it includes, and merges them. complete is false after a syntax error in one of them.
 // opening is called with each file and folder before it is read.
-func (d *document) readTree(data []byte, opening func(string)) (root *node, whole bool) {
+func (d *document) readTree(data []byte, opening func(string)) (root *node, complete bool) {
 	d.begin(d.file, bytes.TrimPrefix(data, []byte("\ufeff")))
-	root, whole = d.read()
+	root, complete = d.read()
 	m := root.member(includeKey)
 	if m == nil {
-		d.settle()
-		return root, whole
+		d.reportUnset()
+		return root, complete
 	}
 	t := table{d: d, n: root, path: &keyPath{}}
 	var merged *node
 	for _, file := range d.included(&t, opening) {
 		d.begin(file.name, bytes.TrimPrefix(file.data, []byte("\ufeff")))
 		tree, ok := d.read()
-		whole = whole && ok
+		complete = complete && ok
 		if n := tree.member(includeKey); n != nil {
 			d.fail(int(n.offset), includeKey, "only the main file can include others")
 			n.known = true
@@ -73,8 +73,8 @@ func (d *document) readTree(data []byte, opening func(string)) (root *node, whol
 		d.merge(merged, root, &keyPath{})
 		root = merged
 	}
-	d.settle()
-	return root, whole
+	d.reportUnset()
+	return root, complete
 }
 
 // includedFile is a file to include, with its contents.
@@ -83,8 +83,8 @@ type includedFile struct {
 	data []byte
 }
 
-// included returns the files that the main file includes, in the order in which they are merged. A pattern stands for the files that
-// match it, sorted by name. Files that cannot be read are reported.
+// included returns the files that the main file includes, in the order in which they are merged. A pattern stands for the matching
+// files, sorted by name. Files that cannot be read are reported.
 func (d *document) included(t *table, opening func(string)) (files []includedFile) {
 	elements, _ := t.strings(includeKey)
 	for _, e := range elements {
@@ -124,11 +124,11 @@ func (d *document) included(t *table, opening func(string)) (files []includedFil
 	return files
 }
 
-// matchFiles returns the files in a folder that match a pattern, sorted by name. Hidden files match only patterns that begin with a
-// dot: editors and Kubernetes keep copies under such names.
+// matchFiles returns the files in a folder that match a pattern, sorted by name. Hidden files, as which editors and Kubernetes keep
+// copies, match only patterns that begin with a dot.
 func matchFiles(dir, pattern string) (names []string, err error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
-		return nil, rule("is not a valid pattern")
+		return nil, invalid("is not a valid pattern")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -143,7 +143,7 @@ func matchFiles(dir, pattern string) (names []string, err error) {
 	return names, nil
 }
 
-// resolve joins a relative path to the folder of the file in which it is written.
+// resolve resolves a relative path against the folder of the file that contains it.
 func resolve(file, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -151,8 +151,8 @@ func resolve(file, name string) string {
 	return filepath.Join(filepath.Dir(file), name)
 }
 
-// merge adds the keys of a table of a later file to one of an earlier, and replaces those that both have. Tables are merged key by key,
-// [[teams]], [[keys]] and [[models]] by name; other arrays are replaced.
+// merge merges top, a table of a later file, into base, the same table of earlier files. Values in top replace those in base, except
+// that tables are merged key by key, and [[teams]], [[keys]] and [[models]] by name.
 func (d *document) merge(base, top *node, where *keyPath) {
 	base.offset = top.offset
 	for i := range top.names {
@@ -173,17 +173,17 @@ func (d *document) merge(base, top *node, where *keyPath) {
 		case b.value.kind == kindArray && m.value.kind == kindArray && entryNames[path.String()] != "":
 			d.mergeEntries(b.value, m.value, entryNames[path.String()], &path)
 		default:
-			d.replace(b.value)
+			d.dropUnset(b.value)
 			b.value = m.value
 		}
 	}
 }
 
-// entryNames are the keys that name the tables of an array.
+// entryNames maps arrays of tables to the key that identifies an entry.
 var entryNames = map[string]string{"teams": "name", "keys": "name", "models": "id"}
 
-// replaces reports whether a table takes the place of an earlier one as a whole: a credential, which is one value, and a provider or
-// router of another plugin.
+// replaces reports whether a table replaces an earlier one as a whole. That is the case for a credential, which counts as one value, and
+// for a provider or router with another plugin.
 func replaces(base, top *node, where *keyPath) bool {
 	switch where.pattern() {
 	case "providers.*.auth":
@@ -199,8 +199,8 @@ func replaces(base, top *node, where *keyPath) bool {
 	return false
 }
 
-// mergeEntries merges an array of named tables. Entries without a name, and further ones of the same file with the same name, are
-// appended; they are errors that are found later.
+// mergeEntries merges an array of named tables. Entries without a name, and duplicates within a file, are appended; the loader reports
+// them as errors later.
 func (d *document) mergeEntries(base, top *node, key string, where *keyPath) {
 	nameOf := func(n *node) string {
 		if n.kind != kindTable {
@@ -237,7 +237,7 @@ func (d *document) mergeEntries(base, top *node, key string, where *keyPath) {
 func (d *document) remove(n *node, name string) {
 	n.names = slices.DeleteFunc(n.names, func(m member) bool {
 		if m.name == name {
-			d.replace(m.value)
+			d.dropUnset(m.value)
 		}
 		return m.name == name
 	})
@@ -246,25 +246,25 @@ func (d *document) remove(n *node, name string) {
 	}
 }
 
-// unset is an error about a variable in a value. It does not count if the value is replaced.
-type unset struct {
+// unsetVariable is an error about a variable in a value. It is dropped if a later file replaces the value.
+type unsetVariable struct {
 	n *node
 	e Error
 }
 
-// replace drops the errors about variables in a value.
-func (d *document) replace(n *node) {
-	d.unset = slices.DeleteFunc(d.unset, func(u unset) bool { return u.n == n })
+// dropUnset drops the errors about variables in a value that is replaced.
+func (d *document) dropUnset(n *node) {
+	d.unset = slices.DeleteFunc(d.unset, func(u unsetVariable) bool { return u.n == n })
 	for _, e := range n.items {
-		d.replace(e)
+		d.dropUnset(e)
 	}
 	for _, m := range n.names {
-		d.replace(m.value)
+		d.dropUnset(m.value)
 	}
 }
 
-// settle reports the errors about variables that are left when all files are merged.
-func (d *document) settle() {
+// reportUnset reports the errors about variables that are left after merging all files.
+func (d *document) reportUnset() {
 	for _, u := range d.unset {
 		d.errs = append(d.errs, u.e)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// loadFiles loads gateway.toml of a folder with the files, given by name. Errors and paths are relative to the folder.
+// loadFiles writes files, given by name, to a folder, and loads the folder's gateway.toml. Errors and paths are relative to the folder.
 func loadFiles(t *testing.T, files map[string]string, vars ...string) (*config.Config, []string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -228,7 +228,7 @@ func TestErrorsNameIncludedFile(t *testing.T) {
 	}
 }
 
-// TestReplacedVariableNeedNotBeSet replaces values with variables that are set nowhere.
+// TestReplacedVariableNeedNotBeSet replaces values that contain variables that are not set.
 func TestReplacedVariableNeedNotBeSet(t *testing.T) {
 	c, _, err := loadFiles(t, map[string]string{
 		"base.toml":    "[server]\nlisten = \"${NOWHERE}\"\n[providers.p]\nplugin = \"openai\"\nauth = { secret = \"${NOWHERE}\" }\n[[keys]]\nname = \"k\"\nsecret = \"${NOWHERE}\"\n",
@@ -239,7 +239,7 @@ func TestReplacedVariableNeedNotBeSet(t *testing.T) {
 	}
 }
 
-// TestFilesAreAnnouncedBeforeTheyAreRead lets a watcher see every change after the first look.
+// TestFilesAreAnnouncedBeforeTheyAreRead checks the order that a watcher needs to notice every change.
 func TestFilesAreAnnouncedBeforeTheyAreRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

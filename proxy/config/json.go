@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// object is a JSON object whose members keep their order.
+// object is a JSON object that preserves the order of its members.
 type object []field
 
 type field struct {
@@ -54,7 +54,7 @@ type freeMember struct {
 	path keyPath
 }
 
-// free reads a table of settings for a plugin. skip names keys that are not settings.
+// free reads a table of settings for a plugin, which may have any keys. skip names keys that are not settings.
 func (t *table) free(skip ...string) object {
 	if t.n == nil {
 		return nil
@@ -76,7 +76,7 @@ next:
 	return o
 }
 
-// appendJSON appends a value as JSON: dates as strings, keys in file order.
+// appendJSON appends a value as JSON. Dates become strings, and keys keep the order of the file.
 func (d *document) appendJSON(b []byte, n *node, where *keyPath) []byte {
 	switch n.kind {
 	case kindString, kindDate:
@@ -128,7 +128,7 @@ func appendFloat(b []byte, f float64) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	// A string always marshals.
+	// Marshaling a string cannot fail.
 	q, _ := json.Marshal(s)
 	return append(b, q...)
 }

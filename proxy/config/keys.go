@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	maxID     = 256 // bytes of a model's id
-	maxSecret = 4096
-	maxLimit  = 1e9 // per minute
+	maxID     = 256  // bytes of a model's id
+	maxSecret = 4096 // bytes of a credential
+	maxLimit  = 1e9  // largest rate limit, per minute
 )
 
 func (l *loader) keys(tables []table) {
@@ -81,7 +81,7 @@ func (l *loader) teams(tables []table) {
 	}
 }
 
-// teamOf reads the team of a key.
+// teamOf reads the key team of a client key.
 func (l *loader) teamOf(t *table) string {
 	name, n := t.text("team")
 	if n == nil {
@@ -97,7 +97,7 @@ func (l *loader) teamOf(t *table) string {
 	return name
 }
 
-// labels reads a table of tags with their values, nil if there are none.
+// labels reads a table of tags with their values. It is nil if there are none.
 func (t *table) labels(name string) map[string]string {
 	own := t.table(name)
 	if own.n == nil || len(own.n.names) == 0 {
@@ -122,12 +122,12 @@ func (t *table) labels(name string) map[string]string {
 	return all
 }
 
-// isTag reports whether s can be a tag, or the value of one.
+// isTag reports whether s is valid as a tag or as its value.
 func isTag(s string) bool {
 	return s != "" && len(s) <= maxTag && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
-// secret reads the secret or the digest of a key, exactly one of which is required.
+// secret reads the secret or the digest of a key, exactly one of which is required, and reports whether it is valid.
 func (l *loader) secret(t *table, k *Key) bool {
 	secret, s := l.secretKey(t, "secret")
 	digest, d := t.text("digest")
@@ -139,7 +139,7 @@ func (l *loader) secret(t *table, k *Key) bool {
 	case s != nil:
 		text := s.text
 		if text == "" {
-			t.fail(s, "secret", "%s", s.unset("the secret"))
+			t.fail(s, "secret", "%s", s.whyEmpty("the secret"))
 			return false
 		}
 		if strings.Contains(text, ",") {
@@ -152,7 +152,7 @@ func (l *loader) secret(t *table, k *Key) bool {
 		return true
 	case d != nil:
 		if l.secrets != nil {
-			l.secrets[d] = true // that of a weak key reveals it
+			l.secrets[d] = true // a weak key can be found from its digest
 		}
 		number, ok := strings.CutPrefix(digest, "sha256:")
 		sum, err := hex.DecodeString(number)
@@ -169,18 +169,18 @@ func (l *loader) secret(t *table, k *Key) bool {
 // checkSecret checks that a credential can be sent in a header. Its errors do not contain it.
 func checkSecret(s string) error {
 	if len(s) > maxSecret {
-		return rule("has more than %d bytes", maxSecret)
+		return invalid("has more than %d bytes", maxSecret)
 	}
 	if err := checkPrintable(s); err != nil {
-		return rule("has a space, a line break or another character that is not allowed in keys")
+		return invalid("has a space, a line break or another character that is not allowed in keys")
 	}
 	return nil
 }
 
-// moment returns a date, which means its start in UTC, or a date and time with an offset. Both may be written as strings, so that
-// they can come from a variable.
+// moment returns a date and time with an offset, or the start of a date in UTC. Both may be written as strings, so that they can come
+// from a variable.
 func (t *table) moment(name string) (time.Time, *node) {
-	n := t.look(name)
+	n := t.lookUp(name)
 	if n == nil || n.kind == kindBroken {
 		return time.Time{}, nil
 	}
@@ -198,15 +198,15 @@ func (t *table) moment(name string) (time.Time, *node) {
 	return time.Time{}, nil
 }
 
-// maxUseless is how many keys without a model are named: of many keys, a wrong pattern is one mistake.
-const maxUseless = 10
+// maxUselessKeys limits the warnings about keys without a model, because one wrong pattern may be in many keys.
+const maxUselessKeys = 10
 
-// useless warns about keys whose patterns match no model.
-func (l *loader) useless() {
+// warnUselessKeys warns about keys whose patterns match no model.
+func (l *loader) warnUselessKeys() {
 	c := l.cfg
 	listed := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled })
 	if listed || c.Empty() {
-		return // listed models are unknown here
+		return // the models that providers list are not known here
 	}
 	known := make(map[Glob]bool) // there may be many keys, but few patterns
 	fits := func(g Glob) bool {
@@ -223,13 +223,13 @@ func (l *loader) useless() {
 		if len(k.Models) == 0 || slices.ContainsFunc(k.Models, fits) {
 			continue
 		}
-		if found++; found <= maxUseless {
+		if found++; found <= maxUselessKeys {
 			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "models"), "no model matches"))
-		} else if found == maxUseless+1 {
+		} else if found == maxUselessKeys+1 {
 			after = k.Pos
 		}
 	}
-	if more := found - maxUseless; more > 0 {
+	if more := found - maxUselessKeys; more > 0 {
 		l.d.warnings = append(l.d.warnings, newError(l.d.file, after, "keys", fmt.Sprintf("no model matches the models of %d more", more)))
 	}
 }

@@ -18,7 +18,7 @@ const (
 
 var kindNames = []string{"chat", "embeddings", "rerank", "completions", "moderations"}
 
-// ParseKind returns the kind with a name, as the configuration, plugins and clients write it; 0 if there is none.
+// ParseKind returns the kind with the name that the configuration, plugins and clients use, or 0 if there is none.
 func ParseKind(name string) Kinds {
 	i := slices.Index(kindNames, name)
 	if i < 0 {
@@ -27,7 +27,7 @@ func ParseKind(name string) Kinds {
 	return 1 << i
 }
 
-// Names are the names of the kinds, in their order.
+// Names returns the names of the kinds in k, in a fixed order.
 func (k Kinds) Names() (names []string) {
 	for i, name := range kindNames {
 		if k&(1<<i) != 0 {
@@ -51,7 +51,7 @@ func (t *table) kinds(name string) (all Kinds) {
 	case !there:
 		return KindChat
 	case len(elements) == 0:
-		t.fail(t.look(name), name, "must not be empty")
+		t.fail(t.lookUp(name), name, "must not be empty")
 	}
 	return all
 }

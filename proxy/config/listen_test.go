@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// TestListenOverridesFile checks that the override takes effect before anything is derived from the address.
+// TestListenOverridesFile checks that the override applies before anything is derived from the address.
 func TestListenOverridesFile(t *testing.T) {
 	const (
 		inside  = "[server]\nlisten = \"127.0.0.1:8080\"\n"

@@ -44,7 +44,7 @@ func (l *loader) models(tables []table) {
 		m.MaxImageTokens = t.integer("max_image_tokens", 0, 1, maxTokens)
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
 		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
-			t.fail(t.look("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")
+			t.fail(t.lookUp("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")
 		}
 		m.Thinking = t.bool("thinking", false)
 		m.Kinds = t.kinds("kinds")
@@ -56,11 +56,11 @@ func (l *loader) models(tables []table) {
 	}
 }
 
-// targets reads the targets of a model, and returns why none of them is available, if so.
+// targets reads the targets of a model. off is the reason why none of them is available, or "".
 func (l *loader) targets(t *table, id string) (out []Target, off string) {
 	tables := t.tables("targets")
-	if len(tables) == 0 && (!t.has("targets") || t.look("targets").kind == kindArray) {
-		t.fail(t.look("targets"), "targets", "a model needs at least one target, { provider = \"…\", model = \"…\" }")
+	if len(tables) == 0 && (!t.has("targets") || t.lookUp("targets").kind == kindArray) {
+		t.fail(t.lookUp("targets"), "targets", "a model needs at least one target, { provider = \"…\", model = \"…\" }")
 	}
 	var reasons []string
 	l.targetOptions = nil
@@ -121,14 +121,14 @@ func compact(in []string) []string {
 func checkID(s string) error {
 	switch {
 	case s == "":
-		return rule("must not be empty")
+		return invalid("must not be empty")
 	case len(s) > maxID:
-		return rule("has more than %d bytes", maxID)
+		return invalid("has more than %d bytes", maxID)
 	}
 	return checkPrintable(s)
 }
 
-// label returns a text for people, without control characters.
+// label returns a human-readable text without control characters.
 func (t *table) label(name string) string {
 	s, n := t.text(name)
 	if n == nil {
@@ -143,7 +143,7 @@ func (t *table) label(name string) string {
 
 // created returns a date, a date and time, or Unix seconds.
 func (t *table) created() int64 {
-	n := t.look("created")
+	n := t.lookUp("created")
 	if n != nil && n.kind == kindInteger {
 		return t.integer("created", 0, 0, 1<<40)
 	}

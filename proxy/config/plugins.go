@@ -20,8 +20,8 @@ func (l *loader) pluginTables(t table) {
 		}
 		switch {
 		case bundled && t.has("file"):
-			t.fail(t.look("file"), "file", "%q is the name of a bundled plugin; choose another name for the file", e.name)
-			t.look("sha256")
+			t.fail(t.lookUp("file"), "file", "%q is the name of a bundled plugin; choose another name for the file", e.name)
+			t.lookUp("sha256")
 		case bundled:
 		default:
 			l.pluginFile(t, &p)
@@ -47,13 +47,13 @@ func (l *loader) pluginFile(t *table, p *Plugin) {
 	file, n := t.required("file")
 	at := n
 	if n == nil {
-		t.look("sha256")
+		t.lookUp("sha256")
 		return
 	}
 	p.File = l.relative(at, file)
 	sum, n := t.text("sha256")
 	switch {
-	case n == nil && t.has("sha256"): // of another kind, which has been reported
+	case n == nil && t.has("sha256"): // of the wrong type, and already reported
 	case n == nil && l.o.Dev:
 		p.Unpinned, p.SHA256 = true, fileDigest(p.File)
 	case n == nil:
@@ -65,8 +65,8 @@ func (l *loader) pluginFile(t *table, p *Plugin) {
 	}
 }
 
-// digestLine returns the line of the configuration that has the digest of a plugin's file, to be added to an error; "" if the
-// file cannot be read.
+// digestLine returns the configuration line with the digest of a plugin's file, to be appended to an error, or "" if the file cannot be
+// read.
 func digestLine(file string) string {
 	sum := fileDigest(file)
 	if sum == "" {
@@ -75,7 +75,7 @@ func digestLine(file string) string {
 	return fmt.Sprintf("; for %s as it is: sha256 = %q", file, sum)
 }
 
-// fileDigest returns the SHA-256 of a plugin's file, "" if it cannot be read.
+// fileDigest returns the SHA-256 of a plugin's file, or "" if it cannot be read.
 func fileDigest(file string) string {
 	is, err := os.Stat(file)
 	if err != nil || !is.Mode().IsRegular() || is.Size() > maxModule {
@@ -88,7 +88,7 @@ func fileDigest(file string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(module))
 }
 
-// maxModule is the size up to which a file is read for its digest.
+// maxModule limits the size of a file that is read to compute its digest, in bytes.
 const maxModule = 64 << 20
 
 func hexDigest(s string) bool {
@@ -104,7 +104,8 @@ func (l *loader) pluginName(t *table) string {
 	return l.pluginNamed(t, n, "plugin", name, show(n))
 }
 
-// pluginNamed returns the plugin called name, which the key member with the value n refers to; shown is the name in errors.
+// pluginNamed checks the name of a plugin and returns it, or "" if there is no such plugin. A bundled plugin is added on first use. n is
+// the value of the key member, for the error's position, and shown is the name in errors.
 func (l *loader) pluginNamed(t *table, n *node, member, name, shown string) string {
 	if _, ok := l.plugins[name]; !ok {
 		if !slices.Contains(l.o.Bundled, name) {

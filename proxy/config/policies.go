@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// retry reads how often a target is tried. A model's only target is tried twice, since there is no other.
+// retry reads how often each target is tried. A model's only target is tried twice by default, since there is no other.
 func retry(t *table, targets int) Retry {
 	r, unset := t.table("retry"), DefaultRetry(targets)
 	out := Retry{
@@ -18,7 +18,7 @@ func retry(t *table, targets int) Retry {
 	return out
 }
 
-// DefaultRetry is how often the targets of a model with that many are tried, unless its configuration says.
+// DefaultRetry returns the default for how often each target is tried, for a model with that many targets.
 func DefaultRetry(targets int) Retry {
 	if targets == 1 {
 		return Retry{Attempts: 2, Backoff: 200 * time.Millisecond}
@@ -26,7 +26,7 @@ func DefaultRetry(targets int) Retry {
 	return Retry{Attempts: 1, Backoff: 200 * time.Millisecond}
 }
 
-// hedge reads when a second target is asked besides the first.
+// hedge reads when a hedged request is sent to a second target.
 func hedge(t *table, targets int) *Hedge {
 	h := t.table("hedge")
 	out := &Hedge{Budget: h.share("budget", 0.05)}
@@ -87,10 +87,10 @@ func (l *loader) canary(t *table, m *Model) *Canary {
 		out.Provider, out.Model, options = l.targetNamed(&c, m)
 		out.Options = options.raw()
 		if g := m.Targets; len(g) == 1 && out.Provider == g[0].Provider && out.Model == g[0].Model && out.Provider != "" {
-			c.fail(c.look("target"), "target", "is the only target of the model already")
+			c.fail(c.lookUp("target"), "target", "is the only target of the model already")
 		}
 	} else {
-		c.look("target")
+		c.lookUp("target")
 	}
 	out.Steps = c.steps("steps")
 	out.Every = c.duration("every", 10*time.Minute, time.Second, 30*day)
@@ -105,8 +105,8 @@ func (l *loader) canary(t *table, m *Model) *Canary {
 	return out
 }
 
-// targetNamed reads the key target, "provider/model" or, for the model's id, "provider". The options are those of the model's target of
-// that name, otherwise those of the provider.
+// targetNamed reads the key target, which is "provider/model", or "provider" for the model's id. options are those of the model's target
+// with that name if there is one, otherwise the provider's.
 func (l *loader) targetNamed(t *table, m *Model) (provider, model string, options object) {
 	name, n := t.required("target")
 	if n == nil {
@@ -131,7 +131,7 @@ func (l *loader) targetNamed(t *table, m *Model) (provider, model string, option
 	return provider, model, l.providerOptions[provider]
 }
 
-// unknownProvider reports the name of a provider that there is not.
+// unknownProvider reports the name of a provider that is not configured.
 func (l *loader) unknownProvider(t *table, n *node, member, name string) {
 	var known []string
 	for _, p := range l.cfg.Providers {
@@ -144,7 +144,7 @@ func (l *loader) unknownProvider(t *table, n *node, member, name string) {
 	t.fail(n, member, "unknown provider %s%s", shown, suggest(name, known))
 }
 
-// maxSteps bounds the steps of a canary.
+// maxSteps limits the number of steps of a canary.
 const maxSteps = 32
 
 // steps returns ascending shares, written as percentages such as "10%".
@@ -153,8 +153,8 @@ func (t *table) steps(name string) (steps []float64) {
 		t.fail(nil, name, `is missing; write steps such as ["1%%", "10%%", "50%%"]`)
 	}
 	elements, there := t.strings(name)
-	if there && len(elements) == 0 && t.look(name).kind == kindArray && len(t.look(name).items) == 0 || len(elements) > maxSteps {
-		t.fail(t.look(name), name, "must have 1 to %d steps", maxSteps)
+	if there && len(elements) == 0 && t.lookUp(name).kind == kindArray && len(t.lookUp(name).items) == 0 || len(elements) > maxSteps {
+		t.fail(t.lookUp(name), name, "must have 1 to %d steps", maxSteps)
 	}
 	for _, e := range elements {
 		number, percent := strings.CutSuffix(e.text, "%")

@@ -12,18 +12,19 @@ import (
 //go:embed presets.toml
 var presetsFile []byte
 
-// preset holds the defaults of providers that use a bundled plugin, or an upstream that such a plugin speaks to.
+// preset holds the defaults of providers with a bundled plugin, or with an upstream that a bundled plugin supports.
 type preset struct {
-	plugin  string // of an upstream: the plugin that speaks to it
-	baseURL string // the default; "" for an upstream without an address that everybody uses
+	plugin  string // the plugin that supports an upstream
+	baseURL string // default base_url; "" if the upstream has no common address
 	local   bool   // the plugin needs no upstream: no base_url, no credential
-	caches  bool   // the upstream caches what prompts begin with
+	caches  bool   // the upstream caches prompt prefixes
 	auth    Auth
 	paths   []string
 	headers []string
 	options object
 
-	// standard has the options of a provider at baseURL that has no preset: those of the preset with the plugin's name.
+	// standard holds the options of a provider that names the plugin instead of a preset but is at baseURL. They are the options of the
+	// preset with the plugin's name.
 	standard object
 }
 
@@ -33,7 +34,7 @@ type presetTables struct {
 	byName  map[string]preset // upstreams compatible with the OpenAI API, and those of the bundled plugins
 }
 
-// presets reads presets.toml. That it has no errors is tested.
+// presets parses presets.toml. Tests check that it has no errors.
 var presets = sync.OnceValue(func() presetTables {
 	d := &document{file: "presets.toml", data: presetsFile, env: func(string) (string, bool) { return "", false }}
 	root := table{d: d, n: d.parse(), path: &keyPath{}}
@@ -79,7 +80,7 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	name, n := t.text("preset")
 	if n == nil {
 		if t.has("preset") {
-			t.look("plugin") // the preset is what is wrong
+			t.lookUp("plugin") // avoids a second error: only the preset is invalid
 			return "", preset{}, false
 		}
 		plugin = l.pluginName(t)

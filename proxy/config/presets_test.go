@@ -22,7 +22,7 @@ func TestPresetSuffices(t *testing.T) {
 	bearer := config.Auth{Header: "Authorization", Prefix: "Bearer ", Secrets: []config.FileSecret{{Secret: "sk-x"}}}
 	key := config.Auth{Header: "api-key", Secrets: []config.FileSecret{{Secret: "sk-x"}}}
 	for name, want := range map[string]struct {
-		url   string // "" where everybody has another
+		url   string // "" if there is no common address
 		auth  config.Auth
 		paths string
 	}{
@@ -129,7 +129,8 @@ func TestPresetsHaveValidOptions(t *testing.T) {
 	}
 }
 
-// A provider with the plugin openai speaks Responses if it is OpenAI; of another address nothing is known.
+// TestOptionsOfStandardAddress checks that a provider with the plugin openai supports the Responses API by default only at OpenAI's
+// address.
 func TestOptionsOfStandardAddress(t *testing.T) {
 	for keys, want := range map[string]string{
 		``:                                       `{"forms":["responses","completions","embeddings","moderations"]}`,

@@ -16,7 +16,7 @@ func (t *table) pricing() Pricing {
 	tables := p.tables("tiers")
 	for i := range tables {
 		tier := &tables[i]
-		n := tier.look("above")
+		n := tier.lookUp("above")
 		least := tier.integer("above", 0, 1, maxTokens)
 		if n == nil {
 			tier.fail(nil, "above", "is missing")
@@ -36,7 +36,7 @@ func (t *table) pricing() Pricing {
 	return Pricing{Input: prices.Price(cost.Input).Float(), Output: prices.Price(cost.Output).Float(), Known: true, Prices: prices}
 }
 
-// serviceTiers reads the prices of service tiers.
+// serviceTiers reads the prices of service tiers, and returns usual with them added.
 func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
 	all, first := make(map[string]*cost.Prices), make(map[string]int)
 	tables := t.tables("service_tiers")
@@ -73,7 +73,7 @@ func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
 	return usual.WithServiceTiers(all)
 }
 
-// scale returns the usual prices times a factor, nil where that is impossible.
+// scale returns the usual prices multiplied by a factor, or nil if the result is not valid.
 func (t *table) scale(usual *cost.Prices, text string, n *node) *cost.Prices {
 	f, err := cost.ParseFactor(text)
 	switch {
@@ -103,7 +103,7 @@ func (t *table) rates() cost.Rates {
 	return r
 }
 
-// price returns a price, exactly as it is written. Unset stands for one that is absent.
+// price returns a price exactly as it is written, or cost.Unset if it is not set.
 func (t *table) price(k cost.Kind) cost.Price {
 	name := k.String()
 	text, n := t.decimal(name)
@@ -124,9 +124,9 @@ func (t *table) price(k cost.Kind) cost.Price {
 	return cost.Unset
 }
 
-// decimal returns a number as it is written, which a float64 need not hold exactly. n is nil where there is none.
+// decimal returns a number as it is written, since a float64 may not represent it exactly. n is nil if there is no number.
 func (t *table) decimal(name string) (text string, n *node) {
-	n = t.look(name)
+	n = t.lookUp(name)
 	if n == nil || n.kind == kindBroken {
 		return "", nil
 	}
@@ -136,6 +136,6 @@ func (t *table) decimal(name string) (text string, n *node) {
 	case kindFloat:
 		return n.text, n
 	}
-	t.fail(n, name, "must be a number, not %s", n.kind.named())
+	t.fail(n, name, "must be a number, not %s", n.kind.description())
 	return "", nil
 }

@@ -12,7 +12,7 @@ func parsePricing(pricing string) (*config.Config, error) {
 	return config.Parse("gateway.toml", []byte("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\" }]\npricing = "+pricing+"\n"), config.Options{Bundled: []string{"demo"}})
 }
 
-// TestPricesAreExact has prices that a float64 has not.
+// TestPricesAreExact uses prices that a float64 cannot represent.
 func TestPricesAreExact(t *testing.T) {
 	c, err := parsePricing(`{ input = 0.1, cached_input = 1e-3, output = 3, per_request = 0x10, reasoning = 1_0.000_000_000_001, tiers = [{ above = 20, input = 0.3 }, { above = 10, input = 0.2 }] }`)
 	if err != nil {
@@ -69,7 +69,8 @@ func TestImpossiblePricesAreErrors(t *testing.T) {
 	}
 }
 
-// TestServiceTiersHavePrices has one by a factor, which holds for long prompts, too, and one with prices of its own.
+// TestServiceTiersHavePrices configures one tier with a factor, which also applies to prices of long prompts, and one with prices of its
+// own.
 func TestServiceTiersHavePrices(t *testing.T) {
 	c, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.5 }, { name = "priority", input = 0.25, output = 1 }] }`)
 	if err != nil {

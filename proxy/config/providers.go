@@ -24,7 +24,7 @@ func (l *loader) provider(name string, t *table) {
 	p.Plugin = plugin
 	for _, m := range []string{"file", "sha256"} {
 		if t.has(m) {
-			t.fail(t.look(m), m, "declare the file in [plugins.NAME], and refer to it with plugin = %q", "NAME")
+			t.fail(t.lookUp(m), m, "declare the file in [plugins.NAME], and refer to it with plugin = %q", "NAME")
 		}
 	}
 	if !t.bool("enabled", true) {
@@ -35,14 +35,14 @@ func (l *loader) provider(name string, t *table) {
 	if p.BaseURL == set.baseURL && set.options == nil {
 		set.options = set.standard
 	}
-	// Of a plugin at another address than its own nothing is known.
+	// Nothing is known about an upstream at another address than the default.
 	p.CachesPrompts = t.bool("caches_prompts", set.caches && (t.has("preset") || !t.has("base_url") || p.BaseURL == set.baseURL))
 	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
 	p.Pace = t.duration("pace", 0, 0, time.Second)
 	if p.Pace > 0 && p.BaseURL != "" {
-		t.fail(t.look("pace"), "pace", "is only for plugins that respond without an upstream; this provider has a base_url")
+		t.fail(t.lookUp("pace"), "pace", "is only for plugins that respond without an upstream; this provider has a base_url")
 	}
 	breaker(t, &p.Breaker)
 	p.RetryBudget = t.share("retry_budget", 0.2)
@@ -89,8 +89,8 @@ func (l *loader) provider(name string, t *table) {
 	l.cfg.Providers = append(l.cfg.Providers, p)
 }
 
-// baseURL reads base_url and allow_private. An empty base_url turns the provider off; a missing one is an error if the plugin needs
-// it, unless there is a default.
+// baseURL reads base_url and allow_private. An empty base_url turns the provider off. A missing one is an error if the plugin needs it
+// and there is no default.
 func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) {
 	raw, n := t.text("base_url")
 	if !t.has("base_url") {
@@ -98,7 +98,7 @@ func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) 
 			n = &node{kind: kindString, offset: t.offset(nil), text: raw}
 		}
 	}
-	private, given := false, t.take("allow_private", kindBool)
+	private, given := false, t.lookUpKind("allow_private", kindBool)
 	switch {
 	case n == nil && t.has("base_url") || n == nil && !needed:
 	case n == nil && defaultURL != "":
@@ -107,7 +107,7 @@ func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) 
 		t.fail(nil, "base_url", "is missing")
 	case raw == "":
 		if p.Off == "" {
-			p.Off = n.unset("base_url")
+			p.Off = n.whyEmpty("base_url")
 		}
 	default:
 		u, err := checkBaseURL(raw)
@@ -134,26 +134,26 @@ func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) 
 	}
 }
 
-// checkBaseURL rejects what a URL to append paths to cannot have. Its errors do not quote the value, which may contain a password.
+// checkBaseURL rejects URLs to which paths cannot be appended. Its errors do not quote the value, which may contain a password.
 func checkBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case !strings.Contains(s, "://"):
-		return nil, rule("must start with https:// or http://")
+		return nil, invalid("must start with https:// or http://")
 	case err != nil || checkPrintable(s) != nil || strings.Contains(s, `\`):
-		return nil, rule("is not a valid URL")
+		return nil, invalid("is not a valid URL")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, rule("must start with https:// or http://")
+		return nil, invalid("must start with https:// or http://")
 	case u.User != nil:
-		return nil, rule("must not contain a user or password; put the credential in auth")
+		return nil, invalid("must not contain a user or password; put the credential in auth")
 	case !hostName(u.Hostname()) && !isIP(u.Hostname()):
-		return nil, rule("has an invalid host")
+		return nil, invalid("has an invalid host")
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !validPort(u.Port()):
-		return nil, rule("has an invalid port")
+		return nil, invalid("has an invalid port")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
-		return nil, rule("must not have a query or a fragment")
+		return nil, invalid("must not have a query or a fragment")
 	case u.Path != "" && path.Clean(u.Path) != strings.TrimRight(u.Path, "/") && u.Path != "/":
-		return nil, rule("must not have an empty, . or .. segment")
+		return nil, invalid("must not have an empty, . or .. segment")
 	}
 	return u, nil
 }
@@ -168,8 +168,9 @@ func isIP(host string) bool {
 	return err == nil
 }
 
-// privateHost classifies an IP address or localhost, which DNS cannot change. private: loopback or of a private network, which is
-// allowed if configured; closed: link-local and the like, such as cloud metadata services, which needs allow_private.
+// privateHost classifies an IP address or localhost, whose meaning does not depend on DNS. A private address is a loopback address or in
+// a private network, and is allowed because it is written in the configuration. A closed one, such as a link-local address of a cloud's
+// metadata service, needs allow_private.
 func privateHost(host string) (private, closed bool) {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true, false
@@ -203,7 +204,7 @@ func breaker(t *table, out *Breaker) {
 	out.Pause = b.duration("pause", 2*time.Second, time.Millisecond, hour)
 	out.MaxPause = b.duration("max_pause", max(time.Minute, out.Pause), time.Millisecond, day)
 	if out.MaxPause < out.Pause {
-		b.fail(b.look("max_pause"), "max_pause", "must not be shorter than pause, which is %s", out.Pause)
+		b.fail(b.lookUp("max_pause"), "max_pause", "must not be shorter than pause, which is %s", out.Pause)
 	}
 	if !on {
 		out.Failures = 0
@@ -223,16 +224,16 @@ func (l *loader) listModels(t *table, p *Provider) {
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
-		return rule("a path must start with /")
+		return invalid("a path must start with /")
 	case path.Clean(s) != s:
-		return rule("a path must not have an empty, . or .. segment, or end with /")
+		return invalid("a path must not have an empty, . or .. segment, or end with /")
 	case strings.ContainsAny(s, `\?#%`):
-		return rule(`a path must not contain \, ?, # or %%`)
+		return invalid(`a path must not contain \, ?, # or %%`)
 	}
 	return checkPrintable(s)
 }
 
-// reservedHeaders are set by the gateway or control the connection; see rule 11 of sdk/abi/README.md.
+// reservedHeaders are headers that the gateway sets or that control the connection; see rule 11 of sdk/abi/README.md.
 var reservedHeaders = []string{
 	"authorization", "host", "cookie", "set-cookie", "content-length", "content-type", "accept", "accept-encoding", "content-encoding",
 	"transfer-encoding", "te", "trailer", "connection", "keep-alive", "proxy-connection", "proxy-authorization",
@@ -243,10 +244,10 @@ func checkPluginHeader(s, credential string) error {
 	lower := strings.ToLower(s)
 	switch {
 	case !httpfield.ValidName(s):
-		return rule("is not a valid header name")
+		return invalid("is not a valid header name")
 	case slices.Contains(reservedHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
 		credential != "" && strings.EqualFold(s, credential):
-		return rule("a plugin must not set this header")
+		return invalid("a plugin must not set this header")
 	}
 	return nil
 }

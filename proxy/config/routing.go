@@ -15,23 +15,23 @@ import (
 // Router is the table [router]: the defaults of all models. Plugin is "" if the configured order is used.
 type Router struct {
 	Plugin   string
-	Settings json.RawMessage // an object: the plugin's options, overridden by the keys of the table that are not named here
+	Settings json.RawMessage // a JSON object: the plugin's options, overridden by the table's keys other than routerKeys
 	Affinity Affinity
-	Salt     string         // of the hashes by which requests are divided
-	Always   bool           // whether the plugin is also asked for one target
-	Refuse   bool           // whether a request is rejected when the plugin fails
-	Reads    []string       // what else of a request the plugin may see: "metadata", or "header:" and a name in lower case
-	Zone     *time.Location // of the times in conditions
+	Salt     string         // salt of the hashes that divide requests among targets
+	Always   bool           // call the plugin even if there is only one target
+	Refuse   bool           // reject the request if the plugin fails
+	Reads    []string       // further parts of a request that the plugin may see: "metadata", or "header:" and a lower-case name
+	Zone     *time.Location // time zone of conditions on the time of day
 	Pos      Position
 }
 
-// Affinity is what requests have in common that go to the same target.
+// Affinity says which requests go to the same target.
 type Affinity struct {
 	By     AffinityBy
-	Header string // in lower case, for AffinityHeader
+	Header string // lower-case name, for AffinityHeader
 }
 
-// AffinityBy is a kind of Affinity.
+// AffinityBy is the property that requests with the same target have in common.
 type AffinityBy uint8
 
 // The kinds. A model's affinity is never AffinityDefault.
@@ -46,7 +46,7 @@ const (
 
 var affinityNames = []string{"default", "none", "conversation", "user", "key", "header"}
 
-// String returns the affinity as the configuration writes it.
+// String returns the affinity in the notation of the configuration.
 func (a Affinity) String() string {
 	if a.By == AffinityHeader {
 		return "header:" + a.Header
@@ -57,18 +57,18 @@ func (a Affinity) String() string {
 // ModelRouter is the plugin that orders the targets of a model or of a rule, with its settings. Plugin is "" for the configured order.
 type ModelRouter struct {
 	Plugin   string
-	Settings json.RawMessage // an object
+	Settings json.RawMessage // a JSON object
 }
 
 // Rule restricts the targets of a model for the requests that match it.
 type Rule struct {
 	Name    string
-	When    *When        // nil: every request
-	Targets []string     // patterns; empty: all targets
-	Router  *ModelRouter // nil: the model's
+	When    *When        // nil matches every request
+	Targets []string     // patterns of "provider" or "provider/model"; empty for all targets
+	Router  *ModelRouter // nil for the model's router
 }
 
-// Covers reports whether the rule leaves a target: a pattern covers the provider's name, or it with "/" and the model's.
+// Covers reports whether a target remains under the rule, because a pattern matches "provider" or "provider/model".
 func (r *Rule) Covers(provider, model string) bool {
 	return len(r.Targets) == 0 || slices.ContainsFunc(r.Targets, func(p string) bool {
 		return Glob(p).Match(provider) || Glob(p).Match(provider+"/"+model)
@@ -77,39 +77,39 @@ func (r *Rule) Covers(provider, model string) bool {
 
 // Retry configures attempts at the same target.
 type Retry struct {
-	Attempts int           // in total; 1: none is repeated
-	Backoff  time.Duration // before the second attempt
+	Attempts int           // total number of attempts; 1 disables retries
+	Backoff  time.Duration // pause before the second attempt
 }
 
-// Hedge configures a second attempt at another target while the first one is silent: after the Quantile of the target's times to
-// the first event, 0 to 1, or After, one of which is set.
+// Hedge configures a second attempt at another target if the first event of the first one is late. It starts after the Quantile, 0 to 1,
+// of the target's times to the first event, or after After. Exactly one of the two is set.
 type Hedge struct {
 	Quantile float64
 	After    time.Duration
-	Budget   float64 // hedges as a share of all requests, 0 to 1
+	Budget   float64 // maximum hedged requests as a share of all requests, 0 to 1
 }
 
-// Shadow is a target that gets copies of a share of the requests, whose responses no client sees.
+// Shadow is a target that gets copies of a share of the requests. Clients do not see its responses.
 type Shadow struct {
 	Provider, Model string
-	Share           float64         // of requests, 0 to 1
-	Options         json.RawMessage // an object: those of the provider or the model's target, overridden by the shadow's
+	Share           float64         // share of requests that are copied, 0 to 1
+	Options         json.RawMessage // a JSON object: options of the provider or the model's target, overridden by the shadow's
 }
 
 // Canary is a target that gets a growing share of the requests.
 type Canary struct {
 	Provider, Model string
-	Options         json.RawMessage // an object: those of the provider or the model's target
+	Options         json.RawMessage // a JSON object: options of the provider or the model's target
 	Steps           []float64       // shares of requests, 0 to 1, ascending
 	Every           time.Duration   // how long each step takes
 	MaxErrors       float64         // share of failed requests above which the canary is rolled back
-	MaxTraps        int             // number of traps of the provider's plugin from which it is
+	MaxTraps        int             // number of traps of the provider's plugin at which the canary is rolled back
 }
 
 // routerKeys are the keys of [router] that are not settings of the plugin.
 var routerKeys = []string{"plugin", "affinity", "salt", "always", "on_failure", "reads", "zone"}
 
-// bundledRouter is the plugin for models with a strategy or an affinity where no plugin is named.
+// bundledRouter is the plugin for models with a strategy or an affinity if no plugin is named.
 const bundledRouter = "router"
 
 // routerUse is a ModelRouter whose settings can be overridden.
@@ -135,7 +135,7 @@ func (l *loader) router(t table) {
 	case len(settings) > 0 && !t.has("plugin"):
 		r.Plugin = l.pluginNamed(&t, nil, "plugin", bundledRouter, strconv.Quote(bundledRouter))
 	}
-	l.notProvider(&t, t.look("plugin"), "plugin", r.Plugin)
+	l.notProvider(&t, t.lookUp("plugin"), "plugin", r.Plugin)
 	l.use(r.Plugin)
 	if r.Plugin != "" && l.o.OptionsSchema != nil && t.exists() {
 		l.optionTables = append(l.optionTables, optionTable{n: t.n, path: *t.path, plugin: r.Plugin, skip: routerKeys})
@@ -145,7 +145,7 @@ func (l *loader) router(t table) {
 	r.Affinity = l.affinity(&t)
 	salt, n := t.text("salt")
 	if r.Salt = salt; n != nil && l.secrets != nil {
-		l.secrets[n] = true // whoever knows it can tell which users and keys hashes stand for
+		l.secrets[n] = true // knowing it allows to compute which user or key a hash stands for
 	}
 	r.Always = t.bool("always", false)
 	r.Refuse = t.choice("on_failure", "order", "refuse") == "refuse"
@@ -180,7 +180,7 @@ func (l *loader) affinity(t *table) Affinity {
 	return Affinity{}
 }
 
-// reads reads what of requests router plugins may see.
+// reads reads the key reads: the further parts of requests that router plugins may see.
 func (l *loader) reads(t *table) (all []string) {
 	elements, _ := t.strings("reads")
 	for _, e := range elements {
@@ -200,14 +200,14 @@ func (l *loader) reads(t *table) (all []string) {
 	return all
 }
 
-// checkReadable checks the name of a header that routing may use. Those that carry credentials are not for it.
+// checkReadable checks the name of a header that routing is to use. Headers that carry credentials are rejected.
 func (l *loader) checkReadable(name string) error {
 	lower := strings.ToLower(name)
 	switch {
 	case !httpfield.ValidName(name):
-		return rule("is not a valid header name")
+		return invalid("is not a valid header name")
 	case slices.Contains([]string{"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key"}, lower), slices.Contains(l.cfg.Server.KeyHeaders, lower):
-		return rule("the header carries credentials")
+		return invalid("the header carries credentials")
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (t *table) zone(name string) *time.Location {
 	return zone
 }
 
-// routerOf reads the keys router, strategy and strategy_options of a model or a rule, and returns base with what they change. own
+// routerOf reads the keys router, strategy and strategy_options of a model or a rule, and returns base with their changes applied. own
 // reports whether one of them is set.
 func (l *loader) routerOf(t *table, base routerUse) (use routerUse, own bool) {
 	own = t.has("router") || t.has("strategy") || t.has("strategy_options")
@@ -258,14 +258,14 @@ func (l *loader) routerOf(t *table, base routerUse) (use routerUse, own bool) {
 	return use, own
 }
 
-// routing reads the keys of a model that are about routing. Its targets have been read; from is the number of the tables of options
-// before.
+// routing reads the routing keys of a model whose targets have been read. from is the index of the model's first entry in
+// l.optionTables.
 func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	m.Affinity = l.affinity(t)
 	if m.Affinity.By == AffinityDefault {
 		m.Affinity = l.cfg.Router.Affinity
 	} else if use.plugin == "" && m.Affinity.By != AffinityNone {
-		use.plugin = l.pluginNamed(t, t.look("affinity"), "affinity", bundledRouter, strconv.Quote(bundledRouter))
+		use.plugin = l.pluginNamed(t, t.lookUp("affinity"), "affinity", bundledRouter, strconv.Quote(bundledRouter))
 		use.settings = l.pluginOptions[use.plugin]
 		l.use(use.plugin)
 	}
@@ -281,8 +281,8 @@ func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	m.Canary = l.canary(t, m)
 }
 
-// defaultAffinity returns conversation for targets that differ in weight only, one of which caches prompts. What is measured does not
-// count, or the nodes of a cluster would disagree.
+// defaultAffinity returns AffinityConversation if the targets differ only in weight and one of them caches prompts. It depends only on
+// the configuration and not on measurements, about which the nodes of a cluster would disagree.
 func (l *loader) defaultAffinity(targets []Target) AffinityBy {
 	caches := false
 	for i := range targets {
@@ -300,7 +300,8 @@ func (l *loader) defaultAffinity(targets []Target) AffinityBy {
 	return AffinityNone
 }
 
-// readTargetOptions has the options of a model's targets checked against what its routers read as well.
+// readTargetOptions marks the option tables of a model's targets as read by its routers too, so that the routers' options are accepted
+// in them.
 func (l *loader) readTargetOptions(from int, m *Model) {
 	routers := []string{m.Router.Plugin}
 	for _, r := range m.Rules {
@@ -317,7 +318,7 @@ func (l *loader) readTargetOptions(from int, m *Model) {
 
 // rules reads the rules of a model.
 func (l *loader) rules(tables []table, m *Model, use routerUse) (rules []Rule) {
-	every := "" // the name of a rule that matches every request
+	every := "" // name of an earlier rule that matches every request
 	for i := range tables {
 		t := &tables[i]
 		var r Rule
@@ -341,8 +342,8 @@ func (l *loader) rules(tables []table, m *Model, use routerUse) (rules []Rule) {
 			r.Targets = append(r.Targets, e.text)
 			l.checkRuleTarget(t, e, m)
 		}
-		if there && len(elements) == 0 && t.look("targets").kind == kindArray && len(t.look("targets").items) == 0 {
-			t.fail(t.look("targets"), "targets", "must not be empty: no target would be left")
+		if there && len(elements) == 0 && t.lookUp("targets").kind == kindArray && len(t.lookUp("targets").items) == 0 {
+			t.fail(t.lookUp("targets"), "targets", "must not be empty: no target would be left")
 		}
 		if use, own := l.routerOf(t, use); own {
 			router := use.resolved()

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// routed is a configuration with teams, keys and two providers, to which models are added.
+// routed is a configuration with teams, keys and two providers, to which tests append models.
 const routed = `
 [[teams]]
 name = "research"
@@ -123,7 +123,7 @@ func TestRuleCovers(t *testing.T) {
 	}
 }
 
-// TestModelRouters checks which router a model has, and with which settings.
+// TestModelRouters checks the router of a model and its settings.
 func TestModelRouters(t *testing.T) {
 	const digest = `sha256 = "0000000000000000000000000000000000000000000000000000000000000000"`
 	files := "[plugins.mine]\nfile = \"mine.wasm\"\n" + digest + "\noptions = { depth = 3 }\n[plugins.router]\noptions = { a = 1 }\n"
@@ -198,8 +198,8 @@ func TestRetryDefaults(t *testing.T) {
 	}
 }
 
-// TestWhichProvidersCachePrompts checks what presets and plugins say of upstreams, and that the operator knows better.
-func TestWhichProvidersCachePrompts(t *testing.T) {
+// TestCachesPrompts checks the defaults of presets and plugins, and that the configuration overrides them.
+func TestCachesPrompts(t *testing.T) {
 	without := map[string]bool{"cohere": true, "lmstudio": true, "mistral": true, "ollama": true, "perplexity": true}
 	for _, name := range presetNames {
 		for keys, want := range map[string]bool{"": !without[name], "caches_prompts = true\n": true, "caches_prompts = false\n": false} {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// schema describes the options of a plugin: the subset of JSON Schema that sdk/abi/README.md names. Other keywords are ignored.
+// schema describes the options of a plugin, in the subset of JSON Schema that sdk/abi/README.md defines. Other keywords are ignored.
 type schema struct {
 	Type                 schemaTypes        `json:"type"`
 	Properties           map[string]*schema `json:"properties"`
@@ -26,7 +26,7 @@ type schema struct {
 	Defs                 map[string]*schema `json:"$defs"`
 }
 
-// schemaTypes are the types that a value may have; none means any.
+// schemaTypes are the types that a value may have. If it is empty, any type is allowed.
 type schemaTypes []string
 
 // UnmarshalJSON reads one type, or an array of them.
@@ -42,8 +42,8 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// additional is what keys may be in an object besides its properties: none, or those whose values a schema describes. The zero value
-// allows any.
+// additional says which keys an object may have besides its properties: none, or any with values that match a schema. The zero value
+// allows any keys and values.
 type additional struct {
 	none   bool
 	schema *schema
@@ -76,7 +76,7 @@ func CheckOptionsSchema(data []byte) error {
 	return err
 }
 
-// targetDefinition is the definition in a router's schema of the options of targets that the router reads.
+// targetDefinition names the definition, in a router's schema, of the target options that the router reads.
 const targetDefinition = "target"
 
 // optionTable is a table of options in the file, to be checked once the plugins are known.
@@ -84,14 +84,14 @@ type optionTable struct {
 	n       *node
 	path    keyPath
 	plugin  string
-	skip    []string // keys that are no options
-	target  bool     // it is a target's, which router plugins may read as well
-	routers []string // those of the target's model
+	skip    []string // keys that are not options
+	target  bool     // the options of a target, which router plugins may read as well
+	routers []string // router plugins of the target's model
 }
 
-// checkLater remembers a table of options.
+// checkLater records a table of options for checkOptions.
 func (l *loader) checkLater(t *table, name, plugin string, target bool) {
-	if n := t.look(name); n != nil && n.kind == kindTable && plugin != "" && l.o.OptionsSchema != nil {
+	if n := t.lookUp(name); n != nil && n.kind == kindTable && plugin != "" && l.o.OptionsSchema != nil {
 		l.optionTables = append(l.optionTables, optionTable{n: n, path: t.path.child(name), plugin: plugin, target: target})
 	}
 }
@@ -124,7 +124,7 @@ func (l *loader) checkOptions() {
 			switch router := find(name); {
 			case name == "":
 			case router == nil:
-				c.others = true // the router does not say what it reads
+				c.others = true // the router may read any options, since it has no schema
 			case router.Defs[targetDefinition] != nil:
 				c.also = append(c.also, router.Defs[targetDefinition])
 			}
@@ -133,7 +133,7 @@ func (l *loader) checkOptions() {
 	}
 }
 
-// schemaOf returns the schema of a plugin, nil if it has none.
+// schemaOf returns the schema of a plugin, or nil if it has none.
 func (l *loader) schemaOf(p *Plugin) *schema {
 	data := l.o.OptionsSchema(p)
 	if data == nil {
@@ -147,21 +147,21 @@ func (l *loader) schemaOf(p *Plugin) *schema {
 	return s
 }
 
-// optionCheck compares options with a schema.
+// optionCheck checks options against a schema.
 type optionCheck struct {
 	d      *document
 	plugin string
-	skip   []string  // keys of the outermost table that are no options
-	also   []*schema // of further keys of the outermost table
-	others bool      // the outermost table may have keys that are not in the schema
+	skip   []string  // keys of the outermost table that are not options
+	also   []*schema // schemas of further keys of the outermost table
+	others bool      // the outermost table may have keys that are in no schema
 }
 
 func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...any) {
 	c.d.fail(offset, where.String(), format, args...)
 }
 
-// misplaced reports tables of other tables in one that has the settings of a plugin beside keys of the configuration, and that takes any
-// settings: they would apply to nothing.
+// misplaced reports sub-tables in [router] that belong to another table. [router] mixes keys of the configuration with settings of the
+// plugin, so if the plugin accepts any settings, a misplaced table would silently have no effect.
 func (c *optionCheck) misplaced(n *node, s *schema, where *keyPath) {
 	for i := range n.names {
 		m := &n.names[i]
@@ -177,7 +177,7 @@ func (c *optionCheck) misplaced(n *node, s *schema, where *keyPath) {
 	}
 }
 
-// subtables are the names of tables in other tables than [router].
+// subtables returns the names of the sub-tables of tables other than [router].
 var subtables = sync.OnceValue(func() map[string]bool {
 	names := make(map[string]bool)
 	for _, s := range reference {
@@ -212,7 +212,7 @@ func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool)
 	}
 }
 
-// hint returns what to append to an error about an unknown option: the option that is meant, or where a key belongs that is none.
+// hint returns the text to append to an error about an unknown option: the option that was probably meant, or where the key belongs.
 func (c *optionCheck) hint(name string, s *schema, where *keyPath) string {
 	if hint := hints[where.pattern()][keySeparators.Replace(strings.ToLower(name))]; strings.Contains(hint, " ") {
 		return "; " + hint
@@ -233,7 +233,7 @@ func (c *optionCheck) value(n *node, s *schema, where *keyPath) {
 		for _, t := range s.Type {
 			names = append(names, typeName(t))
 		}
-		c.fail(n.offset, where, "must be %s, not %s", alternatives(names), n.kind.named())
+		c.fail(n.offset, where, "must be %s, not %s", alternatives(names), n.kind.description())
 		return
 	}
 	if len(s.Enum) > 0 {
@@ -296,7 +296,7 @@ func (c *optionCheck) enum(n *node, values []any, where *keyPath) {
 		}
 	}
 	if len(texts) == 0 {
-		return // values that are compared nowhere
+		return // the enum has only values that cannot be compared here
 	}
 	shown := n.text
 	if n.kind == kindString {
@@ -305,7 +305,7 @@ func (c *optionCheck) enum(n *node, values []any, where *keyPath) {
 	c.fail(n.offset, where, "%s is invalid: want %s%s", shown, alternatives(texts), suggest(n.text, words))
 }
 
-// hasType reports whether a value has a type of JSON Schema. A date is a string: that is what plugins get.
+// hasType reports whether a value has a type of JSON Schema. A date counts as a string, because plugins get it as one.
 func hasType(k kind, t string) bool {
 	switch t {
 	case "string":
@@ -321,7 +321,7 @@ func hasType(k kind, t string) bool {
 	case "object":
 		return k == kindTable
 	}
-	return t != "null" // which TOML lacks; others are of a later version
+	return t != "null" // TOML has no null; types that are unknown here accept any value
 }
 
 // typeName returns how errors refer to a type of JSON Schema.

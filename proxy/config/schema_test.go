@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// schemas are those of the plugins of the tests, by name.
+// schemas are the options schemas of the tests' plugins, by name.
 var schemas = map[string]string{
 	"openai": `{"type": "object", "additionalProperties": false, "properties": {
 		"text": {"type": "string", "minLength": 2}, "on": {"type": "boolean"}, "count": {"type": "integer", "minimum": 1, "maximum": 9},

@@ -11,8 +11,7 @@ import (
 // redacted is how a Secret is printed.
 const redacted = "[redacted]"
 
-// Secret is a credential. It is printed as "[redacted]" by every verb and encoder, or as nothing if it is empty. Reveal returns its
-// value.
+// Secret is a credential. Every verb and encoder prints it as "[redacted]", or as nothing if it is empty. Reveal returns its value.
 type Secret string
 
 // Reveal returns the credential itself.
@@ -26,7 +25,7 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// Format is needed besides String because fmt prints the value for verbs that do not fit strings.
+// Format is needed besides String because fmt prints the value itself for verbs that do not apply to strings.
 func (s Secret) Format(f fmt.State, verb rune) {
 	if verb == 'q' || verb == 'v' && f.Flag('#') {
 		fmt.Fprintf(f, "%q", s.String())
@@ -41,13 +40,13 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue is used by log/slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Format is needed because fmt prints what a pointer points to, ignoring the methods of its fields, for verbs that do not fit
-// pointers.
+// Format is needed because fmt, for verbs that do not apply to pointers, prints the pointed-to struct and ignores the methods of its
+// fields.
 func (a AWS) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{%s %s %s %s %s %s}", a.Region, a.Service, a.Profile, a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
 }
 
-// Digest is the SHA-256 of a client key. Since the digest of a weak key reveals the key, only its start is printed.
+// Digest is the SHA-256 of a client key. Since a weak key can be found from its digest, only the start of a digest is printed.
 type Digest [sha256.Size]byte
 
 // String returns the first eight hexadecimal digits.

@@ -19,8 +19,8 @@ const (
 	defaultListen   = "127.0.0.1:8080"
 	defaultMaxConns = 16384
 	defaultMaxQueue = 16384
-	weakSecret      = 16 // shorter client keys can be guessed
-	minReasoningKey = 32 // bytes of its text
+	weakSecret      = 16 // bytes; shorter client keys can be guessed
+	minReasoningKey = 32 // bytes of server.reasoning_key
 )
 
 func (l *loader) server(t table) {
@@ -38,11 +38,11 @@ func (l *loader) server(t table) {
 		}
 		s.Listen = l.o.Listen
 	}
-	// The default depends on the keys; see access.
+	// The default depends on the keys; see resolveAuth.
 	if t.has("auth") {
 		s.Auth = t.choice("auth", AuthKeys, AuthNone)
 	} else {
-		t.look("auth")
+		t.lookUp("auth")
 	}
 	s.KeyHeaders = keyHeaders(&t)
 	s.ReasoningKey = l.reasoningKey(&t)
@@ -93,13 +93,13 @@ func (l *loader) reasoningKey(t *table) Secret {
 	return key.Secret
 }
 
-// DefaultResponsesMemory is how many bytes responses may take.
+// DefaultResponsesMemory is the default of Responses.Memory, in bytes.
 const DefaultResponsesMemory = 64 << 20
 
-// Responses is the table [responses]: what the gateway keeps and shows of responses.
+// Responses is the table [responses]: how the gateway stores responses of the Responses API, and what it shows of them.
 type Responses struct {
-	Memory int64         // bytes; 0: nothing is kept. DefaultResponsesMemory is less where there is little memory
-	TTL    time.Duration // how long
+	Memory int64         // bytes for stored responses; 0 stores none. The default is lowered on machines with little memory
+	TTL    time.Duration // how long a response is stored
 
 	// ShowReasoning shows the reasoning of models to clients that have not asked for a summary of it.
 	ShowReasoning bool
@@ -113,18 +113,18 @@ func (l *loader) responses(t table) {
 	t.finish()
 }
 
-// bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies at any time.
+// bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies even on an idle gateway.
 func (l *loader) bodyMemory(t *table) int64 {
 	v := t.size("max_body_memory", 0, 1<<10, 1<<50)
 	if v != 0 && v < l.cfg.Server.MaxBody {
-		t.fail(t.look("max_body_memory"), "max_body_memory", "must be at least max_body, which is %d bytes", l.cfg.Server.MaxBody)
+		t.fail(t.lookUp("max_body_memory"), "max_body_memory", "must be at least max_body, which is %d bytes", l.cfg.Server.MaxBody)
 	}
 	return v
 }
 
-// access decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a loopback address or
+// resolveAuth decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a loopback address or
 // with auth = "none".
-func (l *loader) access() {
+func (l *loader) resolveAuth() {
 	s := &l.cfg.Server
 	reachable := s.Reachable()
 	switch {
@@ -163,7 +163,7 @@ func (l *loader) access() {
 	}
 }
 
-// devListen is the error about an address with Options.Dev.
+// devListen is the error for an address that other machines can reach, with Options.Dev.
 const devListen = `%q is reachable from other machines, and --dev is for this machine only: listen on an address such as "127.0.0.1:8080"`
 
 // Reachable reports whether the gateway can be reached from other machines.
@@ -173,21 +173,21 @@ func (s *Server) Reachable() bool { return !loopback(s.Listen) }
 func CheckListen(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return rule(`want host:port, such as "127.0.0.1:8080" or ":8080"`)
+		return invalid(`want host:port, such as "127.0.0.1:8080" or ":8080"`)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return rule("the port must be a number from 0 to 65535")
+		return invalid("the port must be a number from 0 to 65535")
 	}
 	if host == "" || host == "localhost" {
 		return nil
 	}
 	if _, err := netip.ParseAddr(host); err != nil && !hostName(host) {
-		return rule("the host must be an IP address or a name")
+		return invalid("the host must be an IP address or a name")
 	}
 	return nil
 }
 
-// loopback reports whether an address to listen on can be reached from this machine only.
+// loopback reports whether a listen address can be reached from this machine only.
 func loopback(listen string) bool {
 	host, _, _ := net.SplitHostPort(listen)
 	if strings.EqualFold(host, "localhost") {

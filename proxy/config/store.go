@@ -10,17 +10,17 @@ import (
 
 // Store is the table [store].
 type Store struct {
-	Journal   string         // folder; "": the state folder
-	Keep      time.Duration  // how long single requests are kept; their sums are kept for ever
-	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while what they hold cannot be persisted
-	Zone      *time.Location // of the windows of budgets, and of days in the journal
+	Journal   string         // folder of the journal; "" for the state folder
+	Keep      time.Duration  // how long individual requests are kept; daily sums are kept forever
+	OnFailure string         // StoreServe or StoreRefuse: what happens to requests while the journal cannot be written
+	Zone      *time.Location // time zone of the windows of budgets, and of days in the journal
 
-	URL     Secret        // of the Redis in which several gateways count together; "": each one counts by itself
-	CA      string        // file with the certificates that its certificate is checked against; "": those of the system
-	Prefix  string        // of its keys
-	Timeout time.Duration // of a round trip on which a request waits
-	Share   float64       // of what is left of a limit, that a gateway is granted at once at most, 0 to 1
-	Lease   time.Duration // how long the store remembers a gateway that does not report
+	URL     Secret        // Redis in which several gateways count together; "" if each one counts by itself
+	CA      string        // file with the certificates that verify the server's certificate; "" for those of the system
+	Prefix  string        // prefix of the keys in Redis
+	Timeout time.Duration // for a round trip that a request waits for
+	Share   float64       // largest share of the remaining limit that a gateway is granted at once, 0 to 1
+	Lease   time.Duration // how long Redis remembers a gateway that does not report
 }
 
 // The values of Store.OnFailure.
@@ -29,7 +29,7 @@ const (
 	StoreRefuse = "refuse"
 )
 
-// WhenDown is what happens to the requests that a shared limit or budget bounds while the store cannot be reached.
+// WhenDown is what happens to requests under a shared limit or budget while the store cannot be reached.
 type WhenDown string
 
 // The values of WhenDown.
@@ -67,7 +67,7 @@ func (l *loader) store(t table) {
 	t.finish()
 }
 
-// storeURL reads the URL of the store. Its password, as it is and as it is written there, must not reach a plugin.
+// storeURL reads the URL of the store. Its password must not reach a plugin, neither decoded nor in the URL's encoding.
 func (l *loader) storeURL(t *table) {
 	value, n := l.secretKey(t, "url")
 	if n == nil {
@@ -78,14 +78,14 @@ func (l *loader) storeURL(t *table) {
 		l.credentials = append(l.credentials, credential{value: secret})
 	}
 	if n.text == "" || checkSecret(n.text) != nil {
-		return // such as a variable that is set in production only; or it has been reported
+		return // empty, as with a variable that is set in production only, or invalid and already reported
 	}
 	if err := checkStoreURL(n.text); err != nil {
 		t.fail(n, "url", "%v", err)
 	}
 }
 
-// storeCA reads the file of the authority of the store's certificate, and checks it.
+// storeCA reads and checks the file with the certificate authority of the store.
 func (l *loader) storeCA(t *table) {
 	name, n := t.text("ca")
 	if name == "" {
@@ -105,7 +105,8 @@ func (l *loader) storeCA(t *table) {
 	}
 }
 
-// Secrets returns what must not be shown of the URL, in each way in which it is written: nothing where the URL has no password.
+// Secrets returns the password in the URL, decoded and as it is encoded there, so that it can be redacted. It is nil if the URL has no
+// password.
 func (s *Store) Secrets() (secrets []string) {
 	u, err := url.Parse(s.URL.Reveal())
 	if err != nil || u.User == nil {
@@ -123,47 +124,48 @@ func (s *Store) Secrets() (secrets []string) {
 	return secrets
 }
 
-// storeParameters are the parameters that a URL of the store may have. A misspelled master_set would make a sentinel a server.
+// storeParameters are the parameters that the store's URL may have. Others are rejected, because with a misspelled master_set, a
+// sentinel would be used as a server.
 var storeParameters = []string{"addr", "db", "master_set"}
 
 // checkStoreURL checks the URL of the store. Its errors do not contain it.
 func checkStoreURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return rule(`is not a URL; write one such as "redis://:PASSWORD@HOST:6379", with other characters of the password than letters and digits as %%XX`)
+		return invalid(`is not a URL; write one such as "redis://:PASSWORD@HOST:6379", with other characters of the password than letters and digits as %%XX`)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return rule("has parameters that are not valid")
+		return invalid("has parameters that are not valid")
 	}
 	for name := range query {
 		if !slices.Contains(storeParameters, name) {
-			return rule("has an unknown parameter; there are %s", alternatives(storeParameters))
+			return invalid("has an unknown parameter; there are %s", alternatives(storeParameters))
 		}
 	}
 	switch u.Scheme {
 	case "redis", "rediss":
 		if u.Hostname() == "" {
-			return rule(`has no host; write one such as "redis://HOST:6379"`)
+			return invalid(`has no host; write one such as "redis://HOST:6379"`)
 		}
 		if u.Path != "" && u.Path != "/" && !isDatabase(u.Path[1:]) {
-			return rule(`must end with the number of a database, as in "redis://HOST:6379/0", or with the port`)
+			return invalid(`must end with the number of a database, as in "redis://HOST:6379/0", or with the port`)
 		}
 	case "unix":
 		if u.Host != "" || len(u.Path) < 2 {
-			return rule(`must have the path of a socket, such as "unix:///run/redis.sock"`)
+			return invalid(`must have the path of a socket, such as "unix:///run/redis.sock"`)
 		}
 		if query.Has("addr") || query.Has("master_set") {
-			return rule("has parameters that a socket cannot have")
+			return invalid("has parameters that a socket cannot have")
 		}
 	default:
-		return rule(`must begin with "redis://", "rediss://" for TLS, or "unix://"`)
+		return invalid(`must begin with "redis://", "rediss://" for TLS, or "unix://"`)
 	}
 	if query.Has("db") && !isDatabase(query.Get("db")) {
-		return rule("must have the number of a database as db")
+		return invalid("must have the number of a database as db")
 	}
 	if u.Fragment != "" {
-		return rule("must not have a part after #; in a password it is %%23")
+		return invalid("must not have a part after #; in a password it is %%23")
 	}
 	return nil
 }
@@ -173,11 +175,11 @@ func isDatabase(text string) bool {
 	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// sharing reads how gateways share limits or a budget.
+// sharing reads whether gateways share limits or a budget, and what happens while the store is down; standard is the default.
 func (l *loader) sharing(t *table, standard WhenDown) WhenDown {
-	shared := t.look("shared")
+	shared := t.lookUp("shared")
 	local := !t.bool("shared", true)
-	at := t.look("when_down")
+	at := t.lookUp("when_down")
 	down := WhenDown(t.choice("when_down", string(DownDeny), string(DownShare), string(DownLocal)))
 	if at == nil {
 		down = standard
@@ -196,14 +198,14 @@ func (l *loader) sharing(t *table, standard WhenDown) WhenDown {
 	return down
 }
 
-// checkShared warns of a store that is not used.
+// checkShared warns about a store that is not used.
 func (l *loader) checkShared() {
 	if l.cfg.Store.URL != "" && !l.cfg.Shares() {
-		l.storeTable.warn(l.storeTable.look("url"), "url", "the store is not used: no limits or budgets are shared")
+		l.storeTable.warn(l.storeTable.lookUp("url"), "url", "the store is not used: no limits or budgets are shared")
 	}
 }
 
-// Shares reports whether gateways share limits or budgets.
+// Shares reports whether any limits or budgets are shared with other gateways.
 func (c *Config) Shares() bool {
 	shares := func(l Limits, budgets []Budget) bool {
 		return l.WhenDown != NoStore || slices.ContainsFunc(budgets, func(b Budget) bool { return b.WhenDown != NoStore })

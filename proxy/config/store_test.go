@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
-// shared is spending with a store: the line of its URL is the 5th.
+// shared is the configuration spending with a store, whose URL is on the 5th line.
 var shared = strings.Replace(spending, "[store]\n", "[store]\nurl = \"redis://user:pass%2fword@redis.internal:6379/3\"\n", 1)
 
 func TestStore(t *testing.T) {
@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreURLs checks which URLs are taken. No error shows the URL, which has a password.
+// TestStoreURLs checks which URLs are valid. No error shows the URL, which contains a password.
 func TestStoreURLs(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"redis://h", ""},
@@ -111,7 +111,7 @@ func TestStoreURLs(t *testing.T) {
 	}
 }
 
-// TestStoreURLIsNotShown checks that the effective values have no password, and that it is found in what plugins read.
+// TestStoreURLIsNotShown checks that Config.Values does not contain the password, and that options of plugins must not contain it.
 func TestStoreURLIsNotShown(t *testing.T) {
 	for name, line := range map[string]string{
 		"text":     `url = "redis://:opensesame@h"`,
@@ -168,7 +168,7 @@ func TestStoreCA(t *testing.T) {
 	}
 }
 
-// TestSharingThatCanNeverApply checks that the configuration is refused where shared or when_down would silently do nothing.
+// TestSharingThatCanNeverApply checks that shared or when_down without any effect is an error.
 func TestSharingThatCanNeverApply(t *testing.T) {
 	for _, c := range []struct{ name, text, old, new, want string }{
 		{"a mode without a store", spending, `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "deny" }`, "18:41: providers.p.limits.when_down: can never apply: store.url is not set"},
@@ -197,7 +197,7 @@ func TestSharingThatCanNeverApply(t *testing.T) {
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "gateway.toml:2:7: store.url: the store is not used: no limits or budgets are shared") {
 		t.Errorf("a store that is not used: %v, %v", err, c.Warnings)
 	}
-	// A variable that is set in production only leaves the rest of the file as it is.
+	// A URL from a variable that is set in production only must not invalidate the rest of the file elsewhere.
 	c, err = parseBudgets(strings.NewReplacer("redis://user:pass%2fword@redis.internal:6379/3", "${REDIS_URL:-}", `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "deny" }`).Replace(shared))
 	if err != nil || c.Shares() || c.Providers[0].Limits.WhenDown != config.NoStore {
 		t.Errorf("an unset URL: %v", err)

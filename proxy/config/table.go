@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// table reads the keys of one table. Each key that is looked up becomes a known one, and finish reports all others, with the nearest
-// key of the reference. A table that is not in the file has no node, and no keys.
+// table reads the keys of one table. Looking up a key marks it as known, and finish reports all unknown keys, with the nearest key of
+// the reference. A table that is not in the file has a nil node, and behaves like an empty table.
 type table struct {
 	d    *document
 	n    *node
@@ -59,22 +59,23 @@ func keyOf(array string, i int, name string) string { return fmt.Sprintf("%s[%d]
 
 func (t *table) position() Position { return t.d.position(t.offset(nil)) }
 
-// take returns a key's value if it has the kind, otherwise nil. Another kind is reported; a broken value has been.
-func (t *table) take(name string, want kind) *node {
-	n := t.look(name)
+// lookUpKind returns a key's value if it has the kind, otherwise nil. It reports a value of another kind. A broken value has already
+// been reported.
+func (t *table) lookUpKind(name string, want kind) *node {
+	n := t.lookUp(name)
 	switch {
 	case n == nil || n.kind == kindBroken:
 		return nil
 	case n.kind != want:
 		p := t.path.child(name)
-		t.fail(n, name, "must be %s, not %s%s", want.named(), n.kind.named(), form(&p))
+		t.fail(n, name, "must be %s, not %s%s", want.description(), n.kind.description(), form(&p))
 		return nil
 	}
 	return n
 }
 
-// look returns a key's value of any kind, nil if it is absent.
-func (t *table) look(name string) *node {
+// lookUp returns a key's value of any kind, or nil if the key is not set.
+func (t *table) lookUp(name string) *node {
 	if t.d.lookedUp != nil {
 		t.d.lookedUp(t.path.child(name))
 	}
@@ -88,10 +89,10 @@ func (t *table) look(name string) *node {
 	return nil
 }
 
-// has reports whether the key is in the file, broken or not, without making it a known one.
+// has reports whether the key is in the file, broken or not, without marking it as known.
 func (t *table) has(name string) bool { return t.n != nil && t.n.member(name) != nil }
 
-// show quotes a value for an error. The value of a variable is not shown: it may be a credential in the wrong place.
+// show quotes a value for an error. It does not show the value of a variable, which may be a misplaced credential.
 func show(n *node) string {
 	if vars := n.vars(); len(vars) > 0 {
 		return "the value of ${" + vars[0].name + "}"
@@ -103,16 +104,16 @@ func show(n *node) string {
 	return strconv.Quote(n.text)
 }
 
-// text returns a string; the node is nil if there is none.
+// text returns a string and its node, which is nil if there is no string.
 func (t *table) text(name string) (string, *node) {
-	n := t.take(name, kindString)
+	n := t.lookUpKind(name, kindString)
 	if n == nil {
 		return "", nil
 	}
 	return n.text, n
 }
 
-// required is text for a key that must be set and not be empty.
+// required is like text, but reports a key that is not set or empty.
 func (t *table) required(name string) (string, *node) {
 	s, n := t.text(name)
 	switch {
@@ -147,50 +148,50 @@ func alternatives(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
-func (t *table) bool(name string, standard bool) bool {
-	if n := t.take(name, kindBool); n != nil {
+func (t *table) bool(name string, def bool) bool {
+	if n := t.lookUpKind(name, kindBool); n != nil {
 		return n.bool
 	}
-	return standard
+	return def
 }
 
-func (t *table) integer(name string, standard, least, most int64) int64 {
-	n := t.take(name, kindInteger)
+func (t *table) integer(name string, def, least, most int64) int64 {
+	n := t.lookUpKind(name, kindInteger)
 	if n == nil {
-		return standard
+		return def
 	}
 	if n.number < least || n.number > most {
 		t.fail(n, name, "must be from %d to %d", least, most)
-		return standard
+		return def
 	}
 	return n.number
 }
 
 // share returns a number from 0 to 1.
-func (t *table) share(name string, standard float64) float64 {
-	n := t.look(name)
+func (t *table) share(name string, def float64) float64 {
+	n := t.lookUp(name)
 	switch {
 	case n == nil || n.kind == kindBroken:
-		return standard
+		return def
 	case n.kind != kindInteger && n.kind != kindFloat:
-		t.fail(n, name, "must be a number, not %s", n.kind.named())
+		t.fail(n, name, "must be a number, not %s", n.kind.description())
 	case !(n.float >= 0 && n.float <= 1):
 		t.fail(n, name, "must be from 0 to 1")
 	default:
 		return n.float
 	}
-	return standard
+	return def
 }
 
 // duration returns a duration, written as a string such as "1m30s".
-func (t *table) duration(name string, standard, least, most time.Duration) time.Duration {
-	n := t.look(name)
+func (t *table) duration(name string, def, least, most time.Duration) time.Duration {
+	n := t.lookUp(name)
 	switch {
 	case n == nil || n.kind == kindBroken:
-		return standard
+		return def
 	case n.kind != kindString:
-		t.fail(n, name, `must be a duration such as "60s", not %s`, n.kind.named())
-		return standard
+		t.fail(n, name, `must be a duration such as "60s", not %s`, n.kind.description())
+		return def
 	}
 	v, err := time.ParseDuration(n.text)
 	switch {
@@ -201,37 +202,37 @@ func (t *table) duration(name string, standard, least, most time.Duration) time.
 	default:
 		return v
 	}
-	return standard
+	return def
 }
 
-// units are the units of sizes, those that are suffixes of others last.
+// units are the units of sizes. A unit that is a suffix of others comes after them.
 var units = []struct {
 	name  string
 	bytes int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
 
 // size returns a number of bytes, written as an integer or a string such as "32MiB".
-func (t *table) size(name string, standard, least, most int64) int64 {
-	n := t.look(name)
+func (t *table) size(name string, def, least, most int64) int64 {
+	n := t.lookUp(name)
 	var v int64
 	switch {
 	case n == nil || n.kind == kindBroken:
-		return standard
+		return def
 	case n.kind == kindInteger:
 		v = n.number
 	case n.kind == kindString:
 		var ok bool
 		if v, ok = parseSize(n.text); !ok {
 			t.fail(n, name, `%s is not a size; write one such as "32MiB"`, show(n))
-			return standard
+			return def
 		}
 	default:
-		t.fail(n, name, `must be a size such as "32MiB", not %s`, n.kind.named())
-		return standard
+		t.fail(n, name, `must be a size such as "32MiB", not %s`, n.kind.description())
+		return def
 	}
 	if v < least || v > most {
 		t.fail(n, name, "must be from %d to %d bytes", least, most)
-		return standard
+		return def
 	}
 	return v
 }
@@ -247,9 +248,9 @@ func parseSize(s string) (int64, bool) {
 	return v, err == nil
 }
 
-// strings returns the elements of an array of strings; there reports whether the key is in the file.
+// strings returns the elements of an array of strings. there reports whether the key is in the file.
 func (t *table) strings(name string) (elements []*node, there bool) {
-	n := t.take(name, kindArray)
+	n := t.lookUpKind(name, kindArray)
 	if n == nil {
 		return nil, t.has(name)
 	}
@@ -259,13 +260,13 @@ func (t *table) strings(name string) (elements []*node, there bool) {
 			elements = append(elements, e)
 		case kindBroken:
 		default:
-			t.d.fail(e.offset, t.elementKey(name, i), "must be a string, not %s", e.kind.named())
+			t.d.fail(e.offset, t.elementKey(name, i), "must be a string, not %s", e.kind.description())
 		}
 	}
 	return elements, true
 }
 
-// texts is strings without positions.
+// texts is like strings, without positions.
 func (t *table) texts(name string) []string {
 	var out []string
 	elements, _ := t.strings(name)
@@ -291,12 +292,12 @@ func (t *table) globs(name string) (globs []Glob, there bool) {
 // table returns a sub-table.
 func (t *table) table(name string) table {
 	p := t.path.child(name)
-	return table{d: t.d, n: t.take(name, kindTable), path: &p}
+	return table{d: t.d, n: t.lookUpKind(name, kindTable), path: &p}
 }
 
 // tables returns the elements of an array of tables, in either syntax.
 func (t *table) tables(name string) []table {
-	n := t.take(name, kindArray)
+	n := t.lookUpKind(name, kindArray)
 	if n == nil {
 		return nil
 	}
@@ -309,13 +310,13 @@ func (t *table) tables(name string) []table {
 			out = append(out, table{d: t.d, n: e, path: &p})
 		case kindBroken:
 		default:
-			t.d.fail(e.offset, p.String(), "must be a table, not %s%s", e.kind.named(), form(&p))
+			t.d.fail(e.offset, p.String(), "must be a table, not %s%s", e.kind.description(), form(&p))
 		}
 	}
 	return out
 }
 
-// entry is a sub-table whose name the operator chose.
+// entry is a sub-table with a name chosen by the operator.
 type entry struct {
 	name string
 	table
@@ -363,7 +364,7 @@ func checkName(s string) error {
 		ok = ok && (letter || i > 0 && (c == '.' || c == '_' || c == '-'))
 	}
 	if !ok {
-		return rule("a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit")
+		return invalid("a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// expiresSoon is how long before its expiry there is a warning about a certificate.
+// expiresSoon is how long before its expiry a certificate causes a warning.
 const expiresSoon = 14 * day
 
 // TLS is the table [server.tls]: the server's certificate and key.
@@ -19,9 +19,9 @@ type TLS struct {
 	KeyFile  string // PEM
 }
 
-// PairError is an error of one of the files of a TLS.
+// PairError is an error in one of the two files of a TLS.
 type PairError struct {
-	Key  bool // the key file, not the certificate
+	Key  bool // the error is in the key file, not in the certificate
 	File string
 	Err  error
 }
@@ -39,7 +39,7 @@ func (e *PairError) Error() string {
 func (e *PairError) Unwrap() error { return e.Err }
 
 // Load reads both files and checks that they match. The certificate has its Leaf. Errors are *PairErrors, and do not quote the
-// files. Without a TLS, which is plain HTTP, there is no certificate.
+// files. For a nil TLS, which means plain HTTP, the certificate is nil.
 func (t *TLS) Load() (*tls.Certificate, error) {
 	if t == nil {
 		return nil, nil
@@ -77,7 +77,7 @@ func checkCertificate(file []byte) error {
 	return errors.New("contains no PEM certificate")
 }
 
-// withoutPath returns an error without the file's name and the prefix of package tls.
+// withoutPath removes the file's name, or the prefix of package tls, from an error.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -88,7 +88,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// tls reads [server.tls] and its files, so that errors in them are found before they are served.
+// tls reads [server.tls] and its files, so that errors in them are found with the configuration.
 func (l *loader) tls(t table) {
 	if !t.exists() {
 		return

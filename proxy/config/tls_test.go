@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
-// TestTLS reads [server.tls] and the files it names.
+// TestTLS reads [server.tls] and its files.
 func TestTLS(t *testing.T) {
 	const table = "[server.tls]\ncert = \"cert.pem\"\nkey = \"/keys/key.pem\"\n"
 	soon := certtest.New(t, today.AddDate(0, -1, 0), today.AddDate(0, 0, 3))

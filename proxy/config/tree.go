@@ -15,14 +15,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxDepth bounds the nesting of tables and arrays, which bounds every recursion over a tree.
+// maxDepth limits the nesting of tables and arrays, and thus every recursion over a tree.
 const maxDepth = 32
 
 // kind is the type of a node's value.
 type kind uint8
 
 const (
-	kindBroken kind = iota // invalid, and reported; counts as set, without a value
+	kindBroken kind = iota // invalid, and already reported; counts as set, but has no value
 	kindString
 	kindBool
 	kindInteger
@@ -32,8 +32,8 @@ const (
 	kindTable
 )
 
-// named returns how errors refer to a value of the kind.
-func (k kind) named() string {
+// description returns the words by which errors refer to a value of the kind.
+func (k kind) description() string {
 	return [...]string{"a broken value", "a string", "a boolean", "an integer", "a number", "a date", "an array", "a table"}[k]
 }
 
@@ -50,23 +50,23 @@ const (
 // node is a value with its position. For offsets, see source.
 type node struct {
 	kind   kind
-	origin origin // of a table
-	tables bool   // an array defined as [[name]]
+	origin origin // how a table was defined
+	tables bool   // the node is an array defined as [[name]]
 	bool   bool
-	offset int    // of the value; for a table with a header, of its last name
-	text   string // a string after expansion; other scalars as written
+	offset int    // offset of the value; for a table with a header, of the header's last name
+	text   string // a string after expansion, or another scalar as written
 	number int64
 	float  float64
-	items  []*node  // of an array
-	names  []member // of a table, in file order
-	rare   *rare    // nil for most: there may be a million nodes
+	items  []*node  // elements of an array
+	names  []member // entries of a table, in file order
+	rare   *rare    // nil for most nodes, to keep them small: there may be a million
 }
 
-// rare is what few nodes have.
+// rare holds the fields that few nodes need.
 type rare struct {
-	vars  []variable     // of a string
+	vars  []variable     // variables in a string
 	date  any            // time.Time, toml.LocalDate, toml.LocalDateTime or toml.LocalTime
-	index map[string]int // of the names of a large table
+	index map[string]int // indexes into names, for a large table
 }
 
 // vars returns the variables in a string.
@@ -89,11 +89,11 @@ func (n *node) date() any {
 type member struct {
 	name   string
 	value  *node
-	offset int32 // of the name
-	known  bool  // it has been looked up
+	offset int32 // offset of the name
+	known  bool  // the name has been looked up
 }
 
-// indexed is the number of keys from which a table has an index.
+// indexed is the number of keys above which a table has an index.
 const indexed = 16
 
 func (n *node) member(name string) *member {
@@ -111,7 +111,7 @@ func (n *node) member(name string) *member {
 	return nil
 }
 
-// slabs allocate nodes, and the names of small tables, many at a time: there may be a million of them.
+// slabs allocates nodes, and the entries of small tables, in batches, because there may be a million of them.
 type slabs struct {
 	nodes   []node
 	members []member
@@ -130,7 +130,7 @@ func (s *slabs) node(n node) *node {
 	return out
 }
 
-// names returns an empty slice for the names of a table.
+// names returns an empty slice for the entries of a table.
 func (s *slabs) names() []member {
 	const few = 4
 	if len(s.members) < few {
@@ -158,22 +158,22 @@ func (d *document) add(n *node, name string, offset int, value *node) *node {
 	return value
 }
 
-// document is a configuration being parsed, and the errors so far. It consists of the main file and those that it includes.
+// document is a configuration being parsed, which consists of the main file and those that it includes, with the errors so far.
 type document struct {
 	file     string // the main file
-	data     []byte // its contents
+	data     []byte // contents of the main file, for parse
 	env      func(string) (string, bool)
 	sources  []*source
-	source   *source  // that is being parsed
-	files    []string // that are included
-	folders  []string // in which files to include are looked up
+	source   *source  // the file that is being parsed
+	files    []string // included files
+	folders  []string // folders that are searched for files to include
 	errs     Errors
-	unset    []unset
+	unset    []unsetVariable
 	warnings Errors
 	free     []freeMember
-	scalars  map[string]error // results of verifyScalar
-	lookedUp func(keyPath)    // called for each member that the decoder knows; nil except in tests
-	parts    []unstable.Node  // of keyParts
+	scalars  map[string]error // results of verifyScalar, by notation
+	lookedUp func(keyPath)    // called for each member that the decoder looks up; nil except in tests
+	parts    []unstable.Node  // buffer of keyParts
 	interned map[string]string
 	slabs
 	p unstable.Parser
@@ -207,22 +207,22 @@ func (d *document) warn(offset int, key, format string, args ...any) {
 	d.warnings = append(d.warnings, newError(d.file, d.position(offset), key, fmt.Sprintf(format, args...)))
 }
 
-func (d *document) failed() Errors { return d.errs.sorted() }
+func (d *document) sortedErrors() Errors { return d.errs.sorted() }
 
-// parse builds the tree of the file. It returns nil after a syntax error. Duplicate keys and invalid scalars are all reported, and
-// left out of the tree.
+// parse builds the tree of the file. It returns nil after a syntax error. All duplicate keys and invalid scalars are reported, and left
+// out of the tree.
 func (d *document) parse() *node {
 	d.begin(d.file, d.data)
-	root, whole := d.read()
-	d.settle()
-	if !whole {
+	root, complete := d.read()
+	d.reportUnset()
+	if !complete {
 		return nil
 	}
 	return root
 }
 
 // read builds the tree of the current source up to a syntax error.
-func (d *document) read() (root *node, whole bool) {
+func (d *document) read() (root *node, complete bool) {
 	root = d.node(node{kind: kindTable})
 	current, where := root, &keyPath{}
 	d.p.Reset(d.source.data)
@@ -253,7 +253,8 @@ func (d *document) syntax(err error) {
 	d.fail(d.source.base+offset, "", "%s%s", pe.Message, quotesHint(d.source.data, offset))
 }
 
-// verifyScalar has the library decode a number or a boolean, whose notation the parser does not check. Few of them differ.
+// verifyScalar checks the notation of a number or a boolean, which the parser does not check, by decoding it with the library. Results
+// are cached, because few scalars differ.
 func (d *document) verifyScalar(text string) error {
 	if err, known := d.scalars[text]; known {
 		return err
@@ -279,10 +280,10 @@ func (d *document) keyParts(e *unstable.Node) []unstable.Node {
 	return d.parts
 }
 
-// maxInterned bounds the names that are kept once.
+// maxInterned limits the number of interned names.
 const maxInterned = 1024
 
-// intern returns a name as a string. Most names occur again and again.
+// intern returns a name as a string. Since the same few names occur many times, it does not allocate most of them.
 func (d *document) intern(name []byte) string {
 	if s, ok := d.interned[string(name)]; ok {
 		return s
@@ -297,11 +298,11 @@ func (d *document) intern(name []byte) string {
 	return s
 }
 
-// offset returns where something is that the parser has found.
+// offset converts a position in the current source to an offset in the document.
 func (d *document) offset(r unstable.Range) int { return d.source.base + int(r.Offset) }
 
-// header returns the table that a header opens. What follows an invalid header is read into a table of its own, so that it is still
-// checked.
+// header returns the table that a header opens. Keys that follow an invalid header are read into a separate table, so that they are
+// still checked.
 func (d *document) header(root *node, e *unstable.Node) (*node, *keyPath) {
 	at, where := root, &keyPath{}
 	parts := d.keyParts(e)
@@ -327,14 +328,14 @@ func (d *document) header(root *node, e *unstable.Node) (*node, *keyPath) {
 		case m.value.kind == kindTable && m.value.origin != originInline:
 			at = m.value
 		default:
-			d.twice(offset, where, m)
+			d.failDuplicate(offset, where, m)
 			return d.node(node{kind: kindTable}), where
 		}
 	}
 	return at, where
 }
 
-// open creates the table, or the next table of the array, of a header's last name.
+// open creates the table, or the next table of the array, that a header's last name refers to.
 func (d *document) open(at *node, m *member, where *keyPath, offset int, array bool) (*node, *keyPath) {
 	fresh := d.node(node{kind: kindTable, offset: offset})
 	switch {
@@ -352,15 +353,16 @@ func (d *document) open(at *node, m *member, where *keyPath, offset int, array b
 		m.offset, m.value.offset, m.value.origin = int32(offset), offset, originHeader
 		return m.value, where
 	}
-	d.twice(offset, where, m)
+	d.failDuplicate(offset, where, m)
 	return fresh, where
 }
 
-func (d *document) twice(offset int, where *keyPath, first *member) {
+// failDuplicate reports a key that is defined for the second time.
+func (d *document) failDuplicate(offset int, where *keyPath, first *member) {
 	d.fail(offset, where.String(), "is already defined on line %d", d.position(int(first.offset)).Line)
 }
 
-// keyValue adds "a.b = value" to a table. depth is that of the table.
+// keyValue adds "a.b = value" to a table. depth is the nesting depth of the table.
 func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPath) {
 	parts := d.keyParts(e)
 	if depth += len(parts); depth > maxDepth {
@@ -374,7 +376,7 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPat
 		m := at.member(name)
 		if i == len(parts)-1 {
 			if m != nil {
-				d.twice(offset, where, m)
+				d.failDuplicate(offset, where, m)
 			}
 			start := offset + int(parts[i].Raw.Length)
 			rest := d.source.data[start-d.source.base:]
@@ -391,7 +393,7 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPat
 		case m.value.kind == kindTable && m.value.origin == originDotted:
 			at = m.value
 		default:
-			d.twice(offset, where, m)
+			d.failDuplicate(offset, where, m)
 			return
 		}
 	}
@@ -428,7 +430,7 @@ func (d *document) value(v *unstable.Node, start, depth int, where *keyPath) *no
 	return n
 }
 
-// scalar parses a number, a boolean or a date, of which the parser has checked only the characters.
+// scalar parses a number, a boolean or a date. The parser has only checked that its characters are allowed.
 func (d *document) scalar(n *node, v *unstable.Node, where *keyPath) {
 	n.text = string(v.Data)
 	bare := strings.ReplaceAll(n.text, "_", "")
@@ -465,7 +467,7 @@ func (d *document) scalar(n *node, v *unstable.Node, where *keyPath) {
 	}
 }
 
-// parseDate parses a date, a time or both with the library, which supports every form of TOML.
+// parseDate parses a date, a time or both with the library, which supports every notation of TOML.
 func parseDate(text string) (any, error) {
 	var v struct{ Date any }
 	if strings.Trim(text, "0123456789-+:.TtZz ") != "" {
@@ -475,18 +477,18 @@ func parseDate(text string) (any, error) {
 	return v.Date, err
 }
 
-// keyPath is the path to a key. The zero keyPath is the root. Paths refer to those that they begin with, which must stay as they are.
+// keyPath is the path to a key. The zero keyPath is the root. A path refers to its parent, which must not be modified.
 type keyPath struct {
 	up    *keyPath
 	name  string
-	index int // of an element, if name is ""
+	index int // index of an array element if name is ""
 }
 
 func (p *keyPath) child(name string) keyPath { return keyPath{up: p, name: name, index: -1} }
 
 func (p *keyPath) element(i int) keyPath { return keyPath{up: p, index: i} }
 
-// String returns "models[0].targets[1].provider"; a name that is not a bare key is quoted.
+// String returns a path such as "models[0].targets[1].provider". A name that is not a bare key is quoted.
 func (p *keyPath) String() string {
 	var steps []keyPath
 	for at := p; at.up != nil; at = at.up {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Value is a key that is set, with its value as it counts and where it is from.
+// Value is a key that is set, with its effective value and the position of that value.
 type Value struct {
 	Key  string // path of the key
-	Text string // as TOML; credentials and the values of variables are not shown
+	Text string // the value as TOML, with credentials and the values of variables redacted
 	Pos  Position
 }
 
-// values lists the scalars and arrays of a tree that has been read.
+// values appends the scalars and arrays of a tree to out. The loader must have read the tree, so that it knows the credentials.
 func (l *loader) values(n *node, where *keyPath, out []Value) []Value {
 	for i := range n.names {
 		m := &n.names[i]

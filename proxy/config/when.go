@@ -7,35 +7,37 @@ import (
 	"strings"
 )
 
-// When is the condition of a rule or a target. All that is set must hold, and of each list one element.
+// When is the condition of a rule or a target. All fields that are set must match; a list matches if one of its elements does, except
+// for Tags.
 type When struct {
 	Keys   []Glob // names of client keys
 	Teams  []Glob
-	Tags   []TagMatch // of the key; all of them
-	APIs   []string   // that clients use, as filters name them
+	Tags   []TagMatch // tags of the client key, all of which must match
+	APIs   []string   // client APIs, named as in APINames
 	Stream *bool
 	Tools  *bool // whether the request has tools
 	Images *bool
 	// Thinking is whether the request asks for reasoning.
 	Thinking *bool
-	// PromptFrom and PromptTo bound the prompt's tokens, as limits estimate them: PromptFrom is in the range, PromptTo is not; 0 is no end.
+	// PromptFrom and PromptTo are the range of the prompt's estimated tokens: PromptFrom is inclusive, PromptTo is exclusive, and a
+	// PromptTo of 0 means no end.
 	PromptFrom, PromptTo int64
-	Times                []DayTime // in the zone of [router]
+	Times                []DayTime // in Router.Zone
 }
 
-// TagMatch is a tag of a client key with patterns of its value, one of which must match.
+// TagMatch is a tag of a client key with patterns, one of which must match the tag's value.
 type TagMatch struct {
 	Name   string
 	Values []Glob
 }
 
-// DayTime is a range of minutes since midnight, From inclusive and To exclusive, at most 24 hours. If From is not before To, it passes
-// midnight.
+// DayTime is a range of minutes since midnight, From inclusive and To exclusive, of at most 24 hours. If From is after To, the range
+// includes midnight.
 type DayTime struct{ From, To int }
 
 const minutesOfDay = 24 * 60
 
-// when reads the condition of a rule or a target, nil if it has none.
+// when reads the condition of a rule or a target. It is nil if there is none.
 func (l *loader) when(parent *table) *When {
 	t := parent.table("when")
 	var w When
@@ -43,9 +45,9 @@ func (l *loader) when(parent *table) *When {
 	w.Teams = t.conditions("team")
 	w.Tags = l.tagMatches(t.table("tag"))
 	if elements, there := t.strings("api"); there {
-		w.APIs = t.known("api", elements, apiNames)
+		w.APIs = t.wordsFrom("api", elements, apiNames)
 	}
-	w.Stream, w.Tools, w.Images, w.Thinking = t.either("stream"), t.either("tools"), t.either("images"), t.either("thinking")
+	w.Stream, w.Tools, w.Images, w.Thinking = t.optionalBool("stream"), t.optionalBool("tools"), t.optionalBool("images"), t.optionalBool("thinking")
 	w.PromptFrom, w.PromptTo = t.tokens("prompt_tokens")
 	w.Times = t.dayTimes("time")
 	t.finish()
@@ -62,7 +64,7 @@ func (l *loader) when(parent *table) *When {
 	return &w
 }
 
-// reachable reports conditions that no key of the configuration fulfils.
+// reachable reports conditions that no key of the configuration can meet.
 func (l *loader) reachable(t *table, w *When) {
 	c := l.cfg
 	if len(w.Teams) > 0 {
@@ -76,7 +78,7 @@ func (l *loader) reachable(t *table, w *When) {
 		})
 	}
 	if c.Server.Auth == AuthNone || len(c.Keys) == 0 {
-		return // a file for development may do without the keys
+		return // without keys, as in a configuration for development, the conditions cannot be checked
 	}
 	if len(w.Keys) > 0 {
 		l.checkMatches(t, "key", "no client key", func(g Glob) bool {
@@ -90,7 +92,7 @@ func (l *loader) reachable(t *table, w *When) {
 	}
 	tags := t.table("tag")
 	for _, m := range w.Tags {
-		n, found, matches := tags.look(m.Name), false, false
+		n, found, matches := tags.lookUp(m.Name), false, false
 		var names, values []string
 		for i := range c.Keys {
 			for name, value := range c.Keys[i].Tags {
@@ -123,7 +125,7 @@ func (l *loader) checkMatches(t *table, name, nothing string, matches func(Glob)
 	}
 }
 
-// conditions returns patterns, nil if the key is not there.
+// conditions returns the patterns of a condition, or nil if the key is not set.
 func (t *table) conditions(name string) []Glob {
 	globs, there := t.globs(name)
 	if there {
@@ -134,13 +136,13 @@ func (t *table) conditions(name string) []Glob {
 
 // neverEmpty reports an empty array in a condition.
 func (t *table) neverEmpty(name string) {
-	if n := t.look(name); n != nil && n.kind == kindArray && len(n.items) == 0 {
+	if n := t.lookUp(name); n != nil && n.kind == kindArray && len(n.items) == 0 {
 		t.fail(n, name, "must not be empty: nothing would match")
 	}
 }
 
-// known returns those elements that are one of the words, and reports others.
-func (t *table) known(name string, elements []*node, words []string) (all []string) {
+// wordsFrom returns the elements that are one of the words, and reports the others.
+func (t *table) wordsFrom(name string, elements []*node, words []string) (all []string) {
 	for _, e := range elements {
 		if !slices.Contains(words, e.text) {
 			t.fail(e, name, "%s is invalid: want %s%s", show(e), alternatives(words), suggest(e.text, words))
@@ -152,9 +154,9 @@ func (t *table) known(name string, elements []*node, words []string) (all []stri
 	return all
 }
 
-// either returns a boolean, nil if the key is not there.
-func (t *table) either(name string) *bool {
-	n := t.take(name, kindBool)
+// optionalBool returns a boolean, or nil if the key is not set.
+func (t *table) optionalBool(name string) *bool {
+	n := t.lookUpKind(name, kindBool)
 	if n == nil {
 		return nil
 	}
@@ -177,9 +179,9 @@ func (l *loader) tagMatches(t table) (all []TagMatch) {
 	return all
 }
 
-// tokens returns a range of numbers of tokens, written as [from, to] or [from].
+// tokens returns a range of token counts, written as [from, to] or [from].
 func (t *table) tokens(name string) (from, to int64) {
-	n := t.take(name, kindArray)
+	n := t.lookUpKind(name, kindArray)
 	if n == nil {
 		return 0, 0
 	}
@@ -189,7 +191,7 @@ func (t *table) tokens(name string) (from, to int64) {
 		case e.kind == kindBroken:
 			return 0, 0
 		case e.kind != kindInteger:
-			t.d.fail(e.offset, t.elementKey(name, i), "must be an integer, not %s", e.kind.named())
+			t.d.fail(e.offset, t.elementKey(name, i), "must be an integer, not %s", e.kind.description())
 			return 0, 0
 		case e.number < 0 || e.number > maxTokens:
 			t.d.fail(e.offset, t.elementKey(name, i), "must be from 0 to %d", int64(maxTokens))

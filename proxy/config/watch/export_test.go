@@ -1,16 +1,16 @@
 package watch
 
-// OnLook has f called after each time that the files were read because something had happened.
+// OnLook sets a function that is called after each rescan that follows an event.
 func (w *Watcher) OnLook(f func(changed bool)) {
 	w.mu.Lock()
-	w.looked = f
+	w.rescanned = f
 	w.mu.Unlock()
 }
 
-// Blind makes it impossible to watch anything more.
+// Blind makes every further attempt to watch a folder fail.
 func (w *Watcher) Blind() error { return w.notify.Close() }
 
-// Folders are those that are watched.
+// Folders returns the folders that are watched.
 func (w *Watcher) Folders() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,16 +1,16 @@
-// Package watch tells when files have come to hold something else.
+// Package watch reports when the contents of files have changed.
 //
-// A file is followed by its path: what the path leads to may be swapped as a whole. Each directory in which a part of
-// the path is looked up, symbolic links followed, is watched for an entry of that name. So it is noticed when a file is
-// written, or replaced by another; when a link on the way is turned to another folder, as Kubernetes does it; and when a
-// folder goes away and comes back. What happened is not believed: once it has been quiet for a moment all files are
-// read, and only where one holds other bytes than before, or has gone, is it a change.
+// A file is watched by its path, since the path may later lead to another file. Each directory in which a component of the path is looked
+// up, with symbolic links followed, is watched for an entry of that name. The watcher thus notices when a file is written or replaced,
+// when a link on the path is replaced with a link to another folder, as Kubernetes does, and when a folder is removed and created again.
+// An event alone is not a change: after a quiet period, the watcher reads all files, and reports a change only if the contents of one
+// differ from before, or if it has appeared or disappeared.
 //
-// A folder among the files holds the names in it, without hidden ones: it changes when a file is added, removed or renamed.
+// The contents of a folder are the names in it, without hidden ones: it changes when a file is added, removed or renamed.
 //
-// It does not know what the files are for, and keeps nothing of them but digests.
+// The watcher keeps only digests of the files.
 //
-// Concurrency: a Watcher may be used from any goroutine. Its own one ends with Close.
+// Concurrency: a Watcher may be used from any goroutine. Its own goroutine ends with Close.
 package watch
 
 import (
@@ -29,36 +29,36 @@ import (
 )
 
 const (
-	// settle is how long nothing must have happened before files are read, so that a file that is written in several
-	// steps is read after the last one.
-	settle = 200 * time.Millisecond
+	// quietPeriod is how long no event must occur before files are read, so that a file that is written in several steps is read after
+	// the last one.
+	quietPeriod = 200 * time.Millisecond
 
-	// maxSettle is how long changes that follow one another can delay reading.
-	maxSettle = 2 * time.Second
+	// maxDelay is how long a series of events can delay reading.
+	maxDelay = 2 * time.Second
 )
 
-// Watcher watches files. Make it with New; one that is nil watches nothing.
+// Watcher watches files. Create it with New. A nil Watcher watches nothing.
 type Watcher struct {
-	notify  *fsnotify.Watcher
-	failed  func(error)
-	changed chan struct{}
-	stop    chan struct{}
-	done    chan struct{}
-	once    sync.Once
-	looked  func(changed bool) // for tests; may be nil
+	notify    *fsnotify.Watcher
+	failed    func(error)
+	changed   chan struct{}
+	stop      chan struct{}
+	done      chan struct{}
+	once      sync.Once
+	rescanned func(changed bool) // for tests; may be nil
 
 	mu      sync.Mutex
 	files   map[string]state
-	entries map[string]bool // paths without links; what happens to one of them may change what a file holds
-	folders map[string]bool // that are watched
-	listed  map[string]bool // folders whose names count
-	warned  bool
+	entries map[string]bool // paths, without links, whose events may change the contents of a file
+	folders map[string]bool // folders that are watched
+	listed  map[string]bool // folders that are watched for the names in them
+	warned  bool            // failed has been called
 }
 
-// state is what a path led to: a digest of the content, or why there is none.
+// state is the state of a path: a digest of its contents, or the reason why they cannot be read.
 type state string
 
-// New makes a Watcher of no files. failed is called, once at most, with what cannot be watched.
+// New creates a Watcher without files. failed is called at most once, with the first error that keeps something from being watched.
 func New(failed func(error)) (*Watcher, error) {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -72,8 +72,7 @@ func New(failed func(error)) (*Watcher, error) {
 	return w, nil
 }
 
-// Changed receives after a file has changed: once, however many there are and however often they did, until it is
-// received.
+// Changed returns a channel that receives a value after a file has changed. Further changes are merged until the value is received.
 func (w *Watcher) Changed() <-chan struct{} {
 	if w == nil {
 		return nil
@@ -81,8 +80,8 @@ func (w *Watcher) Changed() <-chan struct{} {
 	return w.changed
 }
 
-// Add watches more files. What they hold at this moment counts as known, so they are added before they are read: what
-// changes in between is then a change.
+// Add watches more files. Their current contents count as known. Callers add files before they read them, so that they do not miss a
+// change in between.
 func (w *Watcher) Add(files ...string) {
 	if w == nil {
 		return
@@ -92,8 +91,8 @@ func (w *Watcher) Add(files ...string) {
 	for _, f := range files {
 		if _, there := w.files[f]; !there {
 			w.files[f] = ""
-			w.follow()
-			w.files[f] = read(f)
+			w.updateWatches()
+			w.files[f] = digestFile(f)
 		}
 	}
 }
@@ -112,20 +111,20 @@ func (w *Watcher) Keep(files ...string) {
 		}
 	}
 	w.files = kept
-	w.follow()
+	w.updateWatches()
 }
 
-// Refresh takes what the files hold for known, for somebody who is about to read them in any case.
+// Refresh marks the current contents of all files as known, for a caller that is about to read them anyway.
 func (w *Watcher) Refresh() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.look()
+	w.rescan()
 }
 
-// Close ends the watch.
+// Close stops watching, and waits for the Watcher's goroutine to end.
 func (w *Watcher) Close() error {
 	if w == nil {
 		return nil
@@ -137,15 +136,15 @@ func (w *Watcher) Close() error {
 
 func (w *Watcher) run() {
 	defer close(w.done)
-	quiet := time.NewTimer(settle)
+	quiet := time.NewTimer(quietPeriod)
 	quiet.Stop()
 	defer quiet.Stop()
-	var first time.Time // when the first thing happened that was not looked at; zero: nothing has
-	happened := func() {
+	var first time.Time // time of the first event since the last rescan; zero if there was none
+	scheduleRescan := func() {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		quiet.Reset(min(settle, max(0, maxSettle-time.Since(first))))
+		quiet.Reset(min(quietPeriod, max(0, maxDelay-time.Since(first))))
 	}
 	for {
 		select {
@@ -155,20 +154,20 @@ func (w *Watcher) run() {
 			if !more {
 				return
 			}
-			if w.concerns(e.Name) {
-				happened()
+			if w.isRelevant(e.Name) {
+				scheduleRescan()
 			}
 		case err, more := <-w.notify.Errors:
 			if !more {
 				return
 			}
-			w.fail(err)
-			happened() // events may have been lost
+			w.reportError(err)
+			scheduleRescan() // events may have been lost
 		case <-quiet.C:
 			first = time.Time{}
 			w.mu.Lock()
-			changed := w.look()
-			tell := w.looked
+			changed := w.rescan()
+			notify := w.rescanned
 			w.mu.Unlock()
 			if changed {
 				select {
@@ -176,15 +175,15 @@ func (w *Watcher) run() {
 				default:
 				}
 			}
-			if tell != nil {
-				tell(changed)
+			if notify != nil {
+				notify(changed)
 			}
 		}
 	}
 }
 
-// concerns tells whether what happens at a path may change what a file holds.
-func (w *Watcher) concerns(path string) bool {
+// isRelevant reports whether an event at a path may change the contents of a file.
+func (w *Watcher) isRelevant(path string) bool {
 	if path == "" {
 		return false
 	}
@@ -194,12 +193,12 @@ func (w *Watcher) concerns(path string) bool {
 	return w.entries[path] || w.folders[path] || w.listed[filepath.Dir(path)]
 }
 
-// look reads all files and reports whether one of them has changed. w.mu is held.
-func (w *Watcher) look() (changed bool) {
-	// The watch sees every change from here on, and another look follows it.
-	w.follow()
+// rescan reads all files and reports whether one of them has changed. w.mu is held.
+func (w *Watcher) rescan() (changed bool) {
+	// From here on, every change causes an event, and thus another rescan.
+	w.updateWatches()
 	for f, before := range w.files {
-		if now := read(f); now != before {
+		if now := digestFile(f); now != before {
 			w.files[f] = now
 			changed = true
 		}
@@ -207,14 +206,14 @@ func (w *Watcher) look() (changed bool) {
 	return changed
 }
 
-// follow watches the folders that the paths lead through, and no others. w.mu is held.
-func (w *Watcher) follow() {
+// updateWatches watches exactly the folders that the paths lead through. w.mu is held.
+func (w *Watcher) updateWatches() {
 	folders := map[string]bool{}
 	w.entries, w.listed = map[string]bool{}, map[string]bool{}
 	for f := range w.files {
 		if is, err := os.Stat(f); err == nil && is.IsDir() {
 			if err := w.notify.Add(f); err != nil {
-				w.warn(fmt.Errorf("watch %s: %w", f, err))
+				w.reportErrorLocked(fmt.Errorf("watch %s: %w", f, err))
 			}
 			folders[f], w.listed[filepath.Clean(f)] = true, true
 		}
@@ -223,7 +222,7 @@ func (w *Watcher) follow() {
 			if folders[dir] {
 				return nil
 			}
-			// It is asked for again and again: there may be another folder of that name.
+			// Add it each time, even if it is being watched: it may be another folder with the same name.
 			if err := w.notify.Add(dir); err != nil {
 				return fmt.Errorf("watch %s for %s: %w", dir, f, err)
 			}
@@ -231,26 +230,26 @@ func (w *Watcher) follow() {
 			return nil
 		})
 		if err != nil {
-			w.warn(err)
+			w.reportErrorLocked(err)
 		}
 	}
 	for dir := range w.folders {
 		if !folders[dir] {
-			// One that is not there any more is not watched any more.
+			// This fails if the folder no longer exists, in which case it is not watched anyway.
 			_ = w.notify.Remove(dir)
 		}
 	}
 	w.folders = folders
 }
 
-func (w *Watcher) fail(err error) {
+func (w *Watcher) reportError(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.warn(err)
+	w.reportErrorLocked(err)
 }
 
-// warn says that something cannot be watched. w.mu is held.
-func (w *Watcher) warn(err error) {
+// reportErrorLocked calls failed with the first error. w.mu is held.
+func (w *Watcher) reportErrorLocked(err error) {
 	if w.warned || errors.Is(err, fsnotify.ErrEventOverflow) {
 		return
 	}
@@ -258,19 +257,19 @@ func (w *Watcher) warn(err error) {
 	w.failed(err)
 }
 
-// maxLinks is how many symbolic links a path may lead through, as on Linux.
+// maxLinks limits the symbolic links that a path may lead through, as Linux does.
 const maxLinks = 40
 
-// walk calls visit for each folder in which a part of the path is looked up, before that is done, and with the part. It
-// ends where a part is not there, and returns the error of a visit that mattered: one to a folder that holds the file
-// itself, or a link on the way to it. That a folder far up is renamed is worth knowing, where that can be had.
+// walk calls visit for each folder in which a component of the path is looked up, before the lookup, with the name of the component. It
+// stops at a component that does not exist. It returns an error of visit only for the folder that contains the file itself or a link on
+// the path; errors for other folders, in which only a rename would be noticed, are ignored.
 func walk(path string, visit func(dir, name string) error) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
 	root := filepath.VolumeName(path) + string(filepath.Separator)
-	dir, rest, links := root, parts(path), 0
+	dir, rest, links := root, splitPath(path), 0
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
@@ -280,7 +279,7 @@ func walk(path string, visit func(dir, name string) error) error {
 		}
 		at := filepath.Join(dir, name)
 		err := error(nil)
-		if cheap {
+		if cheapWatches {
 			err = visit(dir, name)
 		}
 		is, missing := os.Lstat(at)
@@ -288,7 +287,7 @@ func walk(path string, visit func(dir, name string) error) error {
 			dir = at
 			continue
 		}
-		if !cheap {
+		if !cheapWatches {
 			err = visit(dir, name)
 			is, missing = os.Lstat(at)
 		}
@@ -297,22 +296,22 @@ func walk(path string, visit func(dir, name string) error) error {
 		}
 		target, err := os.Readlink(at)
 		if links++; err != nil || links > maxLinks {
-			return nil // the next look sees what has become of it
+			return nil // the next rescan finds the reason
 		}
 		if filepath.IsAbs(target) {
 			dir = root
 		}
-		rest = append(parts(target), rest...)
+		rest = append(splitPath(target), rest...)
 	}
 	return nil
 }
 
-// cheap tells whether a folder is watched for one descriptor, and not for one for each of its entries. Otherwise only
-// the folders that hold a file, or a link on the way to it, are watched.
-const cheap = runtime.GOOS == "linux" || runtime.GOOS == "windows"
+// cheapWatches reports whether watching a folder takes one descriptor instead of one for each of its entries. If not, only the folders
+// that contain a file, or a link on the path to it, are watched.
+const cheapWatches = runtime.GOOS == "linux" || runtime.GOOS == "windows"
 
-// parts are the names in a path.
-func parts(path string) (names []string) {
+// splitPath returns the components of a path.
+func splitPath(path string) (names []string) {
 	path = path[len(filepath.VolumeName(path)):]
 	for len(path) > 0 {
 		if os.IsPathSeparator(path[0]) {
@@ -331,8 +330,8 @@ func parts(path string) (names []string) {
 	return names
 }
 
-// list is the names in a folder.
-func list(dir string) state {
+// digestFolder returns a digest of the names in a folder, without hidden ones.
+func digestFolder(dir string) state {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return state(err.Error())
@@ -346,9 +345,9 @@ func list(dir string) state {
 	return state(h.Sum(nil))
 }
 
-// read is what a path leads to. Only a regular file is opened: what else there is may block, or give what it holds only
-// once.
-func read(path string) state {
+// digestFile returns a digest of the file or folder that a path leads to. It opens only regular files, because reading others may block,
+// or consume their data.
+func digestFile(path string) state {
 	is, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -356,7 +355,7 @@ func read(path string) state {
 	case err != nil:
 		return state(err.Error())
 	case is.IsDir():
-		return list(path)
+		return digestFolder(path)
 	case !is.Mode().IsRegular():
 		return "no file"
 	}

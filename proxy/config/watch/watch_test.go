@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// timeout is how long a test waits for what must happen.
+// timeout is how long a test waits for an expected event.
 const timeout = 20 * time.Second
 
 func start(t *testing.T, files ...string) *watch.Watcher {
 	t.Helper()
-	w, err := watch.New(func(err error) { t.Errorf("something cannot be watched: %v", err) })
+	w, err := watch.New(func(err error) { t.Errorf("a file cannot be watched: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func awaitChange(t *testing.T, w *watch.Watcher) {
 	}
 }
 
-// folder is where a test does what operators do to their files.
+// folder is a temporary folder in which a test changes files the way operators do.
 type folder struct {
 	t   *testing.T
 	dir string
@@ -67,14 +67,14 @@ func (f folder) link(target, name string) { f.t.Helper(); f.must(os.Symlink(targ
 func (f folder) move(from, to string)     { f.t.Helper(); f.must(os.Rename(f.at(from), f.at(to))) }
 func (f folder) remove(name string)       { f.t.Helper(); f.must(os.RemoveAll(f.at(name))) }
 
-// turn makes a link lead elsewhere in one step, as Kubernetes does it.
+// turn atomically replaces a link with a link to another target, as Kubernetes does.
 func (f folder) turn(target, name string) {
 	f.t.Helper()
 	f.link(target, name+"_tmp")
 	f.move(name+"_tmp", name)
 }
 
-// changes are the ways in which a path comes to lead to other bytes. The file is conf/file, and holds "old".
+// changes are the ways in which the contents of a path can change. The file is conf/file, and contains "old".
 var changes = []struct {
 	name    string
 	prepare func(f folder)
@@ -148,8 +148,7 @@ var changes = []struct {
 	}},
 }
 
-// TestDetectsChanges makes the changes in all folders at once: a watcher waits until its file has settled, and the test need not wait
-// for each.
+// TestDetectsChanges makes the changes in all folders at once, so that it does not wait for the quiet period of each watcher in turn.
 //
 // covers: F80
 func TestDetectsChanges(t *testing.T) {
@@ -179,8 +178,8 @@ func TestDetectsChanges(t *testing.T) {
 	}
 }
 
-// TestIgnoresRewritesWithoutChanges does things to a file that leave its bytes the same. That each is followed by a
-// check shows that the watcher noticed it.
+// TestIgnoresRewritesWithoutChanges rewrites or touches a file without changing its contents. The watcher must rescan after each step,
+// which shows that it noticed the step, but not report a change.
 func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 	t.Parallel()
 	rewrites := []struct {
@@ -199,9 +198,9 @@ func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 		f := folder{t, t.TempDir()}
 		f.write("conf/file", "old")
 		w := start(t, f.at("conf/file"))
-		looked := make(chan bool, 16)
-		looks[i] = looked
-		w.OnLook(func(changed bool) { looked <- changed })
+		rescanned := make(chan bool, 16)
+		looks[i] = rescanned
+		w.OnLook(func(changed bool) { rescanned <- changed })
 		c.do(f)
 	}
 	for i, c := range rewrites {
@@ -212,7 +211,7 @@ func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 					t.Error("it counts as a change")
 				}
 			case <-time.After(timeout):
-				t.Fatal("nobody looked")
+				t.Fatal("the watcher did not rescan")
 			}
 		})
 	}
@@ -225,20 +224,20 @@ func TestIgnoresOtherFiles(t *testing.T) {
 	f.write("conf/file", "old")
 	w := start(t, f.at("conf/file"))
 	looks := 0
-	looked := make(chan bool, 16)
-	w.OnLook(func(changed bool) { looked <- changed })
+	rescanned := make(chan bool, 16)
+	w.OnLook(func(changed bool) { rescanned <- changed })
 	for range 100 {
 		f.write("conf/log", strings.Repeat("x", 1000))
 	}
-	// The events of a folder come in the order in which they happened.
+	// The events of a folder arrive in the order in which they happened.
 	f.write("conf/file", "new")
 	awaitChange(t, w)
-	for len(looked) > 0 {
-		<-looked
+	for len(rescanned) > 0 {
+		<-rescanned
 		looks++
 	}
 	if looks > 1 {
-		t.Errorf("it looked %d times", looks)
+		t.Errorf("it rescanned %d times", looks)
 	}
 }
 
@@ -254,7 +253,7 @@ func TestAddAndKeep(t *testing.T) {
 	w.Keep(f.at("b/file"))
 	for _, dir := range w.Folders() {
 		if dir == f.at("a") {
-			t.Error("the folder of a file that is not watched any more still is")
+			t.Error("the folder of a file that is no longer watched is still watched")
 		}
 	}
 	f.write("a/file", "2")
@@ -266,27 +265,27 @@ func TestAddAndKeep(t *testing.T) {
 	}
 }
 
-// TestRefresh checks that content which was read anyway is not reported as a change later.
+// TestRefresh checks that a change before Refresh is not reported afterwards.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	w := start(t, f.at("file"))
-	looked := make(chan bool, 16)
-	w.OnLook(func(changed bool) { looked <- changed })
+	rescanned := make(chan bool, 16)
+	w.OnLook(func(changed bool) { rescanned <- changed })
 	f.write("file", "2")
 	w.Refresh()
 	select {
-	case changed := <-looked:
+	case changed := <-rescanned:
 		if changed {
-			t.Error("a change that was taken note of is told again")
+			t.Error("a change before Refresh is reported")
 		}
 	case <-time.After(timeout):
-		t.Fatal("nobody looked")
+		t.Fatal("the watcher did not rescan")
 	}
 }
 
-// TestFileThatKeepsChanging checks that a file that never settles is read all the same.
+// TestFileThatKeepsChanging checks that a file that is written all the time is read nevertheless.
 func TestFileThatKeepsChanging(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -303,7 +302,7 @@ func TestFileThatKeepsChanging(t *testing.T) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it waits for a rest that does not come")
+			t.Fatal("the watcher waits for a quiet period")
 		}
 		f.write("file", strings.Repeat("x", n%100))
 	}
@@ -336,15 +335,15 @@ func TestPollsWithoutWatcher(t *testing.T) {
 	w.Refresh()
 	w.Keep()
 	if w.Changed() != nil {
-		t.Error("it tells of changes")
+		t.Error("it reports changes")
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFolderHoldsNames adds, changes and removes files in a folder that is watched for its names.
-func TestFolderHoldsNames(t *testing.T) {
+// TestWatchesNamesInFolder adds, changes and removes files in a watched folder.
+func TestWatchesNamesInFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for five changes, one after the other")
 	}
@@ -358,12 +357,12 @@ func TestFolderHoldsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitChange(t, w)
-	looked := make(chan bool, 16)
-	w.OnLook(func(changed bool) { looked <- changed })
+	rescanned := make(chan bool, 16)
+	w.OnLook(func(changed bool) { rescanned <- changed })
 	f.write("conf.d/a.toml", "2")
 	f.write("conf.d/.hidden", "2")
-	if <-looked {
-		t.Error("other contents, or a hidden file, is a change of names")
+	if <-rescanned {
+		t.Error("a change of a file's contents, or of a hidden file, is reported")
 	}
 	if err := os.RemoveAll(f.at("conf.d")); err != nil {
 		t.Fatal(err)

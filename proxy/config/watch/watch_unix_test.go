@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestIgnoresNonRegularFiles watches a pipe: opening it would wait for a writer, and reading would take data away from
+// TestIgnoresNonRegularFiles watches a pipe. Opening it would block until there is a writer, and reading would consume data meant for
 // its reader.
 func TestIgnoresNonRegularFiles(t *testing.T) {
 	t.Parallel()
