@@ -143,7 +143,7 @@ func (l *loader) budgets(of *table) []Budget {
 				longer, shorter = &o, &b
 			}
 			if b.Limit > 0 && o.Limit > 0 && o.Per != b.Per && longer.Limit < shorter.Limit {
-				t.fail(t.lookUp("usd"), "usd", "the budget per %s is smaller than that per %s, which can never apply", longer.Per, shorter.Per)
+				t.fail(t.lookUp("usd"), "usd", "the budget per %s is smaller than the budget per %s, which can never apply", longer.Per, shorter.Per)
 			}
 		}
 		out = append(out, b)

@@ -95,7 +95,7 @@ func TestLimitsThatCanNeverApply(t *testing.T) {
 			"14:53: keys[0].limits.concurrent: can never apply: it is more than the 8 of the team research",
 			"15:11: keys[0].budgets: the budget per day can never apply: it is more than the 100.5 US dollars of the team research",
 		}},
-		{"a longer budget that is smaller", "usd = 1_000,", "usd = 100,", []string{"9:62: teams[0].budgets[1].usd: the budget per month is smaller than that per day, which can never apply"}},
+		{"a longer budget that is smaller", "usd = 1_000,", "usd = 100,", []string{"9:62: teams[0].budgets[1].usd: the budget per month is smaller than the budget per day, which can never apply"}},
 		{"two budgets of a period", `per = "total"`, `per = "minute"`, []string{`15:90: keys[0].budgets[1].per: there is already a budget per minute`}},
 		{"no prices", "pricing = { input = 1 }\n", "", []string{
 			"9:11: teams[0].budgets: can never apply: no model has a price; set pricing of m",

@@ -448,7 +448,7 @@ func TestLimitsWarningsAboutKeysWithoutModels(t *testing.T) {
 			found = append(found, w.Error())
 		}
 	}
-	if len(found) != 11 || !strings.Contains(found[9], "keys[9].models") || !strings.HasSuffix(found[10], "keys: no model matches the models of 990 more") {
+	if len(found) != 11 || !strings.Contains(found[9], "keys[9].models") || !strings.HasSuffix(found[10], "keys: no model matches the models of 990 more keys") {
 		t.Errorf("%d warnings: %q", len(found), found)
 	}
 }

@@ -67,8 +67,8 @@ func TestErrors(t *testing.T) {
 		}},
 		{"key_headers", "[server]\nkey_headers = [\"x api\", \"Authorization\", \"x-api-key\", \"X-Api-Key\"]\n", []string{
 			`2:16: server.key_headers: "x api": is not a valid header name`,
-			`2:25: server.key_headers: "Authorization": must not be a header of HTTP itself, Authorization, or one that is in the list already`,
-			`2:55: server.key_headers: "X-Api-Key": must not be a header of HTTP itself, Authorization, or one that is in the list already`,
+			`2:25: server.key_headers: "Authorization": must not be Authorization, a header of HTTP itself, or listed twice`,
+			`2:55: server.key_headers: "X-Api-Key": must not be Authorization, a header of HTTP itself, or listed twice`,
 		}},
 		{"limits of a key", "[[keys]]\nname = \"k\"\nsecret = \"s\"\nlimits = { requests_per_minute = 0, tokens_per_minute = 1000000001, concurrent = \"4\", per_day = 1 }\n[server]\nmax_wrong_keys = -1\n", []string{
 			"4:34: keys[0].limits.requests_per_minute: must be from 1 to 1000000000",
@@ -119,7 +119,7 @@ func TestErrors(t *testing.T) {
 		{"secrets", "[[keys]]\nname = \"a\"\nsecret = \"\"\n[[keys]]\nname = \"b\"\nsecret = \"x y\"\n[[keys]]\nname = \"c\"\nsecret = \"x,y\"\n", []string{
 			"3:10: keys[0].secret: the secret is empty",
 			"6:10: keys[1].secret: has a space, a line break or another character that is not allowed in keys",
-			"9:10: keys[2].secret: has a comma, which would be taken for two joined headers",
+			"9:10: keys[2].secret: contains a comma, which would be read as two joined headers",
 		}},
 		{"globs", "[[keys]]\nname = \"a\"\nsecret = \"s\"\nmodels = [\"\", \"gpt-?\", 5, \"a**\", \"a b\", \"*a*b*c*d*e*f*g*h*i\"]\n", []string{
 			`4:11: keys[0].models: "": a pattern must not be empty`,
@@ -201,7 +201,7 @@ func TestErrors(t *testing.T) {
 			"16:6: filters[1].on: must not be empty: the filter would never be used",
 			`17:14: filters[1].on_failure: "ignore" is invalid: want refuse or pass`,
 			`18:9: filters[1].tags: "a b" is invalid: a tag has 1 to 64 letters, digits, '.', '_' or '-'`,
-			`18:21: filters[1].tags: "c" is there twice`,
+			`18:21: filters[1].tags: "c" is listed twice`,
 			`22:8: filters[2].tags: only a filter that is on "request" sets tags`,
 			"23:10: filters[2].models: must not be empty: the filter would never be used",
 			"24:1: filters[2].when: unknown key",
@@ -220,7 +220,7 @@ func TestErrors(t *testing.T) {
 			"6:1: keys[0].secret: KEY is not set; write ${KEY:-} if it is optional",
 			"9:13: providers.p.base_url: a variable name has only letters, digits and _; write $$ for a dollar sign",
 			"10:21: providers.p.auth.secret: ${ without a closing }; write $$ for a dollar sign",
-			"11:19: providers.p.options.a[0]: a default cannot hold another variable",
+			"11:19: providers.p.options.a[0]: a default cannot contain another variable",
 		}},
 	}
 	for _, tt := range tests {

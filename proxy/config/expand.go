@@ -47,7 +47,7 @@ func (d *document) expand(n *node, raw []byte, where *keyPath) {
 			case !variableName(name):
 				fail("${"+inner, "a variable name has only letters, digits and _; write $$ for a dollar sign")
 			case strings.Contains(fallback, "${"):
-				fail("${"+inner, "a default cannot hold another variable")
+				fail("${"+inner, "a default cannot contain another variable")
 			default:
 				value, ok := d.env(name)
 				set := ok && value != ""

@@ -100,7 +100,7 @@ func (t *table) tags(name string) []string {
 		case !isTag(e.text):
 			t.fail(e, name, "%s is invalid: a tag has 1 to %d letters, digits, '.', '_' or '-'", show(e), maxTag)
 		case slices.Contains(tags, e.text):
-			t.fail(e, name, "%s is there twice", show(e))
+			t.fail(e, name, "%s is listed twice", show(e))
 		default:
 			tags = append(tags, e.text)
 		}

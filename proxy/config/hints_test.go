@@ -36,7 +36,7 @@ func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 		{"keys = [\"sk-x\"]\n", `1:9: keys[0]: must be a table, not a string: write [[keys]] for each key, with name and secret`},
 		{key + "rpm = 3\n", `4:1: keys[0].rpm: unknown key; write limits = { requests_per_minute = … }`},
 		{"[[keys]]\nname = \"k\"\ndigest = \"sha256:" + strings.Repeat("0", 64) + "\"\napi_key = \"x\"\n", `4:1: keys[0].api_key: unknown key, did you mean "secret"?`},
-		{model + `name = "x"`, `6:1: models[0].name: unknown key; the name for clients is id, that for people display_name`},
+		{model + `name = "x"`, `6:1: models[0].name: unknown key; the name for clients is id, the name for people display_name`},
 		{model + `provider = "p"`, `6:1: models[0].provider: unknown key; write targets = [{ provider = "…", model = "…" }]`},
 		{provider + "[[models]]\nid = \"m\"\ntargets = [\"p/m\"]\n", `5:12: models[0].targets[0]: must be a table, not a string: write { provider = "…", model = "…" }`},
 		{provider + "[models]\nid = \"m\"\n", `3:2: models: must be an array, not a table: write [[models]] for each model, with id and targets`},

@@ -143,7 +143,7 @@ func (l *loader) secret(t *table, k *Key) bool {
 			return false
 		}
 		if strings.Contains(text, ",") {
-			t.fail(s, "secret", "has a comma, which would be taken for two joined headers")
+			t.fail(s, "secret", "contains a comma, which would be read as two joined headers")
 			return false
 		}
 		where := t.path.child("secret")
@@ -230,6 +230,6 @@ func (l *loader) warnUselessKeys() {
 		}
 	}
 	if more := found - maxUselessKeys; more > 0 {
-		l.d.warnings = append(l.d.warnings, newError(l.d.file, after, "keys", fmt.Sprintf("no model matches the models of %d more", more)))
+		l.d.warnings = append(l.d.warnings, newError(l.d.file, after, "keys", fmt.Sprintf("no model matches the models of %d more keys", more)))
 	}
 }

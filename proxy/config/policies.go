@@ -87,7 +87,7 @@ func (l *loader) canary(t *table, m *Model) *Canary {
 		out.Provider, out.Model, options = l.targetNamed(&c, m)
 		out.Options = options.raw()
 		if g := m.Targets; len(g) == 1 && out.Provider == g[0].Provider && out.Model == g[0].Model && out.Provider != "" {
-			c.fail(c.lookUp("target"), "target", "is the only target of the model already")
+			c.fail(c.lookUp("target"), "target", "is already the only target of the model")
 		}
 	} else {
 		c.lookUp("target")
@@ -165,7 +165,7 @@ func (t *table) steps(name string) (steps []float64) {
 		case !(v > 0 && v <= 100):
 			t.fail(e, name, "%s must be above 0%% and at most 100%%", show(e))
 		case len(steps) > 0 && v/100 <= steps[len(steps)-1]:
-			t.fail(e, name, "%s must be more than the step before", show(e))
+			t.fail(e, name, "%s must be more than the previous step", show(e))
 		default:
 			steps = append(steps, v/100)
 		}

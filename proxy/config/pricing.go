@@ -21,7 +21,7 @@ func (t *table) pricing() Pricing {
 		if n == nil {
 			tier.fail(nil, "above", "is missing")
 		} else if first, twice := above[least]; twice && least > 0 {
-			tier.fail(n, "above", "is already that of tiers[%d]", first)
+			tier.fail(n, "above", "is the same as in tiers[%d]", first)
 		}
 		above[least] = i
 		tiers = append(tiers, cost.Tier{Above: least, Rates: tier.rates()})
@@ -47,9 +47,9 @@ func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
 		switch {
 		case n == nil || name == "":
 		case cost.IsStandardTier(name) || name == "auto":
-			tier.fail(n, "name", "%s is the tier without prices of its own: its prices are those of pricing", show(n))
+			tier.fail(n, "name", "%s is the standard tier, whose prices are those in pricing itself", show(n))
 		case twice:
-			tier.fail(n, "name", "is already that of service_tiers[%d]", earlier)
+			tier.fail(n, "name", "%s is already the name of service_tiers[%d]", show(n), earlier)
 		}
 		first[name] = i
 		rates := tier.rates()
@@ -57,7 +57,7 @@ func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
 		if text, n := tier.decimal("factor"); n != nil {
 			prices = tier.scale(usual, text, n)
 			if rates != cost.NoRates() {
-				tier.fail(n, "factor", "must not be beside prices: write one or the other")
+				tier.fail(n, "factor", "cannot be combined with prices: set one or the other")
 			}
 		} else if rates == cost.NoRates() && !tier.has("factor") {
 			tier.fail(nil, "", "needs factor or prices")

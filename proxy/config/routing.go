@@ -192,7 +192,7 @@ func (l *loader) reads(t *table) (all []string) {
 		case !isHeader && e.text != "metadata":
 			t.fail(e, "reads", "%s is invalid: want metadata or header:NAME", show(e))
 		case slices.Contains(all, name):
-			t.fail(e, "reads", "%s is there twice", show(e))
+			t.fail(e, "reads", "%s is listed twice", show(e))
 		default:
 			all = append(all, name)
 		}

@@ -67,7 +67,7 @@ func TestRoutingErrors(t *testing.T) {
 			"4:200: models[0].rules[3].when.prompt_tokens[0]: must be an integer, not a string",
 		}},
 		{"steps", model + "canary = { target = \"other/m\", steps = [\"10%\", \"5%\", \"5\", \"101%\", \"0%\", 0.5], every = \"1ms\", back_on = { errors = 2, traps = 0, latency = 1 } }\n", []string{
-			`4:48: models[0].canary.steps: "5%" must be more than the step before`,
+			`4:48: models[0].canary.steps: "5%" must be more than the previous step`,
 			`4:54: models[0].canary.steps: "5" is not a percentage; write one such as "10%"`,
 			`4:59: models[0].canary.steps: "101%" must be above 0% and at most 100%`,
 			`4:67: models[0].canary.steps: "0%" must be above 0% and at most 100%`,
@@ -83,7 +83,7 @@ func TestRoutingErrors(t *testing.T) {
 		}},
 		{"one target", one + "hedge = { after = \"p95\" }\ncanary = { target = \"caching/m\", steps = [\"1%\"] }\n", []string{
 			"4:9: models[0].hedge: a hedge needs a second target; the model has one",
-			"5:21: models[0].canary.target: is the only target of the model already",
+			"5:21: models[0].canary.target: is already the only target of the model",
 		}},
 		{"hedges and retries", model + "hedge = { after = \"p100\", budget = 1.5 }\nretry = { attempts = 0, backoff = \"2m\" }\n" + strings.Replace(model, `"m"`, `"k"`, 1) + "hedge = { after = \"soon\" }\n", []string{
 			`4:19: models[0].hedge.after: "p100" is not a percentile; write one such as "p95", or a duration such as "2s"`,
@@ -100,7 +100,7 @@ func TestRoutingErrors(t *testing.T) {
 			`6:10: router.reads: "body" is invalid: want metadata or header:NAME`,
 			`6:18: router.reads: "header:Authorization": the header carries credentials`,
 			`6:42: router.reads: "header:a b": is not a valid header name`,
-			`6:68: router.reads: "metadata" is there twice`,
+			`6:68: router.reads: "metadata" is listed twice`,
 			`7:8: router.zone: "Berlin" is not a time zone; write one such as "Europe/Berlin" or "UTC"`,
 		}},
 		{"routers of models", model + "router = \"roter\"\naffinity = \"header:cookie\"\n[[models]]\nid = \"k\"\ntargets = [{ provider = \"other\" }]\nrouter = \"openai\"\nstrategy = 1\n", []string{

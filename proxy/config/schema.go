@@ -141,7 +141,7 @@ func (l *loader) schemaOf(p *Plugin) *schema {
 	}
 	s, err := parseSchema(data)
 	if err != nil {
-		l.d.errs = append(l.d.errs, newError(l.d.file, p.Pos, "plugins."+p.Name, fmt.Sprintf("the module's schema of options is invalid: %v", err)))
+		l.d.errs = append(l.d.errs, newError(l.d.file, p.Pos, "plugins."+p.Name, fmt.Sprintf("the module's options schema is invalid: %v", err)))
 		return nil
 	}
 	return s
@@ -169,7 +169,7 @@ func (c *optionCheck) misplaced(n *node, s *schema, where *keyPath) {
 		case slices.Contains(c.skip, m.name) || !subtables()[m.name] || m.value.kind != kindTable && m.value.kind != kindArray:
 		case s == nil:
 			path := where.child(m.name)
-			c.fail(int(m.offset), &path, "is a key of other tables, and the plugin %s does not say that it has such an option%s", c.plugin, c.hint(m.name, new(schema), where))
+			c.fail(int(m.offset), &path, "is a key of other tables, and the plugin %s does not declare such an option%s", c.plugin, c.hint(m.name, new(schema), where))
 		case s.Properties[m.name] == nil:
 			path := where.child(m.name)
 			c.fail(int(m.offset), &path, "is a key of other tables, and the plugin %s has no such option%s", c.plugin, c.hint(m.name, s, where))

@@ -89,13 +89,13 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 		}},
 		{"keys of models in the router's table", "[router]\nplugin = \"router\"\nretry = { }\nstrategy_options = { }\nzon = \"UTC\"\nsalt = \"x\"\n", []string{
 			"f:3:1: router.retry: the plugin router has no such option; write it in [[models]]",
-			"f:4:1: router.strategy_options: the plugin router has no such option; write its members here, besides strategy",
+			"f:4:1: router.strategy_options: the plugin router has no such option; write its members here, next to strategy",
 			`f:5:1: router.zon: the plugin router has no such option, did you mean "zone"?`,
 		}},
 		{"tables of others in the table of a router without a schema", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[router]\nplugin = \"mine\"\nbudgets = [{ usd = 1, per = \"day\" }]\nretry = { attempts = 2 }\nlimits = { requests_per_minute = 1 }\nweights = { a = 1 }\ntimeout = \"1s\"\n", []string{
-			"f:6:1: router.budgets: is a key of other tables, and the plugin mine does not say that it has such an option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
-			"f:7:1: router.retry: is a key of other tables, and the plugin mine does not say that it has such an option; write it in [[models]]",
-			"f:8:1: router.limits: is a key of other tables, and the plugin mine does not say that it has such an option; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+			"f:6:1: router.budgets: is a key of other tables, and the plugin mine does not declare such an option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
+			"f:7:1: router.retry: is a key of other tables, and the plugin mine does not declare such an option; write it in [[models]]",
+			"f:8:1: router.limits: is a key of other tables, and the plugin mine does not declare such an option; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
 		}},
 		{"budgets in the router's table", "[router]\nplugin = \"router\"\nbudgets = [{ usd = 1, per = \"day\" }]\n", []string{
 			"f:3:1: router.budgets: the plugin router has no such option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
@@ -130,7 +130,7 @@ func TestInvalidSchemas(t *testing.T) {
 		}
 	}
 	_, err := config.Parse("f", []byte("[providers.p]\nplugin = \"openai\"\noptions = { }\n"), config.Options{Bundled: bundled, OptionsSchema: func(*config.Plugin) []byte { return []byte("{") }})
-	if err == nil || !strings.Contains(err.Error(), "plugins.openai: the module's schema of options is invalid: ") {
+	if err == nil || !strings.Contains(err.Error(), "plugins.openai: the module's options schema is invalid: ") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func keyHeaders(t *table) (names []string) {
 		case !httpfield.ValidName(name):
 			t.fail(e, "key_headers", "%s: is not a valid header name", show(e))
 		case slices.Contains(reservedHeaders, name), slices.Contains(names, name):
-			t.fail(e, "key_headers", "%s: must not be a header of HTTP itself, Authorization, or one that is in the list already", show(e))
+			t.fail(e, "key_headers", "%s: must not be Authorization, a header of HTTP itself, or listed twice", show(e))
 		default:
 			names = append(names, name)
 		}

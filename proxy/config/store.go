@@ -132,7 +132,7 @@ var storeParameters = []string{"addr", "db", "master_set"}
 func checkStoreURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return invalid(`is not a URL; write one such as "redis://:PASSWORD@HOST:6379", with other characters of the password than letters and digits as %%XX`)
+		return invalid(`is not a URL; write one such as "redis://:PASSWORD@HOST:6379", with characters of the password other than letters and digits encoded as %%XX`)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -140,7 +140,7 @@ func checkStoreURL(text string) error {
 	}
 	for name := range query {
 		if !slices.Contains(storeParameters, name) {
-			return invalid("has an unknown parameter; there are %s", alternatives(storeParameters))
+			return invalid("has an unknown parameter; want %s", alternatives(storeParameters))
 		}
 	}
 	switch u.Scheme {
