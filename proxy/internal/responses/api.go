@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -9,16 +8,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-// Options is what the API shares with the rest of the gateway.
+// Options are the settings and shared parts of the API.
 type Options struct {
 	Sealer *thinking.Sealer
-	Memory *Memory // nil: no response is kept
+	Memory *Memory // nil disables storing responses
 
-	// ShowReasoning shows the text of reasoning, as the content of its item, to clients that have not asked for a summary.
+	// ShowReasoning adds the text of reasoning, as the content of its item, for clients that do not ask for a summary.
 	ShowReasoning bool
 
-	// Failure reads a provider's error response, in the form that the APIs of OpenAI have in common; with the status 0, an error in
-	// a response that began well.
+	// Failure reads a provider's error response in the format of the OpenAI APIs. The status 0 means an error inside a
+	// response that started with a success status.
 	Failure func(status int, body []byte) *apierror.Error
 
 	Now func() time.Time // nil: time.Now
@@ -39,7 +38,7 @@ func API(o Options) *clientapi.API {
 		NewRenderer: func() clientapi.Renderer { return NewRenderer(o) },
 		NewReader:   func() clientapi.Reader { return NewReader(o.Failure) },
 		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
-		AppendCount: appendCount,
+		AppendCount: AppendCount,
 		PassedTexts: passedTexts,
 		Limit:       clientapi.LimitMembers{Names: []string{"max_output_tokens"}},
 		Failure:     o.Failure,
@@ -53,11 +52,5 @@ func NewRenderer(o Options) *Renderer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Renderer{sealer: o.Sealer, memory: o.Memory, showReasoning: o.ShowReasoning, now: o.Now, current: -1, deltas: -1}
-}
-
-// appendCount appends the response to a request for the number of its tokens.
-func appendCount(dst []byte, tokens int64) []byte {
-	dst = strconv.AppendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens, 10)
-	return append(dst, '}')
+	return &Renderer{sealer: o.Sealer, memory: o.Memory, showReasoning: o.ShowReasoning, now: o.Now, current: -1, deltaItem: -1}
 }

@@ -1,35 +1,36 @@
-// Package responses is the OpenAI Responses API as clients see it: requests are read and checked (Request), responses are spelled
-// (Renderer), and those of providers that speak the API themselves are read (Reader). API has it all as one of the APIs of
-// package clientapi.
+// Package responses implements the OpenAI Responses API for clients: it parses and validates requests (Request),
+// renders responses (Renderer), and reads the responses of providers that speak the API themselves (Reader). API
+// combines them for package clientapi.
 //
-// Files begin with the part that they belong to: request_…, render_… and read_….
+// The files are named after these parts: request_…, render_… and read_….
 //
 // # Requests
 //
-// Parse refuses what no provider of the API accepts: a wrong type, a missing member, a member of the chat completions API. It
-// leaves to providers what may differ among them or grow: unknown members, types of items and of tools, values of a fixed set.
-// What only such a provider can do, like hosted tools, is refused by AppendChat, with TryNext set.
+// Parse rejects requests that no provider of the API accepts: those with a wrong type, a missing member, or a member of
+// the chat completions API. Unknown members, types of items and tools, and values of enumerations are left to the
+// provider, because they differ between providers and grow over time. AppendChat rejects features that only providers
+// of this API have, such as hosted tools, with an error that has TryNext set.
 //
-// In the chat completions request that AppendChat writes
+// AppendChat writes a chat completions request in which
 //
-//   - what an assistant did in a row is one message: reasoning, texts and calls. Results of its calls follow at once, wherever
-//     they stand in the input.
-//   - a custom tool is a function with one string, input. A tool of a namespace is called NAMESPACE__NAME. Tools lists both,
-//     so that the renderer can undo it.
+//   - consecutive assistant items (reasoning, texts and calls) are one message, followed directly by the results of its calls,
+//     wherever those are in the input;
+//   - a custom tool is a function with a single string parameter, input, and a tool of a namespace is named NAMESPACE__NAME. Tools
+//     lists both, so that the renderer can restore them.
 //
 // # Reasoning
 //
-// The encrypted_content of a reasoning item that the gateway makes is one seal or several, with commas between
-// (thinking.Sealer): the pieces of the item's reasoning in their order. A text that the item shows, in its summary or its
-// content, need not be among them. A signature belongs to the text before it, or to the text of the item. A text that is
-// sealed with nothing in it says that the item's text comes from a provider without signatures.
+// The encrypted_content of a reasoning item that the gateway creates consists of one or more seals, separated by commas
+// (thinking.Sealer): the parts of the item's reasoning in order. A text that the item shows in its summary or content
+// can be left out of the seals. A signature belongs to the sealed text before it, or to the text that the item shows. A
+// seal with an empty text means that the text that the item shows comes from a provider without signatures.
 //
 // # Earlier responses
 //
-// previous_response_id and item_reference name what a Store holds. Request.Expand replaces them: it writes the request that the
-// client could have sent with the items themselves, and parses it like any other. AppendChat lowers that request;
-// Document remains the client's own.
+// previous_response_id and item_reference refer to responses and items in a Store. Request.Expand resolves them: it
+// builds the request with the items themselves, and parses it like any other. AppendChat translates the expanded
+// request, while Document remains the client's.
 //
-// The package knows nothing of HTTP, providers, plugins or configuration. A Request, a Renderer and a Reader are for one
-// goroutine at a time.
+// The package is independent of HTTP, providers, plugins and configuration. A Request, Renderer or Reader must not be
+// used concurrently.
 package responses

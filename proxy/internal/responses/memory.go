@@ -10,31 +10,34 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// The bounds of a Memory where its options have none.
+// The default bounds of a Memory.
 const (
 	DefaultMaxSize = 64 << 20
 	DefaultTTL     = time.Hour
 )
 
-// maxEntry is how much of a Memory one response may take at most, as a share of the whole.
+// maxEntry limits the size of one response to a tenth of the Memory's.
 const maxEntry = 10
 
-// Memory is a Store in the memory of the process: it keeps responses with the items of their requests, by client and
-// ID, bounded in bytes and in time as package fairlru describes. Of responses of providers that speak the API themselves it
-// knows which target they came from.
+// Memory is a Store in process memory. It keeps responses with the items of their requests by client and ID, bounded in
+// bytes and in time as package fairlru describes. For responses of providers that speak the API themselves, it only
+// records which target has them.
 //
 // It is safe for concurrent use.
-type Memory struct{ cache *fairlru.Cache[*kept] }
-
-// kept is a response. It is immutable.
-type kept struct {
-	body   []byte // the response object
-	input  []byte // the items of the request, all that it referred to included: JSON objects with commas between
-	output []byte // the items of the response, of body
-	target string // where a provider keeps the response, the target; the rest is empty then
+type Memory struct {
+	cache *fairlru.Cache[*storedResponse]
 }
 
-// NewMemory returns a memory of at most maxSize bytes; 0 stands for the default, as for ttl. now is nil for time.Now.
+// storedResponse is a response in a Memory. It is immutable.
+type storedResponse struct {
+	body   []byte // the response object
+	input  []byte // the items of the request, with references resolved: JSON objects separated by commas
+	output []byte // the items of the response, a part of body
+	target string // the target whose provider stores the response; all other fields are empty then
+}
+
+// NewMemory returns a memory of at most maxSize bytes, whose entries expire after ttl. 0 means the default for both. A
+// nil now means time.Now.
 func NewMemory(maxSize int, ttl time.Duration, now func() time.Time) *Memory {
 	if maxSize <= 0 {
 		maxSize = DefaultMaxSize
@@ -42,23 +45,23 @@ func NewMemory(maxSize int, ttl time.Duration, now func() time.Time) *Memory {
 	if ttl <= 0 {
 		ttl = DefaultTTL
 	}
-	return &Memory{cache: fairlru.New[*kept](maxSize, ttl, now)}
+	return &Memory{cache: fairlru.New[*storedResponse](maxSize, ttl, now)}
 }
 
-// Size is how many bytes are in use.
+// Size returns the number of bytes in use.
 func (m *Memory) Size() int { return m.cache.Size() }
 
-// memoryKey is the key of a response. No name of a client has a line feed.
+// memoryKey returns the cache key of a response. Names of clients contain no line feed.
 func memoryKey(client, id string) string { return client + "\n" + id }
 
-// put keeps a response, in place of one with the same ID.
-func (m *Memory) put(client, id string, k *kept) {
+// put stores a response, replacing one with the same ID.
+func (m *Memory) put(client, id string, k *storedResponse) {
 	key := memoryKey(client, id)
-	m.cache.Put(client, []string{key}, k, len(k.body)+len(k.input)+len(k.target), maxEntry, func(*kept, int) bool { return true })
+	m.cache.Put(client, []string{key}, k, len(k.body)+len(k.input)+len(k.target), maxEntry, func(*storedResponse, int) bool { return true })
 }
 
-// get returns a response that the memory itself has.
-func (m *Memory) get(client, id string) (*kept, bool) {
+// get returns a response that is stored in the memory itself.
+func (m *Memory) get(client, id string) (*storedResponse, bool) {
 	k, ok := m.cache.Latest(memoryKey(client, id))
 	if !ok || k.body == nil {
 		return nil, false
@@ -66,12 +69,13 @@ func (m *Memory) get(client, id string) (*kept, bool) {
 	return k, true
 }
 
-// keep stores the response that is complete: before the client sees its end, since the next request may refer to it.
-func (r *Renderer) keep(usage *response.Usage) {
-	if r.asked.input == nil {
+// storeResponse stores the complete response. It must be called before the client receives the end of the response,
+// because the client's next request may refer to it.
+func (r *Renderer) storeResponse(usage *response.Usage) {
+	if r.request.input == nil {
 		return
 	}
-	k := &kept{body: r.appendResponse(nil, r.status(), usage, nil, true), input: r.asked.input}
+	k := &storedResponse{body: r.appendResponse(nil, r.status(), usage, nil, true), input: r.request.input}
 	k.output = r.appendOutput(nil)
 	if at := bytes.Index(k.body, k.output); at >= 0 {
 		k.output = k.body[at : at+len(k.output) : at+len(k.output)]
@@ -79,14 +83,15 @@ func (r *Renderer) keep(usage *response.Usage) {
 	r.memory.put(r.client, string(r.appendID(nil)), k)
 }
 
-// NoteTarget remembers which target a client's response came from that its provider may keep.
+// NoteTarget records which target a client's response came from, in case its provider stores the response.
 func (m *Memory) NoteTarget(client, id, target string) {
 	if id != "" {
-		m.put(client, id, &kept{target: target})
+		m.put(client, id, &storedResponse{target: target})
 	}
 }
 
-// Target returns the target that a client's response came from; "" if it is not known, or the memory has the response itself.
+// Target returns the target whose provider stores a client's response, "" if it is unknown or the memory has the
+// response itself.
 func (m *Memory) Target(client, id string) string {
 	k, ok := m.cache.Latest(memoryKey(client, id))
 	if !ok {
@@ -111,7 +116,7 @@ func (m *Memory) AppendConversation(dst []byte, client, response string) ([]byte
 
 // AppendItem implements Store.
 func (m *Memory) AppendItem(dst []byte, client, item string) ([]byte, bool) {
-	k, ok := m.get(client, responseOf(item))
+	k, ok := m.get(client, responseID(item))
 	if !ok {
 		return dst, false
 	}
@@ -136,7 +141,7 @@ func (m *Memory) AppendResponse(dst []byte, client, id string) ([]byte, bool) {
 	return append(dst, k.body...), true
 }
 
-// AppendDeleted forgets a response, and appends the body of DELETE /v1/responses/{id}.
+// AppendDeleted deletes a response, and appends the body of DELETE /v1/responses/{id}.
 func (m *Memory) AppendDeleted(dst []byte, client, id string) ([]byte, bool) {
 	if _, ok := m.get(client, id); !ok || !m.cache.Delete(memoryKey(client, id)) {
 		return dst, false
@@ -145,16 +150,17 @@ func (m *Memory) AppendDeleted(dst []byte, client, id string) ([]byte, bool) {
 	return append(dst, `","object":"response","deleted":true}`...), true
 }
 
-// Page says which items of an input a client asks for. The zero value is the latest 20.
+// Page selects items of a response's input. The zero value selects the latest 20.
 type Page struct {
-	After     string // the id of the item before the first one; "" for the beginning
-	Limit     int    // 1 to 100; 0 is 20
-	Ascending bool   // in the order of the conversation, not from its end
+	After     string // ID of the item that precedes the page; "" for the first page
+	Limit     int    // number of items, 1 to 100; 0 means 20
+	Ascending bool   // in the order of the conversation instead of latest first
 }
 
-// AppendInputItems appends the body of GET /v1/responses/{id}/input_items. Items without an id have one by their place.
+// AppendInputItems appends the body of GET /v1/responses/{id}/input_items. Items without an ID get one from their
+// index.
 func (m *Memory) AppendInputItems(dst []byte, client, id string, p Page) ([]byte, bool) {
-	const standard, most = 20, 100
+	const defaultLimit, maxLimit = 20, 100
 	k, ok := m.get(client, id)
 	if !ok {
 		return dst, false
@@ -164,9 +170,9 @@ func (m *Memory) AppendInputItems(dst []byte, client, id string, p Page) ([]byte
 		return dst, false
 	}
 	if p.Limit <= 0 {
-		p.Limit = standard
+		p.Limit = defaultLimit
 	}
-	p.Limit = min(p.Limit, most)
+	p.Limit = min(p.Limit, maxLimit)
 	var items []jsondoc.Value
 	for v := d.Root().First(); v.Exists(); v = v.Next() {
 		items = append(items, v)
@@ -202,14 +208,14 @@ func (m *Memory) AppendInputItems(dst []byte, client, id string, p Page) ([]byte
 	return append(dst, `,"has_more":false}`...), true
 }
 
-// inputID is the id of an item of a response's input that came without one.
+// inputID returns the ID for an input item that has none.
 func inputID(response string, i int) string {
 	var r Renderer
 	copy(r.id[:], strings.TrimPrefix(response, responsePrefix))
 	return string(r.appendNumbered([]byte("in_"), i))
 }
 
-// appendInputItem appends an item with its id, and with the type that a message may leave out.
+// appendInputItem appends an item with its ID, and with the type if it is a message without one.
 func appendInputItem(dst []byte, v jsondoc.Value, id string) []byte {
 	dst = appendID(append(dst, `{"id":`...), id)
 	if !v.Get("type").Exists() {
@@ -223,7 +229,7 @@ func appendInputItem(dst []byte, v jsondoc.Value, id string) []byte {
 	return append(dst, '}')
 }
 
-// appendID appends an id as a JSON value, null if there is none.
+// appendID appends an ID as a JSON string, or null if it is empty.
 func appendID(dst []byte, id string) []byte {
 	if id == "" {
 		return append(dst, "null"...)

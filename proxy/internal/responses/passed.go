@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// passedEvents are the events with a piece of a text, or with all of it at its end, by their type without the word that says which: what
-// the text is, the member that has it at the end, and that numbers it within its item.
+// passedEvents are the events that stream a text, by the common part of their types. An event with the suffix .delta
+// has a piece of the text in its member delta, and the one with the suffix .done has the complete text.
 var passedEvents = map[string]struct {
-	what         abi.What
-	whole, place string
+	what  abi.What
+	text  string // the member of the .done event that has the text
+	index string // the member that has the text's index within its item
 }{
 	"response.output_text":                {abi.WhatText, "text", "content_index"},
 	"response.refusal":                    {abi.WhatRefusal, "refusal", "content_index"},
@@ -24,7 +25,7 @@ var passedEvents = map[string]struct {
 	"response.code_interpreter_call_code": {abi.WhatToolArguments, "code", ""},
 }
 
-// summaryPart tells the texts of a summary from those of the reasoning itself.
+// summaryPart is added to the index of summary texts, to tell them apart from reasoning texts.
 const summaryPart = 1 << 20
 
 // passedTexts implements clientapi.PassedTexts.
@@ -40,13 +41,13 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 	base, last := cutLast(name)
 	if known, ok := passedEvents[string(base)]; ok && (last == "delta" || last == "done") {
 		t := clientapi.PassedText{What: known.what, Key: key}
-		if known.place != "" {
-			t.Part = int32(max(index(frame.Get(known.place)), 0))
+		if known.index != "" {
+			t.Part = int32(max(index(frame.Get(known.index)), 0))
 		}
-		if known.place == "summary_index" {
+		if known.index == "summary_index" {
 			t.Part += summaryPart
 		}
-		passedPiece(frame, t, known.whole, last, f)
+		passedStreamedText(frame, t, known.text, last, f)
 		return
 	}
 	switch string(name) {
@@ -75,7 +76,7 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 	}
 }
 
-// cutLast splits a type before its last word.
+// cutLast splits off the last segment of an event's type. It returns "" for a segment that passedTexts does not use.
 func cutLast(name []byte) (before []byte, last string) {
 	at := bytes.LastIndexByte(name, '.')
 	if at < 0 {
@@ -89,8 +90,9 @@ func cutLast(name []byte) (before []byte, last string) {
 	return name[:at], last
 }
 
-// passedPiece finds the text of an event with a piece, or with the whole text at its end.
-func passedPiece(frame jsondoc.Value, t clientapi.PassedText, whole, last string, f func(clientapi.PassedText)) {
+// passedStreamedText reports the text of an event of passedEvents: a piece if last is "delta", otherwise the complete
+// text in the member named textMember.
+func passedStreamedText(frame jsondoc.Value, t clientapi.PassedText, textMember, last string, f func(clientapi.PassedText)) {
 	if p := frame.Get("logprobs"); p.First().Exists() {
 		f(clientapi.PassedText{Value: p, Place: clientapi.PassedProbs})
 	}
@@ -106,7 +108,7 @@ func passedPiece(frame jsondoc.Value, t clientapi.PassedText, whole, last string
 	}
 	t.Place = clientapi.PassedEnd
 	f(t)
-	if t.Value = frame.Get(whole); t.Value.Kind() == jsondoc.String {
+	if t.Value = frame.Get(textMember); t.Value.Kind() == jsondoc.String {
 		if t.Place = clientapi.PassedWhole; arguments {
 			t.Place = clientapi.PassedJSON
 		}
@@ -114,10 +116,10 @@ func passedPiece(frame jsondoc.Value, t clientapi.PassedText, whole, last string
 	}
 }
 
-// passedOutput finds the texts of a response.
+// passedOutput reports the texts of a response object.
 func passedOutput(r jsondoc.Value, f func(clientapi.PassedText)) {
 	key := int32(0)
-	for item := elements(r.Get("output")); item.Exists(); item = item.Next() {
+	for item := firstElement(r.Get("output")); item.Exists(); item = item.Next() {
 		passedItem(item, key, f)
 		key++
 	}
@@ -126,16 +128,16 @@ func passedOutput(r jsondoc.Value, f func(clientapi.PassedText)) {
 	}
 }
 
-// passedItem finds the texts of an item.
+// passedItem reports the texts of an item.
 func passedItem(item jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	switch typ := item.Get("type"); {
 	case typ.Is("message"):
-		for p := elements(item.Get("content")); p.Exists(); p = p.Next() {
+		for p := firstElement(item.Get("content")); p.Exists(); p = p.Next() {
 			passedPart(p, key, f)
 		}
 	case typ.Is("reasoning"):
 		for _, list := range []string{"summary", "content"} {
-			for p := elements(item.Get(list)); p.Exists(); p = p.Next() {
+			for p := firstElement(item.Get(list)); p.Exists(); p = p.Next() {
 				passedReasoning(p.Get("text"), key, f)
 			}
 		}
@@ -159,7 +161,7 @@ func passedItem(item jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	}
 }
 
-// passedPart finds the texts of a part of a message.
+// passedPart reports the texts of a content part of a message.
 func passedPart(p jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	if p.Get("type").Is("reasoning_text") {
 		passedReasoning(p.Get("text"), key, f)
@@ -173,12 +175,12 @@ func passedPart(p jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 			f(clientapi.PassedText{Value: v, Place: clientapi.PassedWhole, What: what})
 		}
 	}
-	for a := elements(p.Get("annotations")); a.Exists(); a = a.Next() {
+	for a := firstElement(p.Get("annotations")); a.Exists(); a = a.Next() {
 		clientapi.PassedStrings(a, abi.WhatText, f)
 	}
 }
 
-// passedReasoning finds a whole text of reasoning.
+// passedReasoning reports a complete text of reasoning.
 func passedReasoning(v jsondoc.Value, key int32, f func(clientapi.PassedText)) {
 	if v.Kind() == jsondoc.String {
 		f(clientapi.PassedText{Value: v, Place: clientapi.PassedWhole, What: abi.WhatReasoning, Key: key})

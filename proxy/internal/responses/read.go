@@ -11,38 +11,39 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// nativeFormat is the format of reasoning that a provider has encrypted for this API.
+// nativeFormat is the format of reasoning that a provider of this API has encrypted.
 const nativeFormat = "openai-responses-v1"
 
 // Reader reads the responses of providers that speak the Responses API themselves. It implements clientapi.Reader.
 //
-// Hosts leave out what clients do without: sequence numbers, parts, deltas, the output of the last event. So each item is
-// followed by its place in the output, and what an event says that ends something is used as far as it has not been said
-// before. Items of hosted tools have no meaning for other clients, and are passed on only.
+// Some hosts omit what clients can do without: sequence numbers, parts, deltas, or the output of the last event. The
+// Reader therefore identifies items by their index in the output, and from events that repeat a complete text, item or
+// response it takes only what it has not read before. Items of hosted tools have no equivalent in other APIs and are
+// only passed on.
 type Reader struct {
 	fail func(status int, body []byte) *apierror.Error
 	pass bool
 
 	doc   jsondoc.Doc
-	loose bool   // doc holds what strict JSON does not allow
-	json  []byte // scratch: an extra member
+	loose bool   // doc is not valid as strict JSON
+	json  []byte // scratch buffer for extra members
 
-	begun      bool // the one choice has begun
-	identified bool // so have the id and the model
-	sealed     bool // so has the format of the reasoning
-	calls      bool // there is a call for the client
-	items      []readItem
+	started     bool // the start of the choice has been emitted
+	identified  bool // the ID and the model have been emitted
+	formatKnown bool // the format of the reasoning has been emitted
+	hasCalls    bool // the response has a call for the client
+	items       []readItem
 }
 
-// readItem is what has been read of an item of the output.
+// readItem is the state of an item of the output.
 type readItem struct {
-	index int64
-	kind  readKind
-	begun bool // of a call: it has been emitted
-	some  bool // a piece of its text has
-	ended bool
-	part  int64 // of the latest piece of its summary
-	cites int   // annotations that have been emitted
+	index       int64
+	kind        readKind
+	announced   bool // a call: it has been emitted
+	hasText     bool // a piece of its text has been emitted
+	ended       bool
+	part        int64 // index of the latest summary part
+	annotations int   // number of annotations that have been emitted
 }
 
 type readKind uint8
@@ -55,13 +56,13 @@ const (
 	readCustomCall
 )
 
-// The bounds of what a provider may send in one piece.
+// The limits of one JSON document from a provider: an event or a response body.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 19
 )
 
-// NewReader returns a reader. fail reads a provider's error response, with the status 0 an error within a response.
+// NewReader returns a reader. fail reads a provider's error response; the status 0 means an error inside a response.
 func NewReader(fail func(status int, body []byte) *apierror.Error) *Reader {
 	return &Reader{fail: fail}
 }
@@ -73,7 +74,7 @@ func (r *Reader) Reset(pass bool) {
 	*r = Reader{fail: r.fail, pass: pass, doc: r.doc, json: trim(r.json, keepScratch), items: trim(r.items, keepItems)}
 }
 
-// parse reads a document, as strict JSON if possible.
+// parse parses a document that must be an object, as strict JSON if possible.
 func (r *Reader) parse(p []byte) (jsondoc.Value, error) {
 	err := r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes})
 	if r.loose = err != nil; r.loose {
@@ -91,7 +92,7 @@ func (r *Reader) parse(p []byte) (jsondoc.Value, error) {
 	return root, nil
 }
 
-// event is the members of an event that have a meaning here.
+// event holds the members of an event that the Reader uses.
 type event struct {
 	typ, delta, text, item, response, logprobs, annotation jsondoc.Value
 	index, part                                            int64
@@ -103,7 +104,7 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	case "", "[DONE]":
 		return nil
 	}
-	defer r.doc.Reset() // it must not hold on to data
+	defer r.doc.Reset() // doc must not keep a reference to data
 	root, err := r.parse(data)
 	if err != nil {
 		return err
@@ -134,13 +135,13 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 			failed = v.Kind() != jsondoc.Null
 		}
 	}
-	word := name
-	if typ := ev.typ.Inside(); len(typ) > 0 {
-		word = typ
+	typ := name
+	if t := ev.typ.Inside(); len(t) > 0 {
+		typ = t
 	}
-	switch string(word) {
+	switch string(typ) {
 	case "response.failed", "response.cancelled":
-		r.usage(b, ev.response.Get("usage"))
+		r.emitUsage(b, ev.response.Get("usage"))
 		b.Fail(r.fail(0, ev.response.Raw()))
 		return nil
 	case "error":
@@ -150,14 +151,14 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 		b.Fail(r.fail(0, root.Raw()))
 		return nil
 	}
-	r.event(b, word, &ev)
+	r.dispatchEvent(b, typ, &ev)
 	if r.pass {
 		b.Frame(name, data)
 	}
 	return nil
 }
 
-// index reads a number that counts something; -1 for what is none.
+// index reads an index, -1 if v is not one.
 func index(v jsondoc.Value) int64 {
 	if n, ok := v.Int(); ok && n >= 0 && n <= math.MaxInt32 {
 		return n
@@ -165,15 +166,15 @@ func index(v jsondoc.Value) int64 {
 	return -1
 }
 
-// event reads an event that is no failure.
-func (r *Reader) event(b *response.Batch, name []byte, ev *event) {
+// dispatchEvent handles an event that is not a failure.
+func (r *Reader) dispatchEvent(b *response.Batch, name []byte, ev *event) {
 	switch string(name) {
 	case "response.created", "response.queued", "response.in_progress":
-		r.start(b, ev.response)
+		r.emitStart(b, ev.response)
 	case "response.output_item.added":
-		r.beginItem(b, r.at(ev.index), ev.item)
+		r.beginItem(b, r.itemAt(ev.index), ev.item)
 	case "response.output_text.delta":
-		r.logprobs(b, ev.logprobs)
+		r.emitLogprobs(b, ev.logprobs)
 		r.emit(b, ev, readMessage, ev.delta, r.emitText)
 	case "response.output_text.done":
 		r.emitRest(b, ev, readMessage, r.emitText)
@@ -185,7 +186,7 @@ func (r *Reader) event(b *response.Batch, name []byte, ev *event) {
 		r.emitSummaryPart(b, ev)
 		r.emit(b, ev, readReasoning, ev.delta, r.emitSummary)
 	case "response.reasoning_summary_text.done":
-		if it := r.at(ev.index); it == nil || it.part != ev.part || !it.some {
+		if it := r.itemAt(ev.index); it == nil || it.part != ev.part || !it.hasText {
 			r.emitSummaryPart(b, ev)
 			r.emit(b, ev, readReasoning, ev.text, r.emitSummary)
 		}
@@ -202,22 +203,22 @@ func (r *Reader) event(b *response.Batch, name []byte, ev *event) {
 	case "response.custom_tool_call_input.done":
 		r.emitRest(b, ev, readCustomCall, r.emitArguments)
 	case "response.output_text.annotation.added":
-		if it := r.at(ev.index); it != nil {
-			r.annotation(b, it, ev.annotation)
+		if it := r.itemAt(ev.index); it != nil {
+			r.emitAnnotation(b, it, ev.annotation)
 		}
 	case "response.output_item.done":
-		r.endItem(b, r.at(ev.index), ev.item)
+		r.endItem(b, r.itemAt(ev.index), ev.item)
 	case "response.completed", "response.incomplete":
-		r.end(b, ev.response)
+		r.endResponse(b, ev.response)
 	}
 }
 
-// at returns the item at a place of the output, making it if need be; nil for a place that is none.
-func (r *Reader) at(index int64) *readItem {
+// itemAt returns the item with an index in the output, adding it if necessary. It returns nil for an invalid index.
+func (r *Reader) itemAt(index int64) *readItem {
 	if index < 0 {
 		return nil
 	}
-	for i := len(r.items) - 1; i >= 0; i-- { // mostly the last one
+	for i := len(r.items) - 1; i >= 0; i-- { // usually the last one
 		if r.items[i].index == index {
 			return &r.items[i]
 		}
@@ -229,23 +230,23 @@ func (r *Reader) at(index int64) *readItem {
 	return &r.items[len(r.items)-1]
 }
 
-// emit emits a piece of an item's text. A call whose item has not been announced has no name yet: it waits for the end of
-// the item.
+// emit emits a piece of an item's text. Arguments of a call that has not been announced are skipped, because its name
+// is still unknown: endItem emits them.
 func (r *Reader) emit(b *response.Batch, ev *event, kind readKind, s jsondoc.Value, emit func(*response.Batch, int32, jsondoc.Value)) {
-	it := r.at(ev.index)
-	if it == nil || it.ended || len(s.Inside()) == 0 || kind >= readCall && !it.begun {
+	it := r.itemAt(ev.index)
+	if it == nil || it.ended || len(s.Inside()) == 0 || kind >= readCall && !it.announced {
 		return
 	}
 	if it.kind == readUnknown {
 		it.kind = kind
 	}
-	it.some = true
+	it.hasText = true
 	emit(b, int32(it.index), s)
 }
 
-// emitRest emits the whole of an item's text, where no piece of it has come.
+// emitRest emits the complete text of an item, unless pieces of it have been emitted.
 func (r *Reader) emitRest(b *response.Batch, ev *event, kind readKind, emit func(*response.Batch, int32, jsondoc.Value)) {
-	if it := r.at(ev.index); it != nil && !it.some {
+	if it := r.itemAt(ev.index); it != nil && !it.hasText {
 		r.emit(b, ev, kind, ev.text, emit)
 	}
 }
@@ -259,7 +260,7 @@ func (r *Reader) emitRefusal(b *response.Batch, _ int32, s jsondoc.Value) {
 }
 
 func (r *Reader) emitSummary(b *response.Batch, key int32, s jsondoc.Value) {
-	r.format(b)
+	r.emitFormat(b)
 	b.Reasoning(0, abi.ReasoningSummary, key, abi.EncodingEscaped, s.Inside())
 }
 
@@ -271,28 +272,29 @@ func (r *Reader) emitArguments(b *response.Batch, key int32, s jsondoc.Value) {
 	b.ToolArguments(0, key, abi.EncodingEscaped, s.Inside())
 }
 
-// emitSummaryPart separates the parts of a summary: other APIs have one text for all of them.
+// emitSummaryPart emits a separator before a new part of a summary, because other APIs have a single text for all
+// parts.
 func (r *Reader) emitSummaryPart(b *response.Batch, ev *event) {
-	if it := r.at(ev.index); it != nil && it.part != ev.part {
-		if it.some && !it.ended {
+	if it := r.itemAt(ev.index); it != nil && it.part != ev.part {
+		if it.hasText && !it.ended {
 			b.Reasoning(0, abi.ReasoningSummary, int32(it.index), abi.EncodingUTF8, []byte("\n\n"))
 		}
 		it.part = ev.part
 	}
 }
 
-// format emits the format of the reasoning, once.
-func (r *Reader) format(b *response.Batch) {
-	if !r.sealed {
-		r.sealed = true
+// emitFormat emits the format of the reasoning, once.
+func (r *Reader) emitFormat(b *response.Batch) {
+	if !r.formatKnown {
+		r.formatKnown = true
 		b.Start(nil, nil, []byte(nativeFormat))
 	}
 }
 
-// start emits that the response has begun, and its id and model, until both are known.
-func (r *Reader) start(b *response.Batch, v jsondoc.Value) {
-	if !r.begun {
-		r.begun = true
+// emitStart emits the start of the choice, and the ID and the model as soon as they are known.
+func (r *Reader) emitStart(b *response.Batch, v jsondoc.Value) {
+	if !r.started {
+		r.started = true
 		b.Text(0, abi.EncodingUTF8, nil)
 	}
 	if r.identified {
@@ -305,7 +307,7 @@ func (r *Reader) start(b *response.Batch, v jsondoc.Value) {
 	}
 }
 
-// shortText is a string that fits the contract's limit for names, else "".
+// shortText returns the text of a string, or "" if it exceeds the length limit for names.
 func shortText(v jsondoc.Value) string {
 	if s := v.Text(); len(s) <= abi.MaxName {
 		return s
@@ -322,7 +324,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	}
 	failed := root.Get("error")
 	if s := root.Get("status"); s.Is(statusFailed) || s.Is("cancelled") || failed.Kind() > jsondoc.Null || root.Get("object").Is("error") {
-		r.usage(b, root.Get("usage"))
+		r.emitUsage(b, root.Get("usage"))
 		b.Fail(r.fail(0, body))
 		return nil
 	}
@@ -331,7 +333,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 		e.Cause = fmt.Errorf("a response without output")
 		return e
 	}
-	r.end(b, root)
+	r.endResponse(b, root)
 	if r.pass {
 		b.Frame(nil, body)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// beginItem reads an item that begins. Its texts are mostly empty; what they hold comes again.
+// beginItem reads an item from its first event. Its texts are usually empty, and are repeated by later events
+// otherwise.
 func (r *Reader) beginItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 	if it == nil || it.ended {
 		return
@@ -20,7 +21,7 @@ func (r *Reader) beginItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 		case typ.Is("reasoning"):
 			it.kind = readReasoning
 			if len(v.Get("encrypted_content").Inside()) > 0 {
-				r.format(b)
+				r.emitFormat(b)
 			}
 		case typ.Is("function_call"):
 			it.kind = readCall
@@ -28,14 +29,14 @@ func (r *Reader) beginItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 			it.kind = readCustomCall
 		}
 	}
-	if it.kind < readCall || it.begun {
+	if it.kind < readCall || it.announced {
 		return
 	}
 	name := shortText(v.Get("name"))
 	if name == "" {
 		return
 	}
-	it.begun, r.calls = true, true
+	it.announced, r.hasCalls = true, true
 	id := shortText(v.Get("call_id"))
 	if id == "" {
 		id = shortText(v.Get("id"))
@@ -43,7 +44,7 @@ func (r *Reader) beginItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 	b.ToolCall(0, int32(it.index), []byte(id), []byte(name))
 }
 
-// endItem reads an item that is whole, as far as its texts have not come in pieces.
+// endItem reads a complete item, and emits what has not been emitted in pieces.
 func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 	if it == nil || it.ended {
 		return
@@ -53,14 +54,14 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 	key := int32(it.index)
 	switch it.kind {
 	case readMessage:
-		cited := it.cites
-		for p := elements(v.Get("content")); p.Exists(); p = p.Next() {
-			if !it.some {
-				r.part(b, p)
+		cited := it.annotations
+		for p := firstElement(v.Get("content")); p.Exists(); p = p.Next() {
+			if !it.hasText {
+				r.emitPart(b, p)
 			}
-			for a := elements(p.Get("annotations")); a.Exists(); a = a.Next() {
+			for a := firstElement(p.Get("annotations")); a.Exists(); a = a.Next() {
 				if cited--; cited < 0 {
-					r.annotation(b, it, a)
+					r.emitAnnotation(b, it, a)
 				}
 			}
 		}
@@ -72,9 +73,9 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 			s = v.Get("input")
 		}
 		switch {
-		case !it.begun:
+		case !it.announced:
 			return
-		case it.some:
+		case it.hasText:
 		case s.Kind() == jsondoc.String && len(s.Inside()) > 0:
 			r.emitArguments(b, key, s)
 		case s.Kind() == jsondoc.Object && r.loose:
@@ -82,24 +83,24 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 		case s.Kind() == jsondoc.Object:
 			b.ToolArguments(0, key, abi.EncodingJSON, s.Raw())
 		}
-		// A call that is incomplete must not be carried out.
+		// The client must not execute an incomplete call.
 		if !v.Get("status").Is(statusIncomplete) && it.kind == readCall {
 			b.ToolEnd(0, key)
 		}
 	}
 }
 
-// elements is the first element of a list, absent for what is none.
-func elements(v jsondoc.Value) jsondoc.Value {
+// firstElement returns the first element of an array, an absent value if v is not an array.
+func firstElement(v jsondoc.Value) jsondoc.Value {
 	if v.Kind() != jsondoc.Array {
 		return jsondoc.Value{}
 	}
 	return v.First()
 }
 
-// part reads a part of a message that is whole.
-func (r *Reader) part(b *response.Batch, p jsondoc.Value) {
-	r.logprobs(b, p.Get("logprobs"))
+// emitPart emits a complete content part of a message.
+func (r *Reader) emitPart(b *response.Batch, p jsondoc.Value) {
+	r.emitLogprobs(b, p.Get("logprobs"))
 	if s := p.Get("text"); len(s.Inside()) > 0 {
 		r.emitText(b, 0, s)
 	}
@@ -108,24 +109,24 @@ func (r *Reader) part(b *response.Batch, p jsondoc.Value) {
 	}
 }
 
-// endReasoning reads an item of reasoning that is whole.
+// endReasoning reads a complete reasoning item.
 func (r *Reader) endReasoning(b *response.Batch, it *readItem, v jsondoc.Value) {
 	key := int32(it.index)
 	sealed := v.Get("encrypted_content")
 	if len(sealed.Inside()) > 0 {
-		r.format(b)
+		r.emitFormat(b)
 	}
-	if !it.some {
+	if !it.hasText {
 		part := event{index: it.index}
 		it.ended = false
-		for p := elements(v.Get("summary")); p.Exists(); p, part.part = p.Next(), part.part+1 {
+		for p := firstElement(v.Get("summary")); p.Exists(); p, part.part = p.Next(), part.part+1 {
 			r.emitSummaryPart(b, &part)
 			r.emit(b, &part, readReasoning, p.Get("text"), r.emitSummary)
 		}
 		it.ended = true
 	}
-	if !it.some { // hosts that show both show the same
-		for p := elements(v.Get("content")); p.Exists(); p = p.Next() {
+	if !it.hasText { // hosts that send both send the same text
+		for p := firstElement(v.Get("content")); p.Exists(); p = p.Next() {
 			if s := p.Get("text"); len(s.Inside()) > 0 {
 				r.emitReasoning(b, key, s)
 			}
@@ -136,12 +137,13 @@ func (r *Reader) endReasoning(b *response.Batch, it *readItem, v jsondoc.Value) 
 	}
 }
 
-// annotation emits an annotation in the form of chat completions, where a citation has its members in an object of their own.
-func (r *Reader) annotation(b *response.Batch, it *readItem, v jsondoc.Value) {
+// emitAnnotation emits an annotation in the chat completions format, which nests the members of a citation in an
+// object.
+func (r *Reader) emitAnnotation(b *response.Batch, it *readItem, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Object || r.loose {
 		return
 	}
-	it.cites++
+	it.annotations++
 	if !v.Get("type").Is("url_citation") {
 		r.json = append(append(append(r.json[:0], '['), v.Raw()...), ']')
 		b.Extra(abi.ScopeMessage, 0, 0, []byte("annotations"), r.json)
@@ -163,25 +165,26 @@ func (r *Reader) annotation(b *response.Batch, it *readItem, v jsondoc.Value) {
 	b.Extra(abi.ScopeMessage, 0, 0, []byte("annotations"), r.json)
 }
 
-// logprobs emits the log probabilities of a text.
-func (r *Reader) logprobs(b *response.Batch, list jsondoc.Value) {
-	if elements(list).Exists() && !r.loose {
+// emitLogprobs emits the log probabilities of a text.
+func (r *Reader) emitLogprobs(b *response.Batch, list jsondoc.Value) {
+	if firstElement(list).Exists() && !r.loose {
 		r.json = append(append(append(r.json[:0], `{"content":`...), list.Raw()...), '}')
 		b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), r.json)
 	}
 }
 
-// end reads a response that is whole, as far as its items have not come before.
-func (r *Reader) end(b *response.Batch, v jsondoc.Value) {
-	r.start(b, v)
-	// Items that events have told of are known by the host's own numbers, which may be others.
-	place, known := int64(0), len(r.items)
-	for item := elements(v.Get("output")); item.Exists(); item, place = item.Next(), place+1 {
-		if known == 0 || r.has(place) {
-			r.endItem(b, r.at(place), item)
+// endResponse reads a complete response, and emits what has not been emitted in pieces.
+func (r *Reader) endResponse(b *response.Batch, v jsondoc.Value) {
+	r.emitStart(b, v)
+	// In a stream, only the items that events have announced are read, because some hosts number items differently in
+	// events.
+	index, known := int64(0), len(r.items)
+	for item := firstElement(v.Get("output")); item.Exists(); item, index = item.Next(), index+1 {
+		if known == 0 || r.hasItem(index) {
+			r.endItem(b, r.itemAt(index), item)
 		}
 	}
-	r.usage(b, v.Get("usage"))
+	r.emitUsage(b, v.Get("usage"))
 	if tier := v.Get("service_tier"); tier.Kind() == jsondoc.String {
 		b.ServiceTier(tier.Raw())
 	}
@@ -191,20 +194,20 @@ func (r *Reader) end(b *response.Batch, v jsondoc.Value) {
 		reason = abi.FinishContentFilter
 	case why.Exists(), v.Get("status").Is(statusIncomplete):
 		reason = abi.FinishLength
-	case r.calls:
+	case r.hasCalls:
 		reason = abi.FinishToolCalls
 	}
 	b.Finish(0, reason, nil)
 	b.Done(abi.DoneNow)
 }
 
-// has reports whether there is an item at a place of the output.
-func (r *Reader) has(index int64) bool {
+// hasItem reports whether there is an item with an index in the output.
+func (r *Reader) hasItem(index int64) bool {
 	return slices.ContainsFunc(r.items, func(it readItem) bool { return it.index == index })
 }
 
-// usage reads the counts of tokens.
-func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
+// emitUsage emits the token counts.
+func (r *Reader) emitUsage(b *response.Batch, v jsondoc.Value) {
 	count := func(v jsondoc.Value, kind abi.UsageKind) {
 		if n, ok := v.Int(); ok && n >= 0 {
 			b.Usage(kind, n)

@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer for the Responses API: the events of a stream, or one response object. A response has
-// one choice; others are left out.
+// Renderer implements clientapi.Renderer for the Responses API. It writes the events of a stream, or one response
+// object. Only the first choice is rendered, because a response has no others.
 //
-// The items of the output are numbered in the order in which they begin. At most one message or piece of reasoning is open:
-// it is done when something else begins. Any number of tool calls is open besides; they are done in their order. What an item
-// holds is kept, once, until the response has ended, since the API repeats all of it when the item is done, and again in
-// the last event.
+// The items of the output are numbered in the order in which they begin. At most one message or reasoning item is open,
+// and it ends when another item begins. Any number of tool calls can be open at the same time, and they end in their
+// order. The text of each item is kept until the response has ended, because the API repeats it when the item is done
+// and again in the last event.
 type Renderer struct {
 	sealer        *thinking.Sealer
 	memory        *Memory // nil: no response is kept
@@ -25,42 +25,42 @@ type Renderer struct {
 
 	head    *response.Head
 	out     response.Output
-	asked   asked
-	client  string         // whose response is kept
-	id      [idLength]byte // of what the ids of the response and of its items are made
+	request requestInfo
+	client  string         // the client that a stored response belongs to
+	id      [idLength]byte // the common part of the IDs of the response and its items
 	stream  bool
 	started bool  // response.created has been written
-	seq     int64 // of the next event
+	seq     int64 // sequence number of the next event
 	pass    passing
 
-	items   []outputItem // in their order; those beyond its length hold memory for later
-	current int          // the open item that is not a call, -1 if there is none
-	calls   []int        // the items that are calls, by the index of the call
-	open    int          // the first of calls that is not done
+	items     []outputItem // elements beyond its length are reused with their memory
+	current   int          // index of the open message or reasoning item, -1 if there is none
+	calls     []int        // indices of the items that are calls, by the index of the call
+	firstOpen int          // index in calls of the first call whose end has not been written
 
-	annotations []byte // for the next message: without brackets
-	logprobs    []byte // for the next piece of text: without brackets
+	annotations []byte // elements of a JSON array for the next message
+	logprobs    []byte // elements of a JSON array for the next piece of text
 	reason      abi.FinishReason
 
-	deltas  int    // the item that delta is for, -1 if there is none
-	delta   []byte // an event with a piece of it, up to the sequence number
-	scratch []byte
+	deltaItem int    // index of the item that delta is for, -1 if there is none
+	delta     []byte // a delta event of that item, up to the sequence number
+	scratch   []byte
 }
 
-// outputItem is an item of the output. All texts are the inside of JSON strings.
+// outputItem is an item of the output. Its texts are still escaped: the inside of JSON strings.
 type outputItem struct {
 	kind    outputKind
 	state   outputState
-	key     int32  // of reasoning: the number of its block, or of the call that it belongs to
-	ofCall  bool   // of reasoning: it belongs to a call
-	summary bool   // of reasoning: text is a summary
+	key     int32  // key of the reasoning or call; for reasoning with ofCall, the key of that call
+	ofCall  bool   // reasoning: it belongs to a call
+	summary bool   // reasoning: text is a summary
 	text    []byte // the content, the readable reasoning, the arguments or the input
 
-	annotations, logprobs   []byte // of a message: without brackets
-	annotated               int    // how many annotations there are
-	signature, encrypted    []byte // of reasoning
-	callID, name, namespace []byte // of a call
-	input                   unwrapper
+	annotations, logprobs   []byte    // message: elements of JSON arrays
+	annotated               int       // message: number of annotations
+	signature, encrypted    []byte    // reasoning
+	callID, name, namespace []byte    // call
+	input                   unwrapper // custom call
 }
 
 type outputKind uint8
@@ -78,10 +78,10 @@ func (k outputKind) isCall() bool { return k >= outputCall }
 type outputState uint8
 
 const (
-	outputOpen  outputState = iota
-	outputWhole             // a call that is complete, while one before it is not
-	outputDone              // its last event has been written
-	outputCut               // the same, and it is incomplete
+	outputOpen       outputState = iota
+	outputComplete               // a complete call that waits for the end of an earlier call
+	outputDone                   // complete, and its last event has been written
+	outputIncomplete             // cut off, and its last event has been written
 )
 
 // Reset implements response.Renderer.
@@ -93,20 +93,20 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	if cap(r.calls) > keepCalls {
 		r.calls = nil
 	}
-	r.asked.reset()
+	r.request.reset()
 	r.pass.reset()
 	*r = Renderer{
 		sealer: r.sealer, memory: r.memory, showReasoning: r.showReasoning, now: r.now,
-		head: head, stream: head.Stream, asked: r.asked, pass: r.pass,
-		items: r.items[:0], calls: r.calls[:0], current: -1, deltas: -1,
+		head: head, stream: head.Stream, request: r.request, pass: r.pass,
+		items: r.items[:0], calls: r.calls[:0], current: -1, deltaItem: -1,
 		annotations: response.Reuse(r.annotations), logprobs: response.Reuse(r.logprobs), delta: r.delta[:0], scratch: response.Reuse(r.scratch),
 		out: r.out,
 	}
 	return &r.out
 }
 
-// begin adds an item to the output. It is open.
-func (r *Renderer) begin(kind outputKind) int {
+// addItem adds an open item to the output and returns its index.
+func (r *Renderer) addItem(kind outputKind) int {
 	n := len(r.items)
 	if n == cap(r.items) {
 		r.items = append(r.items, outputItem{})
@@ -122,18 +122,18 @@ func (r *Renderer) begin(kind outputKind) int {
 	return n
 }
 
-// hold appends to what is kept until the response has ended.
+// hold appends to memory that is kept until the response has ended.
 func (r *Renderer) hold(dst, s []byte) []byte {
 	r.out.Held += len(s)
 	return append(dst, s...)
 }
 
-// silent reports whether a choice is not rendered.
-func (r *Renderer) silent(choice int32) bool { return choice != 0 || r.pass.on }
+// ignores reports whether events of a choice are not rendered.
+func (r *Renderer) ignores(choice int32) bool { return choice != 0 || r.pass.on }
 
 // Text implements response.Renderer.
 func (r *Renderer) Text(choice int32, s []byte) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	n := r.openMessage(outputMessage)
@@ -156,7 +156,7 @@ func (r *Renderer) Text(choice int32, s []byte) {
 
 // Refusal implements response.Renderer.
 func (r *Renderer) Refusal(choice int32, s []byte) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	n := r.openMessage(outputRefusal)
@@ -166,29 +166,29 @@ func (r *Renderer) Refusal(choice int32, s []byte) {
 	}
 }
 
-// openMessage returns the open message of a kind, after beginning one if need be.
+// openMessage returns the open item of a kind of message, beginning one if necessary.
 func (r *Renderer) openMessage(kind outputKind) int {
 	if r.current >= 0 && r.items[r.current].kind == kind {
 		return r.current
 	}
 	r.endCurrent(outputDone)
-	r.current = r.begin(kind)
+	r.current = r.addItem(kind)
 	if r.stream {
 		r.writeAdded(r.current)
 	}
 	return r.current
 }
 
-// endCurrent ends the open item that is not a call, if there is one.
+// endCurrent ends the open message or reasoning item, if there is one.
 func (r *Renderer) endCurrent(state outputState) {
 	if r.current >= 0 {
-		r.end(r.current, state)
+		r.endItem(r.current, state)
 		r.current = -1
 	}
 }
 
-// end ends an item.
-func (r *Renderer) end(n int, state outputState) {
+// endItem ends an item.
+func (r *Renderer) endItem(n int, state outputState) {
 	it := &r.items[n]
 	if it.kind == outputCustomCall {
 		r.addInput(n, it.input.end(r.scratch[:0]))
@@ -201,12 +201,12 @@ func (r *Renderer) end(n int, state outputState) {
 
 // Reasoning implements response.Renderer.
 func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	readable := part == abi.ReasoningText || part == abi.ReasoningSummary
-	if !readable && !r.asked.seals {
-		return // only its provider could read it, and would not get it back
+	if !readable && !r.request.seals {
+		return // only its provider can read it, but would not get it back
 	}
 	n := r.openReasoning(part, key)
 	it := &r.items[n]
@@ -215,12 +215,12 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 		it.signature = r.hold(it.signature, s)
 	case !readable:
 		it.encrypted = r.hold(it.encrypted, s)
-	case r.asked.reasoning == reasoningHidden && !r.asked.seals:
+	case r.request.reasoning == reasoningHidden && !r.request.seals:
 	default:
 		first := len(it.text) == 0
 		it.summary = part == abi.ReasoningSummary
 		it.text = r.hold(it.text, s)
-		if r.stream && r.asked.reasoning != reasoningHidden {
+		if r.stream && r.request.reasoning != reasoningHidden {
 			if first {
 				r.writePartAdded(n)
 			}
@@ -229,7 +229,7 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 	}
 }
 
-// openReasoning returns the open item that a part of a block belongs to, after beginning one if need be.
+// openReasoning returns the open reasoning item that a part of a block belongs to, beginning one if necessary.
 func (r *Renderer) openReasoning(part abi.ReasoningPart, key int32) int {
 	ofCall := part == abi.ReasoningToolEncrypted
 	if r.current >= 0 {
@@ -240,7 +240,7 @@ func (r *Renderer) openReasoning(part abi.ReasoningPart, key int32) int {
 		}
 	}
 	r.endCurrent(outputDone)
-	r.current = r.begin(outputReasoning)
+	r.current = r.addItem(outputReasoning)
 	r.items[r.current].key, r.items[r.current].ofCall = key, ofCall
 	if r.stream {
 		r.writeAdded(r.current)
@@ -250,18 +250,18 @@ func (r *Renderer) openReasoning(part abi.ReasoningPart, key int32) int {
 
 // ToolCall implements response.Renderer.
 func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	r.endCurrent(outputDone)
 	kind, namespace, name := outputCall, []byte(nil), call.Name
-	if t := r.asked.tool(call.Name); t != nil {
+	if t := r.request.tool(call.Name); t != nil {
 		namespace, name = t.namespace, t.name
 		if t.custom {
 			kind = outputCustomCall
 		}
 	}
-	n := r.begin(kind)
+	n := r.addItem(kind)
 	it := &r.items[n]
 	it.key = call.Key
 	it.callID = appendCallID(it.callID, call.ID)
@@ -278,7 +278,7 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 	}
 }
 
-// appendCallID appends the id of a call as clients accept it: it is no more than a name for its result to refer to.
+// appendCallID appends the ID of a call in the characters that clients accept. It only links the call to its result.
 func appendCallID(dst, id []byte) []byte {
 	for _, c := range id {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
@@ -292,7 +292,7 @@ func appendCallID(dst, id []byte) []byte {
 
 // ToolArguments implements response.Renderer.
 func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	n := r.calls[tool]
@@ -307,7 +307,7 @@ func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
 	}
 }
 
-// addInput adds to the input of a custom tool. s is in the scratch memory.
+// addInput adds s to the input of a custom tool call. s is in the scratch buffer.
 func (r *Renderer) addInput(n int, s []byte) {
 	r.scratch = s[:0]
 	if len(s) == 0 {
@@ -322,38 +322,38 @@ func (r *Renderer) addInput(n int, s []byte) {
 
 // ToolEnd implements response.Renderer.
 func (r *Renderer) ToolEnd(choice, tool int32) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
-	r.items[r.calls[tool]].state = outputWhole
-	for r.open < len(r.calls) && r.items[r.calls[r.open]].state == outputWhole {
-		r.end(r.calls[r.open], outputDone)
-		r.open++
+	r.items[r.calls[tool]].state = outputComplete
+	for r.firstOpen < len(r.calls) && r.items[r.calls[r.firstOpen]].state == outputComplete {
+		r.endItem(r.calls[r.firstOpen], outputDone)
+		r.firstOpen++
 	}
 }
 
-// Flush implements response.Renderer. Nothing waits: members that this API has no place for are left out.
+// Flush implements response.Renderer. It has nothing to do, because Member holds nothing back.
 func (r *Renderer) Flush(choice int32, finished bool) {}
 
 // Finish implements response.Renderer.
 func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	if r.silent(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	r.reason = reason
 	state := outputDone
 	if r.status() == statusIncomplete {
-		state = outputCut
+		state = outputIncomplete
 	}
 	for n := range r.items {
 		switch r.items[n].state {
 		case outputOpen:
-			r.end(n, state)
-		case outputWhole:
-			r.end(n, outputDone)
+			r.endItem(n, state)
+		case outputComplete:
+			r.endItem(n, outputDone)
 		}
 	}
-	r.current, r.open = -1, len(r.calls)
+	r.current, r.firstOpen = -1, len(r.calls)
 }
 
 // Complete implements response.Renderer.
@@ -362,16 +362,16 @@ func (r *Renderer) Complete(usage response.Usage) {
 		r.pass.complete(&r.out)
 		return
 	}
-	r.keep(&usage)
+	r.storeResponse(&usage)
 	if !r.stream {
 		return
 	}
-	r.start()
+	r.writeStart()
 	r.beginEvent("response." + r.status())
 	r.endResponse(&usage, nil)
 }
 
-// AppendError implements response.Renderer: response.failed is the last event.
+// AppendError implements response.Renderer. It appends response.failed, the last event.
 func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 	buf := r.out.Buf
 	r.out.Buf = dst
@@ -379,7 +379,7 @@ func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 		r.pass.begin(&r.out)
 		r.seq, r.started = r.pass.frames, r.started || r.pass.frames > 0
 	}
-	r.start()
+	r.writeStart()
 	r.beginEvent("response.failed")
 	r.endResponse(nil, e)
 	dst, r.out.Buf = r.out.Buf, buf
@@ -400,14 +400,14 @@ func (r *Renderer) Frame(name, data []byte) { r.pass.frame(&r.out, r.stream, nam
 // Pass implements clientapi.Renderer.
 func (r *Renderer) Pass() { r.pass.on = true }
 
-// Member implements response.Renderer. Of the members that chat completions do not name, this API knows the annotations of a
-// text and its log probabilities.
+// Member implements response.Renderer. Of the extra members, this API has the annotations of a text and its log
+// probabilities.
 func (r *Renderer) Member(scope abi.Scope, choice, tool int32, name, value []byte) bool {
 	switch {
-	case r.silent(choice):
+	case r.ignores(choice):
 	case scope == abi.ScopeMessage && bytes.Equal(name, []byte("annotations")):
 		return r.addAnnotations(value)
-	case scope == abi.ScopeChoice && r.asked.logprobs && bytes.Equal(name, []byte("logprobs")):
+	case scope == abi.ScopeChoice && r.request.logprobs && bytes.Equal(name, []byte("logprobs")):
 		return r.addLogprobs(value)
 	}
 	return true

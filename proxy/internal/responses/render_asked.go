@@ -8,26 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// asked is what a renderer keeps of the request that it responds to. A stream does without what is long once that has been
-// repeated.
-type asked struct {
+// requestInfo is what a renderer keeps of the request that it responds to. In a stream, the long parts are dropped once
+// they have been repeated: see release.
+type requestInfo struct {
 	seals, logprobs bool
 	reasoning       reasoningMode
-	tools           []askedTool // those whose calls have another form than a function's
-	names           []byte      // of tools
-	echo            []byte      // members that a response repeats, each with a comma in front
+	tools           []renamedTool // the tools that are not plain functions to the client
+	names           []byte        // memory for the names of tools
+	echo            []byte        // other members that a response repeats, each preceded by a comma
 
-	instructions, list []byte // JSON values: the instructions, and the list of tools
-	input              []byte // the items of the input, for the memory; nil if the response is not kept
+	instructions, list []byte // JSON values that a response repeats: the instructions, and the list of tools
+	input              []byte // the items of the input, for the memory; nil if the response is not stored
 }
 
-// askedTool is Tool, with names as a Writer gives them.
-type askedTool struct {
+// renamedTool is a Tool whose names are escaped as a Writer escapes them.
+type renamedTool struct {
 	called, namespace, name []byte
 	custom                  bool
 }
 
-// reasoningMode is how reasoning is shown that people can read.
+// reasoningMode is where readable reasoning is shown.
 type reasoningMode uint8
 
 const (
@@ -36,9 +36,9 @@ const (
 	reasoningContent               // as its content
 )
 
-func (a *asked) reset() {
+func (a *requestInfo) reset() {
 	const keepTools = 256
-	*a = asked{
+	*a = requestInfo{
 		tools: trim(a.tools, keepTools), names: response.Reuse(a.names), echo: response.Reuse(a.echo),
 		instructions: response.Reuse(a.instructions), list: response.Reuse(a.list),
 	}
@@ -50,7 +50,7 @@ func (r *Renderer) Respond(to clientapi.Request) {
 	if !ok {
 		return
 	}
-	a := &r.asked
+	a := &r.request
 	a.seals, a.logprobs = q.WantsSeals(), q.WantsLogprobs()
 	switch {
 	case q.WantsSummary():
@@ -59,7 +59,7 @@ func (r *Renderer) Respond(to clientapi.Request) {
 		a.reasoning = reasoningContent
 	}
 	for _, t := range q.Tools() {
-		a.tools = append(a.tools, askedTool{
+		a.tools = append(a.tools, renamedTool{
 			called: a.addName(t.Called), namespace: a.addName(t.Namespace), name: a.addName(t.Name), custom: t.Custom,
 		})
 	}
@@ -74,15 +74,15 @@ func (r *Renderer) Respond(to clientapi.Request) {
 	r.out.Held += len(a.echo) + len(a.instructions) + len(a.list) + len(a.input)
 }
 
-// addName keeps the inside of a JSON string in the form in which a Writer spells it.
-func (a *asked) addName(inside []byte) []byte {
+// addName copies the inside of a JSON string, escaped as a Writer escapes it.
+func (a *requestInfo) addName(inside []byte) []byte {
 	from := len(a.names)
 	a.names = jsondoc.AppendEscaped(a.names, jsondoc.AppendUnescaped(nil, inside))
 	return a.names[from:len(a.names):len(a.names)]
 }
 
-// tool returns the tool that a call is of, nil for an ordinary function.
-func (a *asked) tool(called []byte) *askedTool {
+// tool returns the renamed tool that a call calls, nil for an ordinary function.
+func (a *requestInfo) tool(called []byte) *renamedTool {
 	for i := range a.tools {
 		if t := &a.tools[i]; bytes.Equal(t.called, called) {
 			return t
@@ -91,11 +91,13 @@ func (a *asked) tool(called []byte) *askedTool {
 	return nil
 }
 
-// shows reports whether the client sees the text of an item of reasoning.
-func (a *asked) shows(it *outputItem) bool { return a.reasoning != reasoningHidden && len(it.text) > 0 }
+// shows reports whether the client receives the text of a reasoning item.
+func (a *requestInfo) shows(it *outputItem) bool {
+	return a.reasoning != reasoningHidden && len(it.text) > 0
+}
 
-// release drops what a stream has repeated and does not repeat again, unless it is kept with the response.
-func (a *asked) release(out *response.Output) {
+// release drops what a stream repeats only once, unless it is stored with the response.
+func (a *requestInfo) release(out *response.Output) {
 	if a.input == nil {
 		out.Held -= len(a.instructions) + len(a.list)
 		a.instructions, a.list = nil, nil

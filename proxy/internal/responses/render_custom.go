@@ -9,32 +9,33 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// unwrapper takes the input of a custom tool out of the arguments of the function that stands for it where a provider knows
-// functions only: {"input":"…"}, in pieces. Arguments of another form are the input as they are: a model that has not kept
-// to the schema meant them so.
+// unwrapper extracts the input of a custom tool call from arguments in pieces: where a provider only supports
+// functions, a function with the arguments {"input":"…"} stands for the custom tool. Arguments that do not have this
+// form are taken as the input themselves, because a model that ignores the schema usually writes the input directly.
 //
-// Arguments come as the inside of a JSON string, and so does the input leave. What stands in the inner string once the outer
-// escapes are undone is the inside of a JSON string itself, so it is copied, and what is not valid in it is repaired.
+// The arguments arrive as the inside of a JSON string, and the input is returned as one. After the outer level of
+// escapes has been removed, the inner string is the inside of a JSON string itself, so it is copied, with invalid
+// escapes repaired.
 type unwrapper struct {
 	state unwrapState
-	held  []byte // unwrapPrefix: the arguments so far, as they came; unwrapInput: an escape that is not complete
-	plain []byte // scratch: arguments without the outer escapes
+	held  []byte // unwrapPrefix: the arguments so far, unchanged; unwrapInput: an incomplete escape
+	plain []byte // scratch buffer for arguments without the outer escapes
 }
 
 type unwrapState uint8
 
 const (
 	unwrapPrefix unwrapState = iota // before the first byte of the input
-	unwrapInput                     // within it
-	unwrapEnd                       // after it
-	unwrapRaw                       // the arguments are the input
+	unwrapInput                     // inside the input
+	unwrapEnd                       // after the input
+	unwrapRaw                       // the arguments themselves are the input
 )
 
 func (u *unwrapper) reset() {
 	u.state, u.held, u.plain = unwrapPrefix, response.Reuse(u.held), response.Reuse(u.plain)
 }
 
-// add appends to dst what a piece of the arguments adds to the input.
+// add adds a piece of the arguments, and appends the resulting piece of the input to dst.
 func (u *unwrapper) add(dst, args []byte) []byte {
 	switch u.state {
 	case unwrapRaw:
@@ -58,7 +59,7 @@ func (u *unwrapper) add(dst, args []byte) []byte {
 	return dst
 }
 
-// end appends what is left when the arguments have ended. Arguments without an input have an empty one.
+// end ends the arguments, and appends what is left of the input. Without an input in the arguments, the input is empty.
 func (u *unwrapper) end(dst []byte) []byte {
 	if u.state == unwrapInput && len(u.held) > 0 {
 		dst = u.addBroken(dst)
@@ -67,8 +68,8 @@ func (u *unwrapper) end(dst []byte) []byte {
 	return dst
 }
 
-// inputStart finds the first byte of the input in the beginning of the arguments: 0 if it has not come. possible is false
-// where the arguments have another form.
+// inputStart returns the offset of the input in the beginning of the arguments, 0 if p is too short to contain it.
+// possible is false if the arguments do not have the expected form.
 func inputStart(p []byte) (at int, possible bool) {
 	for i, token := range [...]string{"{", `"input"`, ":", `"`} {
 		at = len(p) - len(bytes.TrimLeft(p[at:], " \t\r\n"))
@@ -86,7 +87,7 @@ func inputStart(p []byte) (at int, possible bool) {
 	return at, true
 }
 
-// addInput appends a piece of what stands in the inner string.
+// addInput appends a piece of the inner string.
 func (u *unwrapper) addInput(dst, p []byte) []byte {
 	for len(p) > 0 {
 		if len(u.held) > 0 {
@@ -113,11 +114,12 @@ func (u *unwrapper) addInput(dst, p []byte) []byte {
 	return dst
 }
 
-// escapeUnit is the length of an escape with a number.
+// escapeUnit is the length of a \u escape.
 const escapeUnit = len(`\u0000`)
 
-// addEscape adds a byte to the escape that is held, and appends it once it is whole; for the first half of a surrogate pair,
-// with the second. taken is false where the byte does not belong to it: then nothing is held any more.
+// addEscape adds a byte to the held escape, and appends the escape once it is complete. The first half of a surrogate
+// pair is held until the second half is complete, too. taken is false if the byte is not part of the escape, in which
+// case nothing is held any more.
 func (u *unwrapper) addEscape(dst []byte, c byte) (_ []byte, taken bool) {
 	switch n := len(u.held) % escapeUnit; {
 	case n == 0 && c != '\\', n == 1 && len(u.held) > escapeUnit && c != 'u', n > 1 && !hexDigit(c):
@@ -137,7 +139,7 @@ func (u *unwrapper) addEscape(dst []byte, c byte) (_ []byte, taken bool) {
 	high := codeUnit(last)
 	if len(u.held) > escapeUnit {
 		if utf16.DecodeRune(codeUnit(u.held), codeUnit(last)) == utf8.RuneError {
-			// The second one stands for itself.
+			// Not a pair: replace the first, and continue with the second.
 			dst = utf8.AppendRune(dst, utf8.RuneError)
 			u.held = append(u.held[:0], last...)
 		} else {
@@ -146,7 +148,7 @@ func (u *unwrapper) addEscape(dst []byte, c byte) (_ []byte, taken bool) {
 	}
 	switch {
 	case high >= 0xD800 && high < 0xDC00:
-		return dst, true // the other half may follow
+		return dst, true // the second half may follow
 	case utf16.IsSurrogate(high):
 		return u.addBroken(dst), true
 	}
@@ -155,8 +157,8 @@ func (u *unwrapper) addEscape(dst []byte, c byte) (_ []byte, taken bool) {
 	return dst, true
 }
 
-// addBroken appends what is held of an escape that is none: a half of a surrogate pair as a replacement character, anything else
-// as the characters that it is made of.
+// addBroken appends the held bytes of an invalid escape: half of a surrogate pair as a replacement character, anything
+// else literally.
 func (u *unwrapper) addBroken(dst []byte) []byte {
 	p := u.held
 	if len(p) >= escapeUnit {
@@ -167,7 +169,7 @@ func (u *unwrapper) addBroken(dst []byte) []byte {
 		dst = jsondoc.AppendEscaped(dst, p)
 		p = nil
 	}
-	u.held = append(u.held[:0], p...) // a backslash after the half may begin another escape
+	u.held = append(u.held[:0], p...) // a backslash after half of a pair can begin another escape
 	return dst
 }
 
@@ -175,7 +177,7 @@ func hexDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// codeUnit is the number of an escape.
+// codeUnit returns the UTF-16 code unit of a \u escape.
 func codeUnit(escape []byte) (r rune) {
 	for _, c := range escape[2:escapeUnit] {
 		d := rune(c | 0x20)

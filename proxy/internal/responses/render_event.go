@@ -6,22 +6,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// An event is a line with its name, one with its data, and a blank line. What goes into it is escaped or compact JSON, so there
-// is no other line feed in it.
+// An event is a line with its name, a line with its data, and a blank line. The data is compact JSON whose strings are
+// escaped, so it contains no line feeds.
 
-// beginEvent begins an event; endEvent or endResponse ends it.
+// beginEvent begins an event, which endEvent or endResponse ends.
 func (r *Renderer) beginEvent(name string) {
 	r.out.Buf = appendEventHead(r.out.Buf, name)
 	r.appendSequence()
 }
 
-// appendEventHead appends the beginning of an event, with its type.
+// appendEventHead appends the name of an event and the beginning of its data, up to the type.
 func appendEventHead(dst []byte, name string) []byte {
 	dst = append(append(append(dst, "event: "...), name...), "\ndata: {\"type\":\""...)
 	return append(append(dst, name...), '"')
 }
 
-// appendSequence appends the number of the event that is being written.
+// appendSequence appends the sequence number of the current event.
 func (r *Renderer) appendSequence() {
 	r.out.Buf = strconv.AppendInt(append(r.out.Buf, `,"sequence_number":`...), r.seq, 10)
 	r.seq++
@@ -29,13 +29,13 @@ func (r *Renderer) appendSequence() {
 
 func (r *Renderer) endEvent() { r.out.Buf = append(r.out.Buf, "}\n\n"...) }
 
-// beginItemEvent begins an event of an item's part. The part is the item's only one.
+// beginItemEvent begins an event about the only part of an item.
 func (r *Renderer) beginItemEvent(name string, n int) {
 	r.beginEvent(name)
 	r.out.Buf = r.appendPlace(r.out.Buf, n)
 }
 
-// appendPlace appends the members that say which item an event belongs to, and which part of it.
+// appendPlace appends the members that identify an item and its part.
 func (r *Renderer) appendPlace(dst []byte, n int) []byte {
 	it := &r.items[n]
 	dst = r.appendItemID(append(dst, `,"item_id":"`...), n)
@@ -43,7 +43,7 @@ func (r *Renderer) appendPlace(dst []byte, n int) []byte {
 	switch {
 	case it.kind == outputMessage, it.kind == outputRefusal:
 		dst = append(dst, `,"content_index":0`...)
-	case it.kind == outputReasoning && r.asked.reasoning == reasoningContent:
+	case it.kind == outputReasoning && r.request.reasoning == reasoningContent:
 		dst = append(dst, `,"content_index":0`...)
 	case it.kind == outputReasoning:
 		dst = append(dst, `,"summary_index":0`...)
@@ -54,9 +54,9 @@ func (r *Renderer) appendPlace(dst []byte, n int) []byte {
 // writeDelta writes a piece of an item's text.
 func (r *Renderer) writeDelta(n int, s []byte) {
 	it := &r.items[n]
-	if r.deltas != n {
-		r.deltas = n
-		r.delta = r.appendPlace(appendEventHead(r.delta[:0], deltaNames[it.form(&r.asked)]), n)
+	if r.deltaItem != n {
+		r.deltaItem = n
+		r.delta = r.appendPlace(appendEventHead(r.delta[:0], deltaNames[it.form(&r.request)]), n)
 	}
 	r.out.Buf = append(r.out.Buf, r.delta...)
 	r.appendSequence()
@@ -67,7 +67,7 @@ func (r *Renderer) writeDelta(n int, s []byte) {
 	r.endEvent()
 }
 
-// form is what the text of an item is.
+// form is what the text of an item is. It indexes the tables below.
 type form uint8
 
 const (
@@ -79,7 +79,7 @@ const (
 	formInput
 )
 
-func (it *outputItem) form(a *asked) form {
+func (it *outputItem) form(a *requestInfo) form {
 	switch {
 	case it.kind == outputReasoning && a.reasoning == reasoningContent:
 		return formReasoning
@@ -95,7 +95,7 @@ func (it *outputItem) form(a *asked) form {
 	return formText
 }
 
-// The names of the events by form; parts are only of the first four.
+// Event names by form. Only the first four forms have parts.
 var (
 	deltaNames = [...]string{
 		"response.output_text.delta", "response.refusal.delta", "response.reasoning_summary_text.delta",
@@ -114,31 +114,31 @@ var (
 	textMembers = [...]string{"text", "refusal", "text", "text", "arguments", "input"}
 )
 
-// writeAdded writes that an item has begun, and its part where it has one from the beginning.
+// writeAdded writes the events that begin an item: for a message, including its part.
 func (r *Renderer) writeAdded(n int) {
-	r.start()
+	r.writeStart()
 	r.beginEvent("response.output_item.added")
 	r.out.Buf = strconv.AppendInt(append(r.out.Buf, `,"output_index":`...), int64(n), 10)
-	r.out.Buf = r.appendItem(append(r.out.Buf, `,"item":`...), n, itemBegins)
+	r.out.Buf = r.appendItem(append(r.out.Buf, `,"item":`...), n, itemAdded)
 	r.endEvent()
 	if k := r.items[n].kind; k == outputMessage || k == outputRefusal {
 		r.writePartAdded(n)
 	}
 }
 
-// writePartAdded writes that an item's part has begun.
+// writePartAdded writes the event that begins the part of an item.
 func (r *Renderer) writePartAdded(n int) {
 	it := &r.items[n]
-	r.beginItemEvent(partAddedNames[it.form(&r.asked)], n)
-	r.out.Buf = it.appendPart(append(r.out.Buf, `,"part":`...), &r.asked, itemBegins)
+	r.beginItemEvent(partAddedNames[it.form(&r.request)], n)
+	r.out.Buf = it.appendPart(append(r.out.Buf, `,"part":`...), &r.request, itemAdded)
 	r.endEvent()
 }
 
 // writeDone writes the events that end an item.
 func (r *Renderer) writeDone(n int) {
 	it := &r.items[n]
-	form := it.form(&r.asked)
-	parts := !it.kind.isCall() && (it.kind != outputReasoning || r.asked.shows(it))
+	form := it.form(&r.request)
+	parts := !it.kind.isCall() && (it.kind != outputReasoning || r.request.shows(it))
 	if it.kind.isCall() || parts {
 		r.beginItemEvent(doneNames[form], n)
 		if it.kind == outputCall {
@@ -153,33 +153,33 @@ func (r *Renderer) writeDone(n int) {
 	}
 	if parts {
 		r.beginItemEvent(partDoneNames[form], n)
-		r.out.Buf = it.appendPart(append(r.out.Buf, `,"part":`...), &r.asked, itemEnds)
+		r.out.Buf = it.appendPart(append(r.out.Buf, `,"part":`...), &r.request, itemDone)
 		r.endEvent()
 	}
 	r.beginEvent("response.output_item.done")
 	r.out.Buf = strconv.AppendInt(append(r.out.Buf, `,"output_index":`...), int64(n), 10)
-	r.out.Buf = r.appendItem(append(r.out.Buf, `,"item":`...), n, itemEnds)
+	r.out.Buf = r.appendItem(append(r.out.Buf, `,"item":`...), n, itemDone)
 	r.endEvent()
 }
 
-// moment is when an item is written.
-type moment uint8
+// itemStage says whether an item is written in an event that begins or ends it.
+type itemStage uint8
 
 const (
-	itemBegins moment = iota // without its text
-	itemEnds
+	itemAdded itemStage = iota // without its text
+	itemDone
 )
 
 // appendItem appends an item.
-func (r *Renderer) appendItem(dst []byte, n int, at moment) []byte {
+func (r *Renderer) appendItem(dst []byte, n int, at itemStage) []byte {
 	it := &r.items[n]
 	dst = r.appendItemID(append(dst, `{"id":"`...), n)
 	dst = append(append(dst, `","type":"`...), itemTypes[it.kind]...)
 	dst = append(dst, `","status":"`...)
 	switch {
-	case at == itemBegins:
+	case at == itemAdded:
 		dst = append(dst, statusInProgress...)
-	case it.state == outputDone, it.state == outputWhole:
+	case it.state == outputDone, it.state == outputComplete:
 		dst = append(dst, statusCompleted...)
 	default:
 		dst = append(dst, statusIncomplete...)
@@ -188,8 +188,8 @@ func (r *Renderer) appendItem(dst []byte, n int, at moment) []byte {
 	switch it.kind {
 	case outputMessage, outputRefusal:
 		dst = append(dst, `,"role":"assistant","content":[`...)
-		if at == itemEnds {
-			dst = it.appendPart(dst, &r.asked, at)
+		if at == itemDone {
+			dst = it.appendPart(dst, &r.request, at)
 		}
 		dst = append(dst, ']')
 	case outputReasoning:
@@ -200,8 +200,8 @@ func (r *Renderer) appendItem(dst []byte, n int, at moment) []byte {
 			dst = append(append(append(dst, `,"namespace":"`...), it.namespace...), '"')
 		}
 		dst = append(append(append(dst, `,"name":"`...), it.name...), '"')
-		dst = append(append(append(dst, `,"`...), textMembers[it.form(&r.asked)]...), `":"`...)
-		if at == itemEnds {
+		dst = append(append(append(dst, `,"`...), textMembers[it.form(&r.request)]...), `":"`...)
+		if at == itemDone {
 			dst = append(dst, it.text...)
 		}
 		dst = append(dst, '"')
@@ -210,17 +210,17 @@ func (r *Renderer) appendItem(dst []byte, n int, at moment) []byte {
 }
 
 // appendReasoning appends the members of a reasoning item.
-func (r *Renderer) appendReasoning(dst []byte, it *outputItem, at moment) []byte {
-	shown := at == itemEnds && r.asked.shows(it)
+func (r *Renderer) appendReasoning(dst []byte, it *outputItem, at itemStage) []byte {
+	shown := at == itemDone && r.request.shows(it)
 	dst = append(dst, `,"summary":[`...)
-	if shown && r.asked.reasoning == reasoningSummary {
-		dst = it.appendPart(dst, &r.asked, at)
+	if shown && r.request.reasoning == reasoningSummary {
+		dst = it.appendPart(dst, &r.request, at)
 	}
 	dst = append(dst, ']')
-	if shown && r.asked.reasoning == reasoningContent {
-		dst = append(it.appendPart(append(dst, `,"content":[`...), &r.asked, at), ']')
+	if shown && r.request.reasoning == reasoningContent {
+		dst = append(it.appendPart(append(dst, `,"content":[`...), &r.request, at), ']')
 	}
-	if at == itemEnds && r.asked.seals {
+	if at == itemDone && r.request.seals {
 		dst = append(dst, `,"encrypted_content":"`...)
 		dst = it.appendEncrypted(dst, r.sealer, r.head.ReasoningFormat, r.callOf(it), shown)
 		dst = append(dst, '"')
@@ -228,7 +228,7 @@ func (r *Renderer) appendReasoning(dst []byte, it *outputItem, at moment) []byte
 	return dst
 }
 
-// callOf returns the id of the call that an item of reasoning belongs to, nil if there is none.
+// callOf returns the ID of the call that a reasoning item belongs to, nil if there is none.
 func (r *Renderer) callOf(it *outputItem) []byte {
 	for _, n := range r.calls {
 		if c := &r.items[n]; it.ofCall && c.key == it.key {
@@ -238,10 +238,10 @@ func (r *Renderer) callOf(it *outputItem) []byte {
 	return nil
 }
 
-// appendPart appends the one part of an item.
-func (it *outputItem) appendPart(dst []byte, a *asked, at moment) []byte {
+// appendPart appends the only part of an item.
+func (it *outputItem) appendPart(dst []byte, a *requestInfo, at itemStage) []byte {
 	text, annotations, logprobs := it.text, it.annotations, it.logprobs
-	if at == itemBegins {
+	if at == itemAdded {
 		text, annotations, logprobs = nil, nil, nil
 	}
 	form := it.form(a)
@@ -262,8 +262,8 @@ var (
 	idPrefixes = [...]string{"msg_", "msg_", "rs_", "fc_", "ctc_"}
 )
 
-// addAnnotations takes the annotations of a text: a list of those of chat completions, of which one of the type url_citation
-// has its members in an object of their own. It reports false for what is not such a list.
+// addAnnotations adds annotations in the chat completions format, which nests the members of a url_citation in an
+// object, to the open message or else to the next one. It reports false if value is not an array or null.
 func (r *Renderer) addAnnotations(value []byte) bool {
 	var d jsondoc.Doc
 	if d.Parse(value, jsondoc.Limits{}) != nil || d.Root().Kind() != jsondoc.Array {
@@ -290,21 +290,21 @@ func (r *Renderer) addAnnotations(value []byte) bool {
 	return true
 }
 
-// annotateAll gives the annotations that wait to a message.
+// annotateAll adds the annotations that have been held to a message.
 func (r *Renderer) annotateAll(n int) {
 	var d jsondoc.Doc
 	list := append(append([]byte{'['}, r.annotations...), ']')
 	r.out.Held -= len(r.annotations)
 	r.annotations = r.annotations[:0]
 	if d.Parse(list, jsondoc.Limits{}) != nil {
-		return // each was checked before
+		return // cannot happen: addAnnotations has parsed each of them
 	}
 	for v := d.Root().First(); v.Exists(); v = v.Next() {
 		r.annotate(n, v.Raw())
 	}
 }
 
-// annotate gives a message an annotation.
+// annotate adds an annotation to a message.
 func (r *Renderer) annotate(n int, annotation []byte) {
 	it := &r.items[n]
 	if len(it.annotations) > 0 {
@@ -320,8 +320,8 @@ func (r *Renderer) annotate(n int, annotation []byte) {
 	it.annotated++
 }
 
-// addLogprobs takes log probabilities, an object with the list content, for the text that comes next. It reports false for
-// what is not such an object.
+// addLogprobs holds log probabilities, an object with the array content, for the next piece of text. It reports false
+// if value is not such an object.
 func (r *Renderer) addLogprobs(value []byte) bool {
 	var d jsondoc.Doc
 	if d.Parse(value, jsondoc.Limits{}) != nil {

@@ -6,22 +6,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// passing is the response of a provider that speaks the Responses API itself, on its way to the client as it came. What says
-// no more than that the response exists waits for the first event that says more, so that another target can be tried
-// until then. The event that completes the response waits until it is complete.
+// passing is the state of a response of a provider that speaks the Responses API itself, whose events are passed on
+// unchanged. Events that only announce the response are held until another event arrives, so that another target can be
+// tried until then. The event that completes the response is held until the Writer considers it complete.
 type passing struct {
 	on     bool
-	begun  bool
-	first  []byte // events that wait for the first one with content
-	last   []byte // the event that completes the response; of a non-streaming one, its body
-	frames int64  // events that have been written
+	begun  bool   // first has been written
+	first  []byte // held events that only announce the response
+	last   []byte // the held event that completes the response, or the body of a non-streaming response
+	frames int64  // number of events in first or written
 }
 
 func (p *passing) reset() {
 	*p = passing{first: response.Reuse(p.first), last: response.Reuse(p.last)}
 }
 
-// frame takes an event, or the body of a non-streaming response.
+// frame adds an event, or the body of a non-streaming response.
 func (p *passing) frame(out *response.Output, stream bool, name, data []byte) {
 	if !stream {
 		p.last = append(p.last[:0], data...)
@@ -46,7 +46,7 @@ func (p *passing) frame(out *response.Output, stream bool, name, data []byte) {
 	out.Buf = appendEvent(out.Buf, name, data)
 }
 
-// begin writes the events that have waited for the first one with content.
+// begin writes the events that announce the response.
 func (p *passing) begin(out *response.Output) {
 	if !p.begun {
 		p.begun = true
@@ -56,13 +56,13 @@ func (p *passing) begin(out *response.Output) {
 	}
 }
 
-// complete writes all that has waited.
+// complete writes all events that are still held.
 func (p *passing) complete(out *response.Output) {
 	p.begin(out)
 	out.Buf = append(out.Buf, p.last...)
 }
 
-// eventType is the type of an event: its name, or of one without, the member type of its data. It is empty where neither is a
+// eventType returns the name of an event, or if it has no name, the type in its data. It returns nil if neither is a
 // type of the Responses API.
 func eventType(name, data []byte) []byte {
 	if len(name) > 0 {
@@ -74,7 +74,7 @@ func eventType(name, data []byte) []byte {
 		if at < 0 {
 			return nil
 		}
-		// A quote in a string would be escaped: this is a name, or a whole string.
+		// A quote inside a string would be escaped, so this is a member name or a complete string.
 		data = bytes.TrimLeft(data[at+len(member):], " \t\r\n")
 		value, ok := bytes.CutPrefix(data, []byte(":"))
 		if !ok {
@@ -87,7 +87,7 @@ func eventType(name, data []byte) []byte {
 	}
 }
 
-// appendEvent appends an event as it came.
+// appendEvent appends an event as the provider sent it.
 func appendEvent(dst, name, data []byte) []byte {
 	if len(name) > 0 {
 		dst = append(append(append(dst, "event: "...), name...), '\n')

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The words for how far a response or an item is.
+// The status of a response or an item.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -20,7 +20,7 @@ const (
 	statusFailed     = "failed"
 )
 
-// status is what a response is that has finished.
+// status returns the status of a response that has finished.
 func (r *Renderer) status() string {
 	if r.reason == abi.FinishLength || r.reason == abi.FinishContentFilter {
 		return statusIncomplete
@@ -28,8 +28,8 @@ func (r *Renderer) status() string {
 	return statusCompleted
 }
 
-// start writes the events that begin a stream, unless they have been.
-func (r *Renderer) start() {
+// writeStart writes the events that begin a stream, unless they have been written.
+func (r *Renderer) writeStart() {
 	if r.started {
 		return
 	}
@@ -40,10 +40,10 @@ func (r *Renderer) start() {
 		r.out.Buf = r.appendResponse(r.out.Buf, statusInProgress, nil, nil, name == "response.created")
 		r.endEvent()
 	}
-	r.asked.release(&r.out)
+	r.request.release(&r.out)
 }
 
-// endResponse ends an event with the response as it is at its end.
+// endResponse ends an event with the final response object.
 func (r *Renderer) endResponse(usage *response.Usage, e *apierror.Error) {
 	status := r.status()
 	if e != nil {
@@ -53,9 +53,9 @@ func (r *Renderer) endResponse(usage *response.Usage, e *apierror.Error) {
 	r.endEvent()
 }
 
-// appendResponse appends the response object. whole is whether it repeats the instructions and the tools of the request, which
-// an open stream does not keep for its last event.
-func (r *Renderer) appendResponse(dst []byte, status string, usage *response.Usage, e *apierror.Error, whole bool) []byte {
+// appendResponse appends the response object. withRequest adds the instructions and tools of the request, which a
+// stream does not keep for its last event.
+func (r *Renderer) appendResponse(dst []byte, status string, usage *response.Usage, e *apierror.Error, withRequest bool) []byte {
 	r.head.Fix()
 	dst = r.appendID(append(dst, `{"id":"`...))
 	dst = strconv.AppendInt(append(dst, `","object":"response","created_at":`...), r.head.Created, 10)
@@ -79,13 +79,13 @@ func (r *Renderer) appendResponse(dst []byte, status string, usage *response.Usa
 	if status != statusInProgress {
 		dst = r.appendOutput(dst)
 	}
-	dst = append(append(dst, ']'), r.asked.echo...)
-	instructions, tools := r.asked.instructions, r.asked.list
-	if !whole {
+	dst = append(append(dst, ']'), r.request.echo...)
+	instructions, tools := r.request.instructions, r.request.list
+	if !withRequest {
 		instructions, tools = nil, nil
 	}
-	dst = appendElse(append(dst, `,"instructions":`...), instructions, "null")
-	dst = appendElse(append(dst, `,"tools":`...), tools, "[]")
+	dst = appendOrDefault(append(dst, `,"instructions":`...), instructions, "null")
+	dst = appendOrDefault(append(dst, `,"tools":`...), tools, "[]")
 	dst = append(dst, `,"usage":`...)
 	if usage == nil {
 		return append(dst, "null}"...)
@@ -93,26 +93,26 @@ func (r *Renderer) appendResponse(dst []byte, status string, usage *response.Usa
 	return append(appendUsage(dst, usage), '}')
 }
 
-// appendElse appends a value, or what stands for none.
-func appendElse(dst, value []byte, none string) []byte {
+// appendOrDefault appends a value, or a default if it is empty.
+func appendOrDefault(dst, value []byte, otherwise string) []byte {
 	if len(value) == 0 {
-		return append(dst, none...)
+		return append(dst, otherwise...)
 	}
 	return append(dst, value...)
 }
 
-// appendOutput appends the items of the output with commas between. One that is open is incomplete.
+// appendOutput appends the items of the output, separated by commas. An item that is still open is incomplete.
 func (r *Renderer) appendOutput(dst []byte) []byte {
 	for n := range r.items {
 		if n > 0 {
 			dst = append(dst, ',')
 		}
-		dst = r.appendItem(dst, n, itemEnds)
+		dst = r.appendItem(dst, n, itemDone)
 	}
 	return dst
 }
 
-// appendUsage appends the usage object. Its details are whole: clients refuse a part of them.
+// appendUsage appends the usage object. It always has all details, because clients reject partial ones.
 func appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Prompt, 10)
 	dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached, 10)
@@ -123,7 +123,7 @@ func appendUsage(dst []byte, u *response.Usage) []byte {
 	return append(dst, '}')
 }
 
-// appendError appends the member error of a response, null for none.
+// appendError appends the value of a response's member error, null if e is nil.
 func appendError(dst []byte, e *apierror.Error) []byte {
 	if e == nil {
 		return append(dst, "null"...)
@@ -131,14 +131,14 @@ func appendError(dst []byte, e *apierror.Error) []byte {
 	dst = append(append(append(dst, `{"code":"`...), errorCode(e)...), `","message":"`...)
 	dst = jsondoc.AppendEscaped(dst, []byte(e.Message))
 	if e.Kind == apierror.KindRateLimit && e.RetryAfter > 0 {
-		// Clients read the delay from the message.
+		// Clients parse the delay from the message.
 		seconds := (e.RetryAfter.Milliseconds() + 999) / 1000
 		dst = append(strconv.AppendInt(append(dst, ` Please try again in `...), seconds, 10), "s."...)
 	}
 	return append(dst, `"}`...)
 }
 
-// errorCode is the code of a failure in a response: one of the API's own, or one that clients look for.
+// errorCode returns the error code of a failed response: one that the API defines or that clients check for.
 func errorCode(e *apierror.Error) string {
 	switch {
 	case e.Code == "context_length_exceeded", e.Code == "insufficient_quota":
@@ -153,14 +153,15 @@ func errorCode(e *apierror.Error) string {
 	return "server_error"
 }
 
-// The ids of a response and of its items differ in the prefix and the last digits only: who has one of them finds the others.
+// The IDs of a response and its items differ only in the prefix and the last digits, so an item's ID leads to its
+// response.
 const (
 	responsePrefix = "resp_"
-	idLength       = 44 // hexadecimal digits that they have in common
-	idDigits       = 4  // at least, of what follows them: 0 for the response, 1 for its first item
+	idLength       = 44 // number of common hexadecimal digits
+	idDigits       = 4  // minimum number of digits after them, which number the response (0) and its items (from 1)
 )
 
-// appendID appends the id of the response: the gateway's, or where the response is passed on, the provider's.
+// appendID appends the response's ID: the gateway's, or the provider's if the response is passed on.
 func (r *Renderer) appendID(dst []byte) []byte {
 	if r.pass.on {
 		return append(dst, r.head.ID...)
@@ -169,13 +170,13 @@ func (r *Renderer) appendID(dst []byte) []byte {
 	return r.appendNumbered(append(dst, responsePrefix...), 0)
 }
 
-// appendItemID appends the id of an item.
+// appendItemID appends the ID of an item.
 func (r *Renderer) appendItemID(dst []byte, n int) []byte {
 	r.makeID()
 	return r.appendNumbered(append(dst, idPrefixes[r.items[n].kind]...), n+1)
 }
 
-// makeID makes what the ids have in common, once.
+// makeID computes the common part of the IDs, once.
 func (r *Renderer) makeID() {
 	if r.id[0] == 0 {
 		sum := sha256.Sum256([]byte(r.head.OwnID))
@@ -191,8 +192,8 @@ func (r *Renderer) appendNumbered(dst []byte, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 16)
 }
 
-// responseOf returns the id of the response that has an item, "" if the item's id is not one of the gateway's.
-func responseOf(item string) string {
+// responseID returns the ID of the response that an item belongs to, "" if the gateway did not create the item's ID.
+func responseID(item string) string {
 	for _, prefix := range idPrefixes {
 		if id, ok := strings.CutPrefix(item, prefix); ok && len(id) >= idLength+idDigits {
 			return responsePrefix + id[:idLength] + strings.Repeat("0", idDigits)

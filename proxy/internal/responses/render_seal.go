@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// appendEncrypted appends what is between the quotes of a reasoning item's encrypted_content: the seals of what the item does
-// not show, and of its origin (see the package comment).
+// appendEncrypted appends the inside of a reasoning item's encrypted_content: the seals of everything that the item
+// does not show, and of its origin (see the package documentation).
 func (it *outputItem) appendEncrypted(dst []byte, s *thinking.Sealer, format, callID []byte, shown bool) []byte {
 	from := len(dst)
 	seal := func(part abi.ReasoningPart, data []byte) {

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Request is a request of the Responses API that has been read and checked once. It implements clientapi.Request.
+// Request is a parsed and validated request of the Responses API. It implements clientapi.Request.
 //
-// A Request that is used again does not allocate for an ordinary body, but for its model, its warnings and what is sealed.
+// Parsing an ordinary body into a reused Request allocates nothing but the model's name, warnings and opened seals.
 type Request struct {
 	sealer *thinking.Sealer
-	store  Store // nil: nothing is kept
+	store  Store // nil if responses are not stored
 
 	doc    jsondoc.Doc
 	body   []byte
@@ -25,19 +25,19 @@ type Request struct {
 	m        members
 	items    []item
 	tools    []tool
-	renamed  []Tool // what Tools returns
-	names    []byte // of renamed
-	scratch  []byte // the text of a short escaped string
-	counting bool   // the request is one for input_tokens
+	renamed  []Tool // the result of Tools
+	names    []byte // memory for the names in renamed
+	scratch  []byte // for the text of an escaped string
+	counting bool   // the request only asks for its number of input tokens
 
-	client   string   // what Expand was given
-	full     *Request // the request with the items that it refers to, where it refers to some
-	expanded bool     // full is in use
-	before   int      // how many items of full come from previous_response_id
+	client        string   // the client that Expand was called for
+	full          *Request // the request with references resolved
+	expanded      bool     // full is in use
+	previousItems int      // number of items of full that come from previous_response_id
 
 	calls    callTable
 	origins  []origin
-	warnings []clientapi.Warning // of AppendChat
+	warnings []clientapi.Warning // warnings of AppendChat
 }
 
 var (
@@ -45,12 +45,13 @@ var (
 	_ clientapi.CountRequest    = (*Request)(nil)
 )
 
-// NewRequest returns a Request that opens seals of sealer, and finds earlier responses in store, which may be nil.
+// NewRequest returns a Request that opens reasoning sealed by sealer, and finds earlier responses in store. store may
+// be nil.
 func NewRequest(sealer *thinking.Sealer, store Store) *Request {
 	return &Request{sealer: sealer, store: store}
 }
 
-// Reset implements clientapi.Request. Memory that only a very large request needs is freed.
+// Reset implements clientapi.Request. It frees buffers that a very large request has grown.
 func (r *Request) Reset() {
 	const keepItems, keepScratch = 1 << 10, 64 << 10
 	if r.full != nil {
@@ -67,7 +68,7 @@ func (r *Request) Reset() {
 	}
 }
 
-// trim empties a slice and drops its memory if that is more than keep elements.
+// trim empties a slice, and frees its memory if its capacity exceeds keep elements.
 func trim[E any](s []E, keep int) []E {
 	if cap(s) > keep {
 		return nil
@@ -76,13 +77,13 @@ func trim[E any](s []E, keep int) []E {
 	return s[:0]
 }
 
-// Parse implements clientapi.Request. null counts as absent for every member that may be absent.
+// Parse implements clientapi.Request. An optional member that is null counts as absent.
 func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	return r.parse(body, l)
 }
 
-// ParseCount parses the body of a request for input_tokens: one that need not have input, and gets no response.
+// ParseCount parses a request for the number of input tokens, in which input is optional.
 func (r *Request) ParseCount(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	r.counting = true
@@ -104,8 +105,8 @@ func (r *Request) Describe() *clientapi.Facts { return &r.facts }
 // Document implements clientapi.Request.
 func (r *Request) Document() (*jsondoc.Doc, []byte) { return &r.doc, r.body }
 
-// FitModel implements clientapi.Request. A larger max_output_tokens is lowered in the client's document. The API has no
-// budget of thinking, and an effort is for the provider to judge.
+// FitModel implements clientapi.Request. It lowers max_output_tokens in the client's document. The API has no thinking
+// budget, and an unsupported effort is left to the provider.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	asked, v := r.facts.MaxTokens, r.m.maxOutputTokens
 	if maxTokens <= 0 || asked <= maxTokens {
@@ -133,10 +134,10 @@ func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
 	}
 	r.facts.Model = v.Text()
 	if strings.IndexByte(r.facts.Model, 0) >= 0 {
-		return apierror.Invalid(clientapi.CodeInvalidValue, "model", "'model' must not hold the character U+0000.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "model", "'model' must not contain the character U+0000.")
 	}
 	return nil
 }
 
-// keyword is the text of a string that is compared with keywords of the API. It is valid until the next call.
+// keyword returns the text of a string, for comparison with keywords of the API. It is valid until the next call.
 func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }

@@ -7,22 +7,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
-// callTable finds calls by their ids.
+// callTable finds calls by their IDs.
 type callTable struct {
-	byID map[uint64]int32 // hash of the id → the first call with it in list
+	byID map[uint64]int32 // hash of the ID → index in list of the head of the queue of calls with this ID
 	list []openCall
 }
 
-// openCall is a call whose output comes later. Calls with one id, as some clients number those of each turn anew, are a queue.
+// openCall is a call whose output comes later in the input. Calls with the same ID form a queue, because some clients
+// restart their numbering in each turn.
 type openCall struct {
-	item       int32
-	next, last int32 // of the queue, -1: none; the head keeps last
+	item       int32 // index of the call's item
+	next, last int32 // indices in list of the next and last call of the queue, -1 if there is none; last is only valid in the head
 	answered   bool
 }
 
 var callSeed = maphash.MakeSeed()
 
-// reset empties the table and drops memory that only a very long conversation needs.
+// reset empties the table, and frees its memory after a very long conversation.
 func (t callTable) reset() callTable {
 	const keep = 1 << 10
 	if cap(t.list) > keep {
@@ -49,14 +50,14 @@ func (r *Request) pairCalls() *apierror.Error {
 	for _, c := range r.calls.list {
 		if !c.answered {
 			it := &r.items[c.item]
-			return apierror.Invalid("", "input", "No tool output found for %s call %s.", callWord(it.kind), clientapi.Quotable(it.callID.Text()))
+			return apierror.Invalid("", "input", "No tool output found for %s call %s.", callLabel(it.kind), clientapi.Quotable(it.callID.Text()))
 		}
 	}
 	return nil
 }
 
-// callWord is what OpenAI calls a call.
-func callWord(k itemKind) string {
+// callLabel returns OpenAI's name for a kind of call in error messages.
+func callLabel(k itemKind) string {
 	switch k {
 	case itemCustomCall:
 		return "custom tool"
@@ -70,8 +71,9 @@ func callWord(k itemKind) string {
 	return "function"
 }
 
-// slot is the key of an item's call id in the table, and whether there is one. Ids whose hashes are equal are told apart.
-func (r *Request) slot(it *item) (key uint64, head int32, ok bool) {
+// findCall returns the key in the table for an item's call ID, and the head of the queue of calls with that ID. ok is
+// false if there is none. Hash collisions are resolved by linear probing.
+func (r *Request) findCall(it *item) (key uint64, head int32, ok bool) {
 	r.scratch = it.callID.AppendText(r.scratch[:0])
 	key = maphash.Bytes(callSeed, r.scratch)
 	for {
@@ -84,7 +86,7 @@ func (r *Request) slot(it *item) (key uint64, head int32, ok bool) {
 
 func (r *Request) addCall(i int32) {
 	t := &r.calls
-	key, head, ok := r.slot(&r.items[i])
+	key, head, ok := r.findCall(&r.items[i])
 	n := int32(len(t.list))
 	t.list = append(t.list, openCall{item: i, next: -1, last: n})
 	if !ok {
@@ -100,19 +102,19 @@ func (r *Request) addCall(i int32) {
 
 func (r *Request) addOutput(i int32) *apierror.Error {
 	t, it := &r.calls, &r.items[i]
-	key, head, ok := r.slot(it)
+	key, head, ok := r.findCall(it)
 	if !ok {
 		return apierror.Invalid("", "input", "No tool call found for tool call output with call_id %s.", clientapi.Quotable(it.callID.Text()))
 	}
 	c := &t.list[head]
-	if c.answered && c.next >= 0 { // the queue goes on
+	if c.answered && c.next >= 0 { // move on to the next call with this ID
 		t.list[c.next].last = c.last
 		head = c.next
 		t.byID[key] = head
 		c = &t.list[head]
 	}
 	if c.answered {
-		return clientapi.InvalidValue(it.callID, clientapi.CodeInvalidValue, "'%s' is '%s', a call that has another output.", clientapi.Quotable(it.callID.Text()))
+		return clientapi.InvalidValue(it.callID, clientapi.CodeInvalidValue, "'%s' is '%s', but this call already has an output.", clientapi.Quotable(it.callID.Text()))
 	}
 	c.answered = true
 	r.items[c.item].result = i

@@ -22,7 +22,7 @@ func (r *Request) EstimateTokens() int64 {
 	return n
 }
 
-// mediaTokens is about how many tokens the images, files and sounds in a content have.
+// mediaTokens estimates the tokens of the images, files and audio in a message's content or a tool's output.
 func mediaTokens(content jsondoc.Value) (n int64) {
 	if content.Kind() != jsondoc.Array {
 		return 0
@@ -40,7 +40,7 @@ func mediaTokens(content jsondoc.Value) (n int64) {
 	return n
 }
 
-// AppendCount appends the response to a request for the number of its tokens.
+// AppendCount appends the response to a request for the number of input tokens.
 func AppendCount(dst []byte, tokens int64) []byte {
 	return append(strconv.AppendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens, 10), '}')
 }

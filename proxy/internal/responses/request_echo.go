@@ -10,22 +10,22 @@ func (r *Request) WantsSeals() bool { return r.m.wantsSeals }
 // WantsSummary reports whether reasoning items must show their text.
 func (r *Request) WantsSummary() bool { return r.m.summary.Exists() }
 
-// WantsLogprobs reports whether texts must have the log probabilities of their tokens.
+// WantsLogprobs reports whether texts must have log probabilities.
 func (r *Request) WantsLogprobs() bool { return r.m.wantsLogprobs }
 
 // Stream reports whether the response is a stream.
 func (r *Request) Stream() bool { return r.facts.Stream }
 
-// AppendInstructions appends the instructions that a response repeats, a JSON value.
+// AppendInstructions appends the instructions for the response object, a JSON value.
 func (r *Request) AppendInstructions(dst []byte) []byte {
 	return appendOr(dst, r.m.instructions, "null")
 }
 
-// AppendTools appends the tools that a response repeats, a JSON array.
+// AppendTools appends the tools for the response object, a JSON array.
 func (r *Request) AppendTools(dst []byte) []byte { return appendOr(dst, r.m.tools, "[]") }
 
-// AppendEcho appends the other members of the request that a response repeats, with their defaults: members of an object, with
-// commas between. store is what the response says of itself.
+// AppendEcho appends the other members of the request that a response object repeats, with their defaults: members of a
+// JSON object, separated by commas. store is the value of the response's member store.
 func (r *Request) AppendEcho(dst []byte, store bool) []byte {
 	m := &r.m
 	dst = append(dst, `"background":false,"max_output_tokens":`...)
@@ -54,7 +54,7 @@ func (r *Request) AppendEcho(dst []byte, store bool) []byte {
 	return appendOr(append(dst, `,"user":`...), m.user, "null")
 }
 
-// appendOr appends a value without white space, which might hold a line break, or another one where it is absent.
+// appendOr appends a value without white space, which could contain line breaks, or otherwise if the value is absent.
 func appendOr(dst []byte, v jsondoc.Value, otherwise string) []byte {
 	if !v.Exists() {
 		return append(dst, otherwise...)

@@ -6,20 +6,21 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Store holds responses of earlier requests, and their items. client tells clients apart: what one of them has stored no other
-// finds. A Store is safe for concurrent use.
+// Store holds earlier responses and their items. Clients only find their own responses. A Store is safe for concurrent
+// use.
 type Store interface {
-	// AppendConversation appends the items of a stored response's request, all that it referred to included, and those of its
-	// output: JSON objects with commas between. It is false where nothing is stored.
+	// AppendConversation appends the items of a stored response's request, with references resolved, and the items of
+	// its output: JSON objects separated by commas. It returns false if the response is not stored.
 	AppendConversation(dst []byte, client, response string) ([]byte, bool)
 
-	// AppendItem appends an item that a stored response has, a JSON object.
+	// AppendItem appends an output item of a stored response, a JSON object. It returns false if the item is not
+	// stored.
 	AppendItem(dst []byte, client, item string) ([]byte, bool)
 }
 
-// Expand implements clientapi.StatefulRequest. It replaces previous_response_id and item_reference by what they stand for, as far as the store has it: for AppendChat, and
-// for Describe, which includes it from here on. What the store does not have a provider of this API may, so that only
-// AppendChat refuses it.
+// Expand implements clientapi.StatefulRequest. It resolves previous_response_id and item_reference for AppendChat and
+// Describe. If the store does not have what they refer to, Expand does nothing: a provider of this API may have it, so
+// only AppendChat returns an error.
 func (r *Request) Expand(client string) *apierror.Error {
 	r.client = client
 	refers := r.m.previous.Exists()
@@ -37,12 +38,12 @@ func (r *Request) Expand(client string) *apierror.Error {
 		r.full = NewRequest(r.sealer, nil)
 	}
 	if e := r.full.Parse(body, r.limits); e != nil {
-		if e.Param = r.originOf(before, e.Param); e.Param == "" {
+		if e.Param = r.clientPath(before, e.Param); e.Param == "" {
 			e.Param = "input"
 		}
 		return e
 	}
-	r.expanded, r.before = true, before
+	r.expanded, r.previousItems = true, before
 	own, all := &r.facts, &r.full.facts
 	own.Messages, own.Tools, own.Images, own.TextBytes, own.Flags = all.Messages, all.Tools, all.Images, all.TextBytes, own.Flags|all.Flags
 	return nil
@@ -56,7 +57,8 @@ func (r *Request) Expanded() *jsondoc.Doc {
 	return &r.doc
 }
 
-// appendExpanded appends the request with the items that it refers to, and returns how many of them are of the previous response.
+// appendExpanded appends the request with references resolved. It returns how many of the items come from the previous
+// response, and false if the store does not have everything that the request refers to.
 func (r *Request) appendExpanded(dst []byte, client string) (body []byte, before int, ok bool) {
 	dst = append(dst, '{')
 	wrote := false
@@ -94,7 +96,7 @@ func (r *Request) appendExpanded(dst []byte, client string) (body []byte, before
 	return append(dst, "]}"...), before, true
 }
 
-// separate appends the comma before an element of a list that begins at begin.
+// separate appends a comma before an element of a list that starts at begin, unless it is the first.
 func separate(dst []byte, begin int) []byte {
 	if len(dst) > begin {
 		dst = append(dst, ',')
@@ -102,7 +104,7 @@ func separate(dst []byte, begin int) []byte {
 	return dst
 }
 
-// countItems counts the elements of a list without its brackets.
+// countItems returns the number of elements of a JSON array without its brackets.
 func countItems(list []byte) int {
 	var d jsondoc.Doc
 	if d.Parse(append(append([]byte{'['}, list...), ']'), jsondoc.Limits{}) != nil {
@@ -111,7 +113,8 @@ func countItems(list []byte) int {
 	return d.Root().Len()
 }
 
-// notFound is the error for what no store of the gateway's has, in the words of OpenAI. Another target's provider may have it.
+// notFound returns the error for a reference that the store could not resolve, in the words of OpenAI. It returns nil
+// if the request has no references. The provider of another target may have the response.
 func (r *Request) notFound() *apierror.Error {
 	if v := r.m.previous; v.Exists() {
 		e := apierror.Invalid("previous_response_not_found", "previous_response_id", "Previous response with id '%s' not found.", clientapi.Quotable(v.Text()))
@@ -128,8 +131,8 @@ func (r *Request) notFound() *apierror.Error {
 	return nil
 }
 
-// AppendInput appends the items of the request, what it refers to included, as a Store keeps them: JSON objects with commas
-// between.
+// AppendInput appends the items of the request, with references resolved, in the format of a Store: JSON objects
+// separated by commas.
 func (r *Request) AppendInput(dst []byte) []byte {
 	if r.expanded {
 		return r.full.AppendInput(dst)
@@ -144,7 +147,7 @@ func (r *Request) AppendInput(dst []byte) []byte {
 	return dst
 }
 
-// Client is whose request it is, as Expand was told.
+// Client returns the client that Expand was called for.
 func (r *Request) Client() string { return r.client }
 
 // Previous implements clientapi.StatefulRequest.
@@ -155,5 +158,5 @@ func (r *Request) Previous() string {
 	return r.m.previous.Text()
 }
 
-// Stores reports whether the client wants the response to be kept.
+// Stores reports whether the response should be stored.
 func (r *Request) Stores() bool { return r.m.store.Kind() != jsondoc.False }

@@ -9,12 +9,12 @@ import (
 // item is an element of input.
 type item struct {
 	v      jsondoc.Value
-	callID jsondoc.Value // of calls and their outputs
+	callID jsondoc.Value // calls and outputs only
 	kind   itemKind
-	result int32 // of calls: the index of their output, once AppendChat has paired them
+	result int32 // calls only: index of the output, set by pairCalls
 }
 
-// itemKind is what AppendChat makes of an item.
+// itemKind determines how AppendChat handles an item.
 type itemKind uint8
 
 const (
@@ -29,19 +29,19 @@ const (
 	itemLocalShellCall // local_shell_call
 	itemShellCall      // shell_call
 	itemApplyPatchCall // apply_patch_call
-	itemOutput         // of any of these calls
-	itemHosted         // what a provider did by itself: a message behind it has the result
+	itemOutput         // the output of any of these calls
+	itemHosted         // activity of a hosted tool, whose result is in a later message
 	itemReference      // item_reference
 	itemTools          // additional_tools
 	itemConfiguration  // configuration_update
-	itemNativeOnly     // only a provider of this API can go on from it
+	itemNativeOnly     // supported only by providers of this API
 )
 
-// isCall reports whether an item is the call of a tool that the client runs.
+// isCall reports whether an item is a call of a tool that the client runs.
 func (k itemKind) isCall() bool { return k >= itemCall && k <= itemApplyPatchCall }
 
-// kindOf returns the kind of an item by its type.
-func kindOf(typ []byte) itemKind {
+// parseKind returns the kind of an item by its type.
+func parseKind(typ []byte) itemKind {
 	switch string(typ) {
 	case "reasoning":
 		return itemReasoning
@@ -72,7 +72,7 @@ func kindOf(typ []byte) itemKind {
 	return itemUnknown
 }
 
-// readInput reads input, a text or a list of items.
+// readInput checks input, which is a string or an array of items.
 func (r *Request) readInput(root jsondoc.Value) *apierror.Error {
 	in := r.m.input
 	switch in.Kind() {
@@ -105,7 +105,7 @@ func (r *Request) readInput(root jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readItem reads one item of input.
+// readItem checks one item of input and adds it to the items.
 func (r *Request) readItem(v jsondoc.Value) (e *apierror.Error) {
 	it := item{v: v, result: -1}
 	var typ, role, id, callID, content, output jsondoc.Value
@@ -134,7 +134,7 @@ func (r *Request) readItem(v jsondoc.Value) (e *apierror.Error) {
 			return clientapi.WrongType(typ, "a string")
 		}
 		if !typ.Is("message") {
-			it.kind = kindOf(r.keyword(typ))
+			it.kind = parseKind(r.keyword(typ))
 			break
 		}
 		fallthrough
@@ -194,7 +194,7 @@ func (r *Request) readRole(v, message jsondoc.Value) (itemKind, *apierror.Error)
 	return itemUnknown, clientapi.NotOneOf(v, "assistant", "system", "developer", "user")
 }
 
-// readContent reads a text or a list of parts, and what kinds of parts there are.
+// readContent checks a content, which is a string or an array of parts, and records the kinds of parts in the facts.
 func (r *Request) readContent(v jsondoc.Value) *apierror.Error {
 	switch v.Kind() {
 	case jsondoc.String:
@@ -215,7 +215,7 @@ func (r *Request) readContent(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readPart reads a content part.
+// readPart checks a content part.
 func (r *Request) readPart(p jsondoc.Value) *apierror.Error {
 	var typ, text, refusal jsondoc.Value
 	for c := p.First(); c.Exists(); c = c.Next() {
@@ -240,7 +240,7 @@ func (r *Request) readPart(p jsondoc.Value) *apierror.Error {
 		r.facts.TextBytes += len(text.Inside())
 		return clientapi.NeedString(text, p, "text")
 	case "refusal":
-		if !refusal.Exists() { // some clients send it so
+		if !refusal.Exists() { // some clients send the refusal as text
 			refusal = text
 		}
 		r.facts.TextBytes += len(refusal.Inside())
@@ -273,7 +273,7 @@ func (r *Request) readPart(p jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readReasoningItem reads the reasoning of an earlier turn. What is sealed in it is looked at by AppendChat.
+// readReasoningItem checks the reasoning of an earlier turn. Only AppendChat opens the seals in it.
 func (r *Request) readReasoningItem(v, content jsondoc.Value) *apierror.Error {
 	r.facts.Flags |= clientapi.FlagReasoningHistory
 	sealed := v.Get("encrypted_content")
@@ -295,7 +295,7 @@ func (r *Request) readReasoningItem(v, content jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readCall reads the call of a tool that the client runs.
+// readCall checks a call of a tool that the client runs.
 func (r *Request) readCall(kind itemKind, v, callID jsondoc.Value) *apierror.Error {
 	r.facts.Flags |= clientapi.FlagToolHistory
 	if e := clientapi.NeedName(callID, v, "call_id"); e != nil {
@@ -312,23 +312,23 @@ func (r *Request) readCall(kind itemKind, v, callID jsondoc.Value) *apierror.Err
 	default:
 		member = "operation"
 	}
-	said := v.Get(member)
+	arguments := v.Get(member)
 	if kind != itemCall && kind != itemCustomCall {
-		r.facts.TextBytes += len(said.Raw())
-		return clientapi.NeedObject(said, v, member)
+		r.facts.TextBytes += len(arguments.Raw())
+		return clientapi.NeedObject(arguments, v, member)
 	}
 	name := v.Get("name")
-	r.facts.TextBytes += len(name.Inside()) + len(said.Inside())
+	r.facts.TextBytes += len(name.Inside()) + len(arguments.Inside())
 	if e := clientapi.NeedName(name, v, "name"); e != nil {
 		return e
 	}
 	if e := clientapi.CheckString(v.Get("namespace")); e != nil {
 		return e
 	}
-	return clientapi.NeedString(said, v, member)
+	return clientapi.NeedString(arguments, v, member)
 }
 
-// readOutput reads the result of a call.
+// readOutput checks the output of a call.
 func (r *Request) readOutput(v, callID, output jsondoc.Value) *apierror.Error {
 	r.facts.Flags |= clientapi.FlagToolHistory
 	if e := clientapi.NeedName(callID, v, "call_id"); e != nil {

@@ -17,25 +17,25 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 	}
 	q.warnings, q.origins = q.warnings[:0], q.origins[:0]
 	w := lowering{r: q, client: r, dst: dst}
-	if e := w.request(); e != nil {
+	if e := w.writeRequest(); e != nil {
 		if r.expanded {
-			e.Param = r.originOf(r.before, e.Param)
+			e.Param = r.clientPath(r.previousItems, e.Param)
 		}
 		return w.dst[:len(dst)], nil, e
 	}
 	return w.dst, q.warnings, nil
 }
 
-// lowering writes the chat completions request. Texts are copied as they are escaped.
+// lowering writes the chat completions request. Texts are copied without unescaping them.
 type lowering struct {
-	r        *Request // with what the client's request refers to
-	client   *Request
+	r        *Request // the request that is translated, with references resolved
+	client   *Request // the request as the client sent it
 	dst      []byte
-	messages int // how many have begun
+	messages int // number of messages that have begun
 	dropped  dropped
 }
 
-// dropped is what a warning has been given of, once for all of its kind.
+// dropped is the set of kinds of items whose omission has been warned about.
 type dropped uint8
 
 const (
@@ -43,21 +43,21 @@ const (
 	droppedHosted
 )
 
-// unsupported is the error for what only a provider of this API can do.
+// unsupported returns the error for a value that only providers of this API support.
 func unsupported(v jsondoc.Value, message string) *apierror.Error {
 	return apierror.Fail(abi.FailUnsupported, "", clientapi.Path(v), message)
 }
 
-// warn records that something of the client's request was changed or left out.
+// warn adds a warning about a value that is changed or left out, by its path in the client's request.
 func (w *lowering) warn(kind abi.WarnKind, v jsondoc.Value) {
 	path := clientapi.Path(v)
 	if w.client.expanded {
-		path = w.client.originOf(w.client.before, path)
+		path = w.client.clientPath(w.client.previousItems, path)
 	}
 	w.r.warnings = clientapi.AddWarning(w.r.warnings, kind, path)
 }
 
-// warnOnce records the first of several things of one kind that are left out.
+// warnOnce adds a warning about the first item of a kind that is left out.
 func (w *lowering) warnOnce(what dropped, v jsondoc.Value) {
 	if w.dropped&what == 0 {
 		w.dropped |= what
@@ -65,77 +65,78 @@ func (w *lowering) warnOnce(what dropped, v jsondoc.Value) {
 	}
 }
 
-// string appends what needs no escapes; raw a value of the client's, as it is written.
-func (w *lowering) string(s string)        { w.dst = append(w.dst, s...) }
-func (w *lowering) raw(v jsondoc.Value)    { w.dst = append(w.dst, v.Raw()...) }
-func (w *lowering) inside(v jsondoc.Value) { w.dst = append(w.dst, v.Inside()...) }
+// write appends literal JSON, writeRaw a value byte for byte, and writeInside the inside of a string.
+func (w *lowering) write(s string)              { w.dst = append(w.dst, s...) }
+func (w *lowering) writeRaw(v jsondoc.Value)    { w.dst = append(w.dst, v.Raw()...) }
+func (w *lowering) writeInside(v jsondoc.Value) { w.dst = append(w.dst, v.Inside()...) }
 
-// member appends a member where its value exists.
-func (w *lowering) member(name string, v jsondoc.Value) {
+// writeMember appends a member if its value exists. prefix is the JSON before the value: a comma, the name and a colon.
+func (w *lowering) writeMember(prefix string, v jsondoc.Value) {
 	if v.Exists() {
-		w.string(name)
-		w.raw(v)
+		w.write(prefix)
+		w.writeRaw(v)
 	}
 }
 
-func (w *lowering) request() *apierror.Error {
+func (w *lowering) writeRequest() *apierror.Error {
 	r, m := w.r, &w.r.m
 	switch {
 	case m.conversation.Exists():
-		return unsupported(m.conversation, "This model's provider keeps no conversations.")
+		return unsupported(m.conversation, "This model's provider does not store conversations.")
 	case m.prompt.Exists():
-		return unsupported(m.prompt, "This model's provider keeps no prompts.")
+		return unsupported(m.prompt, "This model's provider does not store prompts.")
 	case m.background.Kind() == jsondoc.True:
-		return unsupported(m.background, "This model's provider cannot respond in the background.")
+		return unsupported(m.background, "This model's provider does not support background responses.")
 	}
 	if e := r.pairCalls(); e != nil {
 		return e
 	}
-	w.string(`{"model":`)
-	w.raw(m.model)
-	// Tools come first, then the messages, then all else, as prompt caches want it.
-	tools, e := w.tools()
+	w.write(`{"model":`)
+	w.writeRaw(m.model)
+	// Tools come first, then the messages, then everything else, so that prompt caches can match long prefixes.
+	tools, e := w.writeTools()
 	if e != nil {
 		return e
 	}
-	w.string(`,"messages":[`)
-	if e := w.input(); e != nil {
+	w.write(`,"messages":[`)
+	if e := w.writeInput(); e != nil {
 		return e
 	}
-	w.string("]")
-	if e := w.choice(m.toolChoice, tools); e != nil {
+	w.write("]")
+	if e := w.writeToolChoice(m.toolChoice, tools); e != nil {
 		return e
 	}
 	if tools > 0 && m.parallel.Kind() == jsondoc.False {
-		w.string(`,"parallel_tool_calls":false`)
+		w.write(`,"parallel_tool_calls":false`)
 	}
 	if r.facts.Stream {
-		w.string(`,"stream":true,"stream_options":{"include_usage":true}`)
+		w.write(`,"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	w.member(`,"max_tokens":`, m.maxOutputTokens)
-	w.member(`,"temperature":`, m.temperature)
-	w.member(`,"top_p":`, m.topP)
+	w.writeMember(`,"max_tokens":`, m.maxOutputTokens)
+	w.writeMember(`,"temperature":`, m.temperature)
+	w.writeMember(`,"top_p":`, m.topP)
 	if m.wantsLogprobs {
-		w.string(`,"logprobs":true`)
-		w.member(`,"top_logprobs":`, m.topLogprobs)
+		w.write(`,"logprobs":true`)
+		w.writeMember(`,"top_logprobs":`, m.topLogprobs)
 	}
-	if e := w.effort(); e != nil {
+	if e := w.writeEffort(); e != nil {
 		return e
 	}
-	if e := w.format(); e != nil {
+	if e := w.writeFormat(); e != nil {
 		return e
 	}
-	w.member(`,"verbosity":`, m.verbosity)
-	w.member(`,"user":`, m.user)
-	w.member(`,"safety_identifier":`, m.safety)
-	w.member(`,"service_tier":`, m.serviceTier)
-	w.member(`,"prompt_cache_key":`, m.cacheKey)
-	w.string("}")
+	w.writeMember(`,"verbosity":`, m.verbosity)
+	w.writeMember(`,"user":`, m.user)
+	w.writeMember(`,"safety_identifier":`, m.safety)
+	w.writeMember(`,"service_tier":`, m.serviceTier)
+	w.writeMember(`,"prompt_cache_key":`, m.cacheKey)
+	w.write("}")
 	w.warnMembers()
 	return nil
 }
 
-// warnMembers warns of the members that are left out, but for those that ask for nothing that the client could miss.
+// warnMembers adds warnings about the members that are left out, except those whose omission does not affect the
+// response.
 func (w *lowering) warnMembers() {
 	for v := w.r.doc.Root().First(); v.Exists(); v = v.Next() {
 		if v.Kind() == jsondoc.Null {
@@ -162,21 +163,21 @@ func (w *lowering) warnMembers() {
 	}
 }
 
-func (w *lowering) effort() *apierror.Error {
+func (w *lowering) writeEffort() *apierror.Error {
 	v := w.r.m.effort
 	if !v.Exists() {
 		return nil
 	}
 	switch string(w.r.keyword(v)) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
-		w.member(`,"reasoning_effort":`, v)
+		w.writeMember(`,"reasoning_effort":`, v)
 		return nil
 	}
 	return unsupported(v, "This reasoning effort is not supported by this model's provider.")
 }
 
-// format writes text.format as response_format, whose schema is one level deeper.
-func (w *lowering) format() *apierror.Error {
+// writeFormat writes text.format as response_format, which nests the schema one level deeper.
+func (w *lowering) writeFormat() *apierror.Error {
 	f := w.r.m.format
 	if !f.Exists() {
 		return nil
@@ -184,58 +185,58 @@ func (w *lowering) format() *apierror.Error {
 	switch typ := f.Get("type"); {
 	case typ.Is("text"):
 	case typ.Is("json_object"):
-		w.string(`,"response_format":{"type":"json_object"}`)
+		w.write(`,"response_format":{"type":"json_object"}`)
 	case typ.Is("json_schema"):
-		w.string(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
-		w.raw(f.Get("name"))
-		w.given(`,"description":`, f.Get("description"))
-		w.given(`,"strict":`, f.Get("strict"))
-		w.member(`,"schema":`, f.Get("schema"))
-		w.string("}}")
+		w.write(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
+		w.writeRaw(f.Get("name"))
+		w.writeOptional(`,"description":`, f.Get("description"))
+		w.writeOptional(`,"strict":`, f.Get("strict"))
+		w.writeMember(`,"schema":`, f.Get("schema"))
+		w.write("}}")
 	default:
-		return unsupported(typ, "This form of text is not supported by this model's provider.")
+		return unsupported(typ, "This text format is not supported by this model's provider.")
 	}
 	return nil
 }
 
-// given appends a member where its value is there and not null.
-func (w *lowering) given(name string, v jsondoc.Value) {
+// writeOptional is writeMember for a value that may be null, which counts as absent.
+func (w *lowering) writeOptional(prefix string, v jsondoc.Value) {
 	if clientapi.Given(v) {
-		w.member(name, v)
+		w.writeMember(prefix, v)
 	}
 }
 
-// input writes instructions and input as messages.
-func (w *lowering) input() *apierror.Error {
+// writeInput writes the instructions and the input as messages.
+func (w *lowering) writeInput() *apierror.Error {
 	r := w.r
 	if len(r.m.instructions.Inside()) > 0 {
-		w.begin("system", r.m.instructions)
-		w.member(`,"content":`, r.m.instructions)
-		w.string("}")
+		w.beginMessage("system", r.m.instructions)
+		w.writeMember(`,"content":`, r.m.instructions)
+		w.write("}")
 	}
 	if r.m.input.Kind() == jsondoc.String {
-		w.begin("user", r.m.input)
-		w.member(`,"content":`, r.m.input)
-		w.string("}")
+		w.beginMessage("user", r.m.input)
+		w.writeMember(`,"content":`, r.m.input)
+		w.write("}")
 	}
 	for i := 0; i < len(r.items); i++ {
 		it := &r.items[i]
 		e := (*apierror.Error)(nil)
 		switch it.kind {
 		case itemUser:
-			e = w.message("user", it)
+			e = w.writeMessage("user", it)
 		case itemSystem:
-			e = w.message("system", it)
+			e = w.writeMessage("system", it)
 		case itemDeveloper:
-			e = w.message("developer", it)
+			e = w.writeMessage("developer", it)
 		case itemOutput, itemTools, itemConfiguration:
-			// Written with its call, with tools, with the effort.
+			// Written together with its call, with the tools, or with the effort.
 		case itemUnknown, itemNativeOnly:
 			typ := it.v.Get("type")
 			e = unsupported(typ, "Items of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
 		default:
 			end := w.endOfTurn(i)
-			e = w.turn(i, end)
+			e = w.writeTurn(i, end)
 			i = end - 1
 		}
 		if e != nil {
@@ -243,38 +244,38 @@ func (w *lowering) input() *apierror.Error {
 		}
 	}
 	if w.messages == 0 {
-		return apierror.Fail(abi.FailUnsupported, "", "input", "The input has nothing that this model's provider can be sent.")
+		return apierror.Fail(abi.FailUnsupported, "", "input", "This model's provider supports none of the items in the input.")
 	}
 	return nil
 }
 
-// begin begins a message, of which v is the origin.
-func (w *lowering) begin(role string, v jsondoc.Value) {
+// beginMessage begins a message whose origin is v.
+func (w *lowering) beginMessage(role string, v jsondoc.Value) {
 	if w.messages > 0 {
-		w.string(",")
+		w.write(",")
 	}
-	w.from(originMessage, w.messages, 0, v)
+	w.recordOrigin(originMessage, w.messages, 0, v)
 	w.messages++
-	w.string(`{"role":"`)
-	w.string(role)
-	w.string(`"`)
+	w.write(`{"role":"`)
+	w.write(role)
+	w.write(`"`)
 }
 
-// from records where something of the chat completions request comes from.
-func (w *lowering) from(kind originKind, index, part int, v jsondoc.Value) {
+// recordOrigin records the client's value that a part of the chat completions request comes from.
+func (w *lowering) recordOrigin(kind originKind, index, part int, v jsondoc.Value) {
 	w.r.origins = append(w.r.origins, origin{kind, int32(index), int32(part), v})
 }
 
-// message writes a message of the user, the system or the developer.
-func (w *lowering) message(role string, it *item) *apierror.Error {
-	w.begin(role, it.v)
-	w.string(`,"content":`)
-	e := w.content(it.v.Get("content"))
-	w.string("}")
+// writeMessage writes a user, system or developer message.
+func (w *lowering) writeMessage(role string, it *item) *apierror.Error {
+	w.beginMessage(role, it.v)
+	w.write(`,"content":`)
+	e := w.writeContent(it.v.Get("content"))
+	w.write("}")
 	return e
 }
 
-// endOfTurn returns the index after the last item of what an assistant did in a row from item i on.
+// endOfTurn returns the index after the last of the consecutive assistant items that start at i.
 func (w *lowering) endOfTurn(i int) int {
 	for ; i < len(w.r.items); i++ {
 		switch k := w.r.items[i].kind; {

@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// sealSeparator stands between the seals of one item.
+// sealSeparator separates the seals of one item.
 const sealSeparator = ','
 
-// reasoning writes the reasoning of a turn: what is sealed as reasoning_details, or else plain text as reasoning_content.
-func (w *lowering) reasoning(items []item) {
+// writeReasoning writes the reasoning of a turn: sealed reasoning as reasoning_details, or if there is none, plain text
+// as reasoning_content.
+func (w *lowering) writeReasoning(items []item) {
 	begin, index := len(w.dst), 0
 	plain := false
 	for k := range items {
@@ -22,16 +23,16 @@ func (w *lowering) reasoning(items []item) {
 		}
 		token := it.v.Get("encrypted_content")
 		if len(token.Inside()) == 0 {
-			plain = plain || shows(it.v)
+			plain = plain || hasReadableText(it.v)
 			continue
 		}
 		before := len(w.dst)
 		if before == begin {
-			w.string(`,"reasoning_details":[`)
+			w.write(`,"reasoning_details":[`)
 		} else {
-			w.string(",")
+			w.write(",")
 		}
-		if w.details(it.v, token.Inside(), index) {
+		if w.writeDetails(it.v, token.Inside(), index) {
 			index++
 			continue
 		}
@@ -40,20 +41,20 @@ func (w *lowering) reasoning(items []item) {
 	}
 	switch {
 	case len(w.dst) > begin:
-		w.string("]")
+		w.write("]")
 	case plain:
-		w.string(`,"reasoning_content":"`)
+		w.write(`,"reasoning_content":"`)
 		for k := range items {
 			if it := &items[k]; it.kind == itemReasoning && len(it.v.Get("encrypted_content").Inside()) == 0 {
-				w.dst = shown(w.dst, it.v)
+				w.dst = appendReadableText(w.dst, it.v)
 			}
 		}
-		w.string(`"`)
+		w.write(`"`)
 	}
 }
 
-// shown appends the text that a reasoning item shows: that of its content, or else of its summary.
-func shown(dst []byte, v jsondoc.Value) []byte {
+// appendReadableText appends the text that a reasoning item shows in its content, or else in its summary.
+func appendReadableText(dst []byte, v jsondoc.Value) []byte {
 	for _, list := range [...]jsondoc.Value{v.Get("content"), v.Get("summary")} {
 		begin := len(dst)
 		for p := list.First(); p.Exists(); p = p.Next() {
@@ -66,8 +67,8 @@ func shown(dst []byte, v jsondoc.Value) []byte {
 	return dst
 }
 
-// shows reports whether a reasoning item shows a text.
-func shows(v jsondoc.Value) bool {
+// hasReadableText reports whether a reasoning item shows a text.
+func hasReadableText(v jsondoc.Value) bool {
 	for _, list := range [...]jsondoc.Value{v.Get("content"), v.Get("summary")} {
 		for p := list.First(); p.Exists(); p = p.Next() {
 			if len(p.Get("text").Inside()) > 0 {
@@ -78,8 +79,9 @@ func shows(v jsondoc.Value) bool {
 	return false
 }
 
-// details writes the entries of a sealed item, at least one. It is false for seals that are damaged, or not the gateway's.
-func (w *lowering) details(v jsondoc.Value, tokens []byte, index int) bool {
+// writeDetails writes the entries of a sealed item. It returns false if a seal is damaged or not the gateway's, or if
+// there are no entries.
+func (w *lowering) writeDetails(v jsondoc.Value, tokens []byte, index int) bool {
 	d := detailWriter{w: w, item: v, index: index}
 	for len(tokens) > 0 {
 		token, rest, more := bytes.Cut(tokens, []byte{sealSeparator})
@@ -94,7 +96,7 @@ func (w *lowering) details(v jsondoc.Value, tokens []byte, index int) bool {
 	return d.entries > 0
 }
 
-// detailWriter writes the entries of one item.
+// detailWriter writes the reasoning_details entries of one item.
 type detailWriter struct {
 	w       *lowering
 	item    jsondoc.Value
@@ -102,9 +104,9 @@ type detailWriter struct {
 	entries int
 
 	text   thinking.Sealed // a text whose signature may follow
-	open   bool            // there is such a text
+	open   bool            // text is in use
 	used   bool            // an entry has the text that the item shows
-	format string
+	format string          // format of the last seal
 }
 
 func (d *detailWriter) write(s thinking.Sealed) {
@@ -119,7 +121,7 @@ func (d *detailWriter) write(s thinking.Sealed) {
 		d.begin(`{"type":"reasoning.text","text":"`)
 		d.appendText(d.text.Data)
 		d.text, d.open = thinking.Sealed{}, false
-		d.w.string(`","signature":"`)
+		d.w.write(`","signature":"`)
 		d.end(s)
 	case abi.ReasoningSummary:
 		d.begin(`{"type":"reasoning.summary","summary":"`)
@@ -132,7 +134,7 @@ func (d *detailWriter) write(s thinking.Sealed) {
 	}
 }
 
-// flush writes a text that no signature follows.
+// flush writes a held text that no signature follows.
 func (d *detailWriter) flush() {
 	if !d.open {
 		return
@@ -144,10 +146,11 @@ func (d *detailWriter) flush() {
 	d.text, d.open = thinking.Sealed{}, false
 }
 
-// finish writes what is left. A text that the item shows and no seal is about is the summary of what is encrypted.
+// finish writes what is left. A text that the item shows, but that no seal refers to, is the summary of encrypted
+// reasoning.
 func (d *detailWriter) finish() {
 	d.flush()
-	if d.used || !shows(d.item) {
+	if d.used || !hasReadableText(d.item) {
 		return
 	}
 	d.begin(`{"type":"reasoning.summary","summary":"`)
@@ -157,32 +160,32 @@ func (d *detailWriter) finish() {
 
 func (d *detailWriter) begin(opening string) {
 	if d.entries > 0 {
-		d.w.string(",")
+		d.w.write(",")
 	}
 	d.entries++
-	d.w.string(opening)
+	d.w.write(opening)
 }
 
-// appendText appends a sealed text, or, where that is empty, the one that the item shows.
+// appendText appends a sealed text, or if it is empty, the text that the item shows.
 func (d *detailWriter) appendText(sealed []byte) {
 	if len(sealed) > 0 {
 		d.w.dst = append(d.w.dst, sealed...)
-		d.used = true // what is shown is the same
+		d.used = true // the item shows the same text
 		return
 	}
 	if !d.used {
-		d.w.dst = shown(d.w.dst, d.item)
+		d.w.dst = appendReadableText(d.w.dst, d.item)
 		d.used = true
 	}
 }
 
-// end ends an entry with the data of a seal.
+// end ends an entry, with the data of a seal as the end of its last string.
 func (d *detailWriter) end(s thinking.Sealed) {
 	d.w.dst = append(append(d.w.dst, s.Data...), '"')
 	if len(s.CallID) > 0 {
-		d.w.string(`,"id":"`)
-		d.w.string(s.CallID)
-		d.w.string(`"`)
+		d.w.write(`,"id":"`)
+		d.w.write(s.CallID)
+		d.w.write(`"`)
 	}
 	d.w.dst = append(thinking.AppendOrigin(d.w.dst, []byte(s.Format), int32(d.index)), '}')
 }

@@ -219,7 +219,7 @@ func TestLowerRefuses(t *testing.T) {
 		"custom without output": {`{"type":"custom_tool_call","call_id":"a","name":"x","input":""}`, "input", "", false, "No tool output found for custom tool call a."},                                   // covers: P3.13
 		"output without call":   {answered, "input", "", false, "No tool call found for tool call output with call_id a."},                                                                                 // covers: P3.13
 		"output before call":    {answered + `,` + called, "input", "", false, "No tool call found for tool call output with call_id a."},                                                                  // covers: P3.13
-		"two outputs":           {called + `,` + answered + `,` + answered, "input[2].call_id", "invalid_value", false, "'input[2].call_id' is 'a', a call that has another output."},                      // covers: P3.15
+		"two outputs":           {called + `,` + answered + `,` + answered, "input[2].call_id", "invalid_value", false, "'input[2].call_id' is 'a', but this call already has an output."},                 // covers: P3.15
 		"compaction":            {`{"type":"compaction","encrypted_content":"x"}`, "input[0].type", "unsupported", true, ""},                                                                               // covers: P3.23
 		"computer":              {`{"type":"computer_call","call_id":"a","action":{}}`, "input[0].type", "unsupported", true, ""},                                                                          // covers: P3.26
 		"unknown item":          {hello + `,{"type":"hologram"}`, "input[1].type", "unsupported", true, "Items of the type 'hologram' are not supported by this model's provider."},                        // covers: P3.28

@@ -9,48 +9,49 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// tools writes the tools, and returns how many. tool_choice allowed_tools becomes a list of only these.
-func (w *lowering) tools() (n int, e *apierror.Error) {
+// writeTools writes the tools, and returns their number. With the tool_choice allowed_tools, only the allowed tools are
+// written.
+func (w *lowering) writeTools() (n int, e *apierror.Error) {
 	choice, allowed := w.r.m.toolChoice, jsondoc.Value{}
 	if choice.Get("type").Is("allowed_tools") {
 		if allowed = choice.Get("tools"); allowed.Kind() != jsondoc.Array {
 			return 0, clientapi.Missing(choice, "tools")
 		}
-		if allowed.Len() > len(w.r.tools) { // which bounds the look-ups
+		if allowed.Len() > len(w.r.tools) { // bounds the cost of isAllowed
 			return 0, clientapi.TooMany(allowed, len(w.r.tools))
 		}
 	}
 	for i := range w.r.tools {
 		t := &w.r.tools[i]
-		if allowed.Exists() && !isAllowed(t, allowed) || w.replaced(i) {
+		if allowed.Exists() && !isAllowed(t, allowed) || w.redefinedLater(i) {
 			continue
 		}
 		switch t.kind {
 		case toolNativeOnly:
 			typ := t.v.Get("type")
 			return 0, unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
-		case toolSearch:
+		case toolWebSearch:
 			w.warn(abi.WarnDropped, t.v)
 			continue
 		}
 		if n == 0 {
-			w.string(`,"tools":[`)
+			w.write(`,"tools":[`)
 		} else {
-			w.string(",")
+			w.write(",")
 		}
-		w.from(originTool, n, 0, t.v)
+		w.recordOrigin(originTool, n, 0, t.v)
 		n++
-		w.tool(t)
+		w.writeTool(t)
 	}
 	if n > 0 {
-		w.string("]")
+		w.write("]")
 	}
 	return n, nil
 }
 
-// replaced reports whether a tool is defined again later, by an item additional_tools. It takes the square of the number of tools,
-// which is limited.
-func (w *lowering) replaced(i int) bool {
+// redefinedLater reports whether a later additional_tools item defines the tool again. Its cost is quadratic in the
+// number of tools, which is limited.
+func (w *lowering) redefinedLater(i int) bool {
 	t := &w.r.tools[i]
 	if t.kind != toolFunction && t.kind != toolCustom || w.r.m.tools.Len() == len(w.r.tools) {
 		return false
@@ -64,7 +65,7 @@ func (w *lowering) replaced(i int) bool {
 	return false
 }
 
-// isAllowed reports whether a list of allowed tools has this one.
+// isAllowed reports whether a list of allowed tools contains a tool.
 func isAllowed(t *tool, allowed jsondoc.Value) bool {
 	typ := t.v.Get("type")
 	for a := allowed.First(); a.Exists(); a = a.Next() {
@@ -76,35 +77,35 @@ func isAllowed(t *tool, allowed jsondoc.Value) bool {
 	return false
 }
 
-// tool writes a function, or a custom tool as one.
-func (w *lowering) tool(t *tool) {
-	w.string(`{"type":"function","function":{"name":"`)
+// writeTool writes a function, or a custom tool as a function.
+func (w *lowering) writeTool(t *tool) {
+	w.write(`{"type":"function","function":{"name":"`)
 	w.dst = appendName(w.dst, t.namespace, t.name)
-	w.string(`"`)
-	w.given(`,"description":`, t.v.Get("description"))
+	w.write(`"`)
+	w.writeOptional(`,"description":`, t.v.Get("description"))
 	if t.kind == toolCustom {
-		w.string(`,"parameters":{"type":"object","properties":{"input":{"type":"string"`)
+		w.write(`,"parameters":{"type":"object","properties":{"input":{"type":"string"`)
 		if f := t.v.Get("format"); f.Get("definition").Kind() == jsondoc.String {
-			w.string(`,"description":"Must match this grammar (`)
-			w.inside(f.Get("syntax"))
-			w.string(`):\n`)
-			w.inside(f.Get("definition"))
-			w.string(`"`)
+			w.write(`,"description":"Must match this grammar (`)
+			w.writeInside(f.Get("syntax"))
+			w.write(`):\n`)
+			w.writeInside(f.Get("definition"))
+			w.write(`"`)
 		}
-		w.string(`}},"required":["input"],"additionalProperties":false}}}`)
+		w.write(`}},"required":["input"],"additionalProperties":false}}}`)
 		return
 	}
 	if p := t.v.Get("parameters"); clientapi.Given(p) {
-		w.member(`,"parameters":`, p)
+		w.writeMember(`,"parameters":`, p)
 	} else {
-		w.string(`,"parameters":{"type":"object","properties":{}}`)
+		w.write(`,"parameters":{"type":"object","properties":{}}`)
 	}
-	w.given(`,"strict":`, t.v.Get("strict"))
-	w.string("}}")
+	w.writeOptional(`,"strict":`, t.v.Get("strict"))
+	w.write("}}")
 }
 
-// choice writes tool_choice, for n tools.
-func (w *lowering) choice(v jsondoc.Value, n int) *apierror.Error {
+// writeToolChoice writes tool_choice for a request with n tools.
+func (w *lowering) writeToolChoice(v jsondoc.Value, n int) *apierror.Error {
 	if !v.Exists() {
 		return nil
 	}
@@ -122,9 +123,9 @@ func (w *lowering) choice(v jsondoc.Value, n int) *apierror.Error {
 		if n == 0 {
 			return noTools(v)
 		}
-		w.string(`,"tool_choice":{"type":"function","function":{"name":"`)
+		w.write(`,"tool_choice":{"type":"function","function":{"name":"`)
 		w.dst = appendName(w.dst, w.namespaceOf(v.Get("name")), v.Get("name"))
-		w.string(`"}}`)
+		w.write(`"}}`)
 		return nil
 	case typ.Exists():
 		return unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
@@ -134,7 +135,7 @@ func (w *lowering) choice(v jsondoc.Value, n int) *apierror.Error {
 		return noTools(v)
 	case mode.Is("none"), mode.Is("auto"), mode.Is("required"):
 		if n > 0 {
-			w.member(`,"tool_choice":`, mode)
+			w.writeMember(`,"tool_choice":`, mode)
 		}
 		return nil
 	}
@@ -143,12 +144,13 @@ func (w *lowering) choice(v jsondoc.Value, n int) *apierror.Error {
 	return e
 }
 
-// noTools is the error for a choice among no tools.
+// noTools returns the error for a tool choice when no tools are left.
 func noTools(v jsondoc.Value) *apierror.Error {
-	return unsupported(v, "There is no tool to choose that this model's provider supports.")
+	return unsupported(v, "This model's provider supports none of the tools to choose from.")
 }
 
-// namespaceOf returns the namespace of the tool with a name that no tool outside of namespaces has.
+// namespaceOf returns the namespace of the first tool with a name. It returns an absent value if a tool without a
+// namespace has that name.
 func (w *lowering) namespaceOf(name jsondoc.Value) (namespace jsondoc.Value) {
 	for i := range w.r.tools {
 		switch t := &w.r.tools[i]; {

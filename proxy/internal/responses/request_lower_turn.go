@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// turn writes the items from i to end, what an assistant did in a row, as one message, and the results of its calls. A turn of
-// reasoning alone is left out: providers refuse it.
-func (w *lowering) turn(i, end int) *apierror.Error {
+// writeTurn writes the consecutive assistant items from i up to end (exclusive) as one message, followed by the results
+// of its calls. A turn that consists only of reasoning is left out, because providers reject it.
+func (w *lowering) writeTurn(i, end int) *apierror.Error {
 	items := w.r.items[i:end]
 	texts, others, calls, first := 0, 0, 0, -1
 	for n := range items {
 		it := &items[n]
 		switch k := it.kind; {
 		case k == itemAssistant:
-			t, o, e := countSaid(it.v.Get("content"))
+			t, o, e := countParts(it.v.Get("content"))
 			if e != nil {
 				return e
 			}
@@ -37,33 +37,33 @@ func (w *lowering) turn(i, end int) *apierror.Error {
 	if first < 0 {
 		return nil
 	}
-	w.begin("assistant", items[first].v)
-	w.string(`,"content":`)
+	w.beginMessage("assistant", items[first].v)
+	w.write(`,"content":`)
 	if texts+others == 0 {
-		w.string("null")
+		w.write("null")
 	} else {
-		w.said(items, texts == 1 && others == 0)
+		w.writeAssistantContent(items, texts == 1 && others == 0)
 	}
-	w.reasoning(items)
+	w.writeReasoning(items)
 	if calls > 0 {
-		w.string(`,"tool_calls":[`)
+		w.write(`,"tool_calls":[`)
 		n := 0
 		for k := range items {
 			if it := &items[k]; it.kind.isCall() {
 				if n > 0 {
-					w.string(",")
+					w.write(",")
 				}
-				w.from(originCall, w.messages-1, n, it.v)
-				w.call(it)
+				w.recordOrigin(originCall, w.messages-1, n, it.v)
+				w.writeCall(it)
 				n++
 			}
 		}
-		w.string("]")
+		w.write("]")
 	}
-	w.string("}")
+	w.write("}")
 	for k := range items {
 		if it := &items[k]; it.kind.isCall() {
-			if e := w.result(&w.r.items[it.result]); e != nil {
+			if e := w.writeResult(&w.r.items[it.result]); e != nil {
 				return e
 			}
 		}
@@ -71,8 +71,9 @@ func (w *lowering) turn(i, end int) *apierror.Error {
 	return nil
 }
 
-// countSaid counts the texts of an assistant's message, and its refusals. Empty texts do not count: providers refuse them.
-func countSaid(content jsondoc.Value) (texts, others int, e *apierror.Error) {
+// countParts counts the texts and the other parts (refusals) of an assistant message. Empty texts do not count, because
+// providers reject them.
+func countParts(content jsondoc.Value) (texts, others int, e *apierror.Error) {
 	if content.Kind() == jsondoc.String {
 		return min(len(content.Inside()), 1), 0, nil
 	}
@@ -89,23 +90,24 @@ func countSaid(content jsondoc.Value) (texts, others int, e *apierror.Error) {
 	return texts, others, nil
 }
 
-// said writes the content of a turn: a string where there is one text only.
-func (w *lowering) said(items []item, one bool) {
+// writeAssistantContent writes the content of an assistant message: a string if there is only one text (single),
+// otherwise parts.
+func (w *lowering) writeAssistantContent(items []item, single bool) {
 	n := 0
 	text := func(v, source jsondoc.Value) {
 		switch {
 		case len(v.Inside()) == 0:
-		case one:
-			w.raw(v)
+		case single:
+			w.writeRaw(v)
 		default:
-			w.part(n, source)
-			w.member(`{"type":"text","text":`, v)
-			w.string("}")
+			w.beginPart(n, source)
+			w.writeMember(`{"type":"text","text":`, v)
+			w.write("}")
 			n++
 		}
 	}
-	if !one {
-		w.string("[")
+	if !single {
+		w.write("[")
 	}
 	for k := range items {
 		if items[k].kind != itemAssistant {
@@ -125,85 +127,85 @@ func (w *lowering) said(items []item, one bool) {
 			if !refusal.Exists() {
 				refusal = p.Get("text")
 			}
-			w.part(n, p)
-			w.member(`{"type":"refusal","refusal":`, refusal)
-			w.string("}")
+			w.beginPart(n, p)
+			w.writeMember(`{"type":"refusal","refusal":`, refusal)
+			w.write("}")
 			n++
 		}
 	}
-	if !one {
-		w.string("]")
+	if !single {
+		w.write("]")
 	}
 }
 
-// part begins a part of the message that is being written.
-func (w *lowering) part(n int, source jsondoc.Value) {
+// beginPart begins part n of the current message.
+func (w *lowering) beginPart(n int, source jsondoc.Value) {
 	if n > 0 {
-		w.string(",")
+		w.write(",")
 	}
-	w.from(originPart, w.messages-1, n, source)
+	w.recordOrigin(originPart, w.messages-1, n, source)
 }
 
-// call writes a tool call.
-func (w *lowering) call(it *item) {
-	w.string(`{"id":`)
-	w.raw(it.callID)
-	w.string(`,"type":"function","function":{"name":"`)
+// writeCall writes a tool call.
+func (w *lowering) writeCall(it *item) {
+	w.write(`{"id":`)
+	w.writeRaw(it.callID)
+	w.write(`,"type":"function","function":{"name":"`)
 	switch it.kind {
 	case itemCall, itemCustomCall:
 		w.dst = appendName(w.dst, it.v.Get("namespace"), it.v.Get("name"))
 	case itemLocalShellCall:
-		w.string("local_shell")
+		w.write("local_shell")
 	case itemShellCall:
-		w.string("shell")
+		w.write("shell")
 	case itemApplyPatchCall:
-		w.string("apply_patch")
+		w.write("apply_patch")
 	}
-	w.string(`","arguments":`)
+	w.write(`","arguments":`)
 	switch it.kind {
 	case itemCall:
-		w.raw(it.v.Get("arguments"))
+		w.writeRaw(it.v.Get("arguments"))
 	case itemCustomCall:
-		w.string(`"{\"input\":\"`)
+		w.write(`"{\"input\":\"`)
 		w.dst = jsondoc.AppendEscaped(w.dst, it.v.Get("input").Inside())
-		w.string(`\"}"`)
+		w.write(`\"}"`)
 	case itemApplyPatchCall:
-		w.json(it.v.Get("operation"))
+		w.writeJSONString(it.v.Get("operation"))
 	default:
-		w.json(it.v.Get("action"))
+		w.writeJSONString(it.v.Get("action"))
 	}
-	w.string("}}")
+	w.write("}}")
 }
 
-// json writes a value as a string that holds it.
-func (w *lowering) json(v jsondoc.Value) {
-	w.string(`"`)
+// writeJSONString writes a value as a string that contains its JSON.
+func (w *lowering) writeJSONString(v jsondoc.Value) {
+	w.write(`"`)
 	w.dst = jsondoc.AppendEscaped(w.dst, v.Raw())
-	w.string(`"`)
+	w.write(`"`)
 }
 
-// result writes the output of a call.
-func (w *lowering) result(it *item) *apierror.Error {
-	w.begin("tool", it.v)
-	w.string(`,"tool_call_id":`)
-	w.raw(it.callID)
+// writeResult writes the output of a call as a tool message.
+func (w *lowering) writeResult(it *item) *apierror.Error {
+	w.beginMessage("tool", it.v)
+	w.write(`,"tool_call_id":`)
+	w.writeRaw(it.callID)
 	if it.v.Get("type").Is("apply_patch_call_output") && it.v.Get("status").Is("failed") {
-		w.string(`,"is_error":true`)
+		w.write(`,"is_error":true`)
 	}
-	w.string(`,"content":`)
+	w.write(`,"content":`)
 	e := (*apierror.Error)(nil)
 	switch output := it.v.Get("output"); {
-	case !clientapi.Given(output): // of apply_patch
+	case !clientapi.Given(output): // apply_patch_call_output
 		if status := it.v.Get("status"); status.Kind() == jsondoc.String {
-			w.raw(status)
+			w.writeRaw(status)
 		} else {
-			w.string(`""`)
+			w.write(`""`)
 		}
 	case it.v.Get("type").Is("shell_call_output"):
-		w.json(output)
+		w.writeJSONString(output)
 	default:
-		e = w.content(output)
+		e = w.writeContent(output)
 	}
-	w.string("}")
+	w.write("}")
 	return e
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// members are the members of a request that are used after all of them are known. One that is null is absent.
+// members are the members of a request that are used after parsing. A member that is null counts as absent.
 type members struct {
 	model, input, instructions, stream, streamOptions                                     jsondoc.Value
 	maxOutputTokens, temperature, topP, topLogprobs                                       jsondoc.Value
@@ -18,8 +18,8 @@ type members struct {
 	wantsSeals, wantsLogprobs                                                             bool
 }
 
-// chatMembers are members of the chat completions API, with what stands for them in this one. A client that sends them would
-// otherwise be answered without what it asks for.
+// chatMembers are members of the chat completions API, with a hint at their equivalents in this API. They are rejected
+// because a client that confuses the APIs would otherwise not get what it asks for.
 var chatMembers = map[string]string{
 	"messages": "use 'input'", "max_tokens": "use 'max_output_tokens'", "max_completion_tokens": "use 'max_output_tokens'",
 	"response_format": "use 'text.format'", "reasoning_effort": "use 'reasoning.effort'", "verbosity": "use 'text.verbosity'",
@@ -31,7 +31,8 @@ var chatMembers = map[string]string{
 	"logit_bias":        "there is no bias",
 }
 
-// readRequest reads a request's members. Those that can be checked on their own are, in the order of the document.
+// readRequest checks the request's members. Members that do not depend on others are checked in the order of the
+// document.
 func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		name := r.keyword(v.Name())
@@ -60,7 +61,7 @@ func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readMember checks one member of the request, and keeps it.
+// readMember checks one member of the request and records it.
 func (r *Request) readMember(name string, v jsondoc.Value) (e *apierror.Error) {
 	m, f := &r.m, &r.facts
 	switch name {
@@ -184,7 +185,7 @@ func (r *Request) readInclude(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readReasoning reads reasoning: {effort, summary, …}, of a request or of an item configuration_update.
+// readReasoning checks the object reasoning of a request or of a configuration_update item.
 func (r *Request) readReasoning(v jsondoc.Value) *apierror.Error {
 	if e := clientapi.CheckObject(v); e != nil {
 		return e
@@ -214,7 +215,7 @@ func (r *Request) readReasoning(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readText reads text: {format, verbosity}.
+// readText checks the object text.
 func (r *Request) readText(v jsondoc.Value) *apierror.Error {
 	if e := clientapi.CheckObject(v); e != nil {
 		return e
@@ -270,7 +271,7 @@ func readMetadata(v jsondoc.Value) *apierror.Error {
 	return clientapi.CheckStrings(v)
 }
 
-// checkToolChoice checks the form of tool_choice. Which tools there are decides the rest, for a provider or AppendChat.
+// checkToolChoice checks the type of tool_choice. AppendChat or the provider checks that it matches the tools.
 func checkToolChoice(v jsondoc.Value) *apierror.Error {
 	switch v.Kind() {
 	case jsondoc.String:

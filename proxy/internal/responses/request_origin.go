@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// origin is where a part of the chat completions request comes from.
+// origin is the client's value that a part of the chat completions request comes from.
 type origin struct {
 	kind        originKind
-	index, part int32 // the message and, of parts and calls, the element in it; the tool
+	index, part int32 // index of the message or tool, and of the part or call within the message
 	v           jsondoc.Value
 }
 
@@ -24,9 +24,9 @@ const (
 	originTool
 )
 
-// originOf is the path in the client's request of what stands at a path of the request with the items that it refers to, before
-// of which come from the previous response.
-func (r *Request) originOf(before int, path string) string {
+// clientPath converts a path in the expanded request to a path in the client's request. The first before items of the
+// expanded request come from the previous response.
+func (r *Request) clientPath(before int, path string) string {
 	index, rest, ok := cutIndex(path, "input")
 	switch {
 	case !ok:
@@ -39,7 +39,7 @@ func (r *Request) originOf(before int, path string) string {
 	return "input[" + strconv.Itoa(index-before) + "]" + rest
 }
 
-// cutIndex splits list[3].rest into the index and .rest.
+// cutIndex splits a path like "list[3].rest" into 3 and ".rest".
 func cutIndex(path, list string) (index int, rest string, ok bool) {
 	path, ok = strings.CutPrefix(path, list+"[")
 	if !ok {
@@ -56,26 +56,26 @@ func (r *Request) Origin(path string) string {
 	if r.expanded {
 		q = r.full
 	}
-	at := q.originIn(path)
+	at := q.loweredOrigin(path)
 	if r.expanded {
-		at = r.originOf(r.before, at)
+		at = r.clientPath(r.previousItems, at)
 	}
 	return at
 }
 
-// originIn is Origin in the request that was lowered.
-func (r *Request) originIn(path string) string {
+// loweredOrigin is Origin for the request that AppendChat has translated, which may be the expanded request.
+func (r *Request) loweredOrigin(path string) string {
 	if index, rest, ok := cutIndex(path, "messages"); ok {
 		if part, rest, ok := cutIndex(rest, ".content"); ok {
-			return r.find(originPart, index, part, partMembers.Replace(rest))
+			return r.originPath(originPart, index, part, partMembers.Replace(rest))
 		}
 		if call, rest, ok := cutIndex(rest, ".tool_calls"); ok {
-			return r.find(originCall, index, call, callMembers.Replace(rest))
+			return r.originPath(originCall, index, call, callMembers.Replace(rest))
 		}
-		return r.find(originMessage, index, 0, messageMembers.Replace(rest))
+		return r.originPath(originMessage, index, 0, messageMembers.Replace(rest))
 	}
 	if index, rest, ok := cutIndex(path, "tools"); ok {
-		return r.find(originTool, index, 0, strings.TrimPrefix(rest, ".function"))
+		return r.originPath(originTool, index, 0, strings.TrimPrefix(rest, ".function"))
 	}
 	for _, m := range topMembers {
 		if rest, ok := strings.CutPrefix(path, m[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
@@ -85,7 +85,8 @@ func (r *Request) originIn(path string) string {
 	return path
 }
 
-// topMembers are the members of both APIs that are called differently. Of two with a common beginning the longer comes first.
+// topMembers maps chat completions members to the members of this API with other names. If one is a prefix of another,
+// the longer comes first.
 var topMembers = [...][2]string{
 	{"messages", "input"}, {"max_tokens", "max_output_tokens"}, {"reasoning_effort", "reasoning.effort"},
 	{"response_format.json_schema", "text.format"}, {"response_format", "text.format"}, {"verbosity", "text.verbosity"},
@@ -99,16 +100,16 @@ var (
 	messageMembers = strings.NewReplacer(".tool_call_id", ".call_id", ".reasoning_content", "", ".reasoning_details", "")
 )
 
-// find returns the path of what a part of the chat completions request comes from, or of the message that it is in, followed by
-// rest.
-func (r *Request) find(kind originKind, index, part int, rest string) string {
+// originPath returns the path of the value that a part of the chat completions request comes from, followed by rest. If
+// the origin of a part or call is unknown, it returns that of its message.
+func (r *Request) originPath(kind originKind, index, part int, rest string) string {
 	for _, o := range r.origins {
 		if o.index != int32(index) || o.kind != kind || kind != originMessage && kind != originTool && o.part != int32(part) {
 			continue
 		}
 		path := clientapi.Path(o.v)
 		switch {
-		case o.v.Kind() == jsondoc.String: // instructions, or input that is a text
+		case o.v.Kind() == jsondoc.String: // instructions, or input as a string
 			return path
 		case kind == originMessage && rest == ".content" && o.v.Get("output").Exists():
 			return path + ".output"
@@ -116,7 +117,7 @@ func (r *Request) find(kind originKind, index, part int, rest string) string {
 		return path + rest
 	}
 	if kind == originPart || kind == originCall {
-		return r.find(originMessage, index, 0, "")
+		return r.originPath(originMessage, index, 0, "")
 	}
 	return ""
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// tool is one of the tools, of an item additional_tools and of a namespace too.
+// tool is a tool of the request, of an additional_tools item or of a namespace.
 type tool struct {
 	v         jsondoc.Value
 	name      jsondoc.Value
@@ -14,25 +14,25 @@ type tool struct {
 	kind      toolKind
 }
 
-// toolKind is what AppendChat makes of a tool.
+// toolKind determines how AppendChat handles a tool.
 type toolKind uint8
 
 const (
-	toolNativeOnly toolKind = iota // only a provider of this API has it
+	toolNativeOnly toolKind = iota // supported only by providers of this API
 	toolFunction
 	toolCustom
-	toolSearch // of the web: what a client adds to each request, needed or not
+	toolWebSearch // dropped with a warning, because some clients add it to every request
 )
 
-// Tool is a tool that has another form or name in the chat completions request than in the client's. All names are the inside
-// of JSON strings.
+// Tool is a tool whose name or type in the chat completions request differs from the client's. The names are still
+// escaped: the inside of JSON strings.
 type Tool struct {
-	Called          []byte // its name in the chat completions request
-	Namespace, Name []byte // its name in the client's; Namespace may be empty
-	Custom          bool   // a custom tool: its calls have an object with the string input for arguments
+	Called          []byte // the name in the chat completions request
+	Namespace, Name []byte // the name in the client's request; Namespace may be empty
+	Custom          bool   // a custom tool: the arguments of its calls are an object with the string input
 }
 
-// readTools reads a list of tools, which may be absent.
+// readTools checks an optional list of tools.
 func (r *Request) readTools(list jsondoc.Value) *apierror.Error {
 	if e := clientapi.CheckObjects(list); e != nil {
 		return e
@@ -48,7 +48,7 @@ func (r *Request) readTools(list jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readTool reads a tool of a list, which is that of a namespace where one exists.
+// readTool checks a tool of a list. namespace is absent for a tool that is not part of a namespace.
 func (r *Request) readTool(list, v, namespace jsondoc.Value) *apierror.Error {
 	typ := v.Get("type")
 	if e := clientapi.NeedString(typ, v, "type"); e != nil {
@@ -62,7 +62,7 @@ func (r *Request) readTool(list, v, namespace jsondoc.Value) *apierror.Error {
 	case "custom":
 		t.kind = toolCustom
 	case "web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11":
-		t.kind = toolSearch
+		t.kind = toolWebSearch
 	case "namespace":
 		if !namespace.Exists() {
 			return r.readNamespace(v, t.name)
@@ -91,7 +91,7 @@ func (r *Request) readTool(list, v, namespace jsondoc.Value) *apierror.Error {
 	return e
 }
 
-// readNamespace reads the tools of a namespace.
+// readNamespace checks the tools of a namespace.
 func (r *Request) readNamespace(v, name jsondoc.Value) *apierror.Error {
 	if e := clientapi.NeedName(name, v, "name"); e != nil {
 		return e
@@ -108,18 +108,19 @@ func (r *Request) readNamespace(v, name jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// namespaceMark stands between the names of a namespace and of its tool.
-const namespaceMark = "__"
+// namespaceSeparator separates the names of a namespace and its tool.
+const namespaceSeparator = "__"
 
-// appendName appends the name that a tool has in the chat completions request.
+// appendName appends the name of a tool in the chat completions request.
 func appendName(dst []byte, namespace, name jsondoc.Value) []byte {
 	if len(namespace.Inside()) > 0 {
-		dst = append(append(dst, namespace.Inside()...), namespaceMark...)
+		dst = append(append(dst, namespace.Inside()...), namespaceSeparator...)
 	}
 	return append(dst, name.Inside()...)
 }
 
-// Tools returns the tools whose calls must be written in another way than AppendChat has named them. It is valid until Reset.
+// Tools returns the tools whose calls the renderer must rename or convert to custom calls. The result is valid until
+// Reset.
 func (r *Request) Tools() []Tool {
 	if r.expanded {
 		return r.full.Tools()
