@@ -62,7 +62,7 @@ func newPluginReplayCommand(o *options) *cobra.Command {
 				fmt.Fprintf(c.OutOrStdout(), "%s\n%s\n", d.Name, d.Text)
 			}
 			if len(differences) > 0 {
-				return fmt.Errorf("A (%s) and B (%s) differ in %d of %s", modules[0], modules[1], len(differences), plural(n, "request"))
+				return fmt.Errorf("modules A (%s) and B (%s) differ in %d of %s", modules[0], modules[1], len(differences), plural(n, "request"))
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: no differences\n", plural(n, "request"))
 			return err

@@ -72,14 +72,14 @@ func keyVectors() []vector {
 		"x-goog-api-key": "X-Goog-Api-Key: " + proxytest.Key + "\r\n",
 	} {
 		v := missing(name, lines)
-		v.says = "Other headers and the address are not searched for one."
+		v.says = "A key in another header or in the URL is ignored."
 		vectors = append(vectors, v)
 	}
 	for _, query := range []string{"api_key=", "key=", "a=b&api-key=", "api%5Fkey="} {
 		// covers: F132
 		v := missing("in the query as "+query, "")
 		v.send = strings.Replace(v.send, " HTTP/1.1", "?"+query+proxytest.Key+" HTTP/1.1", 1)
-		v.says = "Other headers and the address are not searched for one."
+		v.says = "A key in another header or in the URL is ignored."
 		vectors = append(vectors, v)
 	}
 	for name, value := range wrongKeys {
