@@ -1,11 +1,12 @@
-// Package accounting keeps the accounts of a gateway: what requests use and spend is counted in one book (package spend), which outlives
-// the process in a journal and is shared with other gateways in a store.
+// Package accounting keeps the accounts of a gateway: usage and spending are counted in one book (package spend), which
+// survives restarts through a journal and is shared with other gateways through a store.
 //
-// It owns the state folder, and decides which of these are open: a journal where a configuration has limits or budgets, or names a folder
-// for it, and a store where the configuration at the start has one. It also makes the changes of budgets that commands ask for (package
-// budgets), and tells operators how it stands. It does not count, and knows no request.
+// It owns the state folder, and decides what is open: a journal if the configuration has limits or budgets or names a
+// folder for it, and a store if the configuration at the start has one. It also makes the changes of budgets that
+// commands request (package budgets), and reports the state of store and journal to operators. It neither counts
+// anything itself nor handles requests.
 //
-// Concurrency: Books are safe for concurrent use. Use is called by one goroutine at a time.
+// Concurrency: Books are safe for concurrent use, except that only one goroutine at a time may call Use.
 package accounting
 
 import (
@@ -26,43 +27,43 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// journalFolder is the journal's folder in the state folder.
+// journalFolder is the name of the journal's folder in the state folder.
 const journalFolder = "journal"
 
-// Options say where accounts are kept, and who learns of them.
+// Options say where accounts are kept and who is notified of events.
 type Options struct {
-	StateDir string                      // "": nothing outlives the process
-	Offline  bool                        // neither the journal nor the store is opened: no requests are served
-	Redactor func() *credential.Redactor // makes what takes the credentials of a store out of its errors
+	StateDir string                      // state folder; "" keeps nothing across restarts
+	Offline  bool                        // leaves journal and store closed, because no requests are served
+	Redactor func() *credential.Redactor // returns the redactor of the store's credentials
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// Books are the accounts of a gateway. Open returns them; Close closes them.
+// Books are the accounts of a gateway. Open returns them, and Close must be called.
 type Books struct {
-	config  *config.Store // of the configuration at the start
+	config  *config.Store // [store] of the configuration at the start
 	options Options
 
 	state   statedir.Lazy
 	journal journal.Lazy
 	book    *spend.Book
-	store   *redisstore.Store    // nil: nothing is shared
-	secrets *credential.Redactor // of the store
+	store   *redisstore.Store    // nil if nothing is shared
+	secrets *credential.Redactor // redacts the store's credentials
 
 	current atomic.Pointer[inUse]
 
 	mu     sync.Mutex
-	inbox  *budgets.Inbox // changes of budgets; nil: without a journal there are none
-	closed bool           // no inbox is opened any more
+	inbox  *budgets.Inbox // receives changes of budgets; nil without a journal
+	closed bool           // openInbox must not open another inbox
 }
 
-// inUse is what requests are counted by.
+// inUse holds the current limits and their accounts.
 type inUse struct {
 	limits   []spend.Limit
 	accounts *spend.Accounts // nil until Use
 }
 
-// Open opens the books of a gateway that starts with a configuration. A store that is down does not keep it from starting.
+// Open opens the books for the configuration at the start. A store that is down is not an error.
 func Open(cfg *config.Config, o Options) (*Books, error) {
 	b := &Books{config: &cfg.Store, options: o}
 	b.state.Path = o.StateDir
@@ -74,7 +75,7 @@ func Open(cfg *config.Config, o Options) (*Books, error) {
 	return b, nil
 }
 
-// openBook makes what counts, with the journal that may be opened later, and with the store.
+// openBook opens the book, with the store, and with the journal, which may be opened later.
 func (b *Books) openBook() (err error) {
 	c := b.config
 	o := spend.Options{Zone: c.Zone, Journal: b.journal.Budgets(), Events: b.logEvent, Now: b.options.Now}
@@ -86,7 +87,7 @@ func (b *Books) openBook() (err error) {
 		o.Store, o.Share, o.Lease, o.Timeout = b.store, c.Share, c.Lease, c.Timeout
 		if b.state.Path != "" {
 			if o.Instance, err = b.state.Identity(); err != nil {
-				b.options.Log.Warn("after a restart the store takes the gateway for another one", "error", err)
+				b.options.Log.Warn("no lasting identity: after a restart the store treats this gateway as another one", "error", err)
 			}
 		}
 	}
@@ -94,8 +95,8 @@ func (b *Books) openBook() (err error) {
 	return nil
 }
 
-// openJournal opens the journal in the state folder, unless it is open, if a configuration names a folder for it, or has limits or budgets.
-// Without limits and budgets nobody misses it, and with limits alone a gateway serves without; with budgets it does not.
+// openJournal opens the journal in the state folder, unless it is already open, if a configuration names a folder for
+// it or has limits or budgets. With limits alone, failure to open it is only logged; with budgets it is an error.
 func (b *Books) openJournal(cfg *config.Config) error {
 	required, log := cfg.Budgeted() || b.config.Journal != "", b.options.Log
 	switch {
@@ -103,7 +104,7 @@ func (b *Books) openJournal(cfg *config.Config) error {
 		return nil
 	case b.state.Path == "":
 		if cfg.Budgeted() {
-			log.Warn("no state folder: what is spent of budgets is forgotten at a restart")
+			log.Warn("no state folder: what budgets have spent is lost at a restart")
 		}
 		return nil
 	}
@@ -117,16 +118,16 @@ func (b *Books) openJournal(cfg *config.Config) error {
 		})
 	})
 	if err != nil && !required {
-		log.Warn("no journal: what is used of limits is forgotten at a restart", "error", err)
+		log.Warn("no journal: the use of limits is lost at a restart", "error", err)
 		return nil
 	}
 	return err
 }
 
-// errNoJournal is for budgets that a reload adds to limits whose use is not in the journal.
+// errNoJournal is the error of a reload that adds budgets to limits which are counted without a journal.
 var errNoJournal = errors.New("budgets need the journal, which could not be opened at the start: change requires a restart")
 
-// Prepare opens the journal for a configuration that comes after the one in use, and may be the first to need it.
+// Prepare opens the journal for the next configuration, which may be the first to need it.
 func (b *Books) Prepare(cfg *config.Config) error {
 	switch {
 	case b.journal.Get() != nil || b.state.Path == "" || !hasLimits(b.current.Load().limits):
@@ -141,69 +142,71 @@ func hasLimits(all []spend.Limit) bool {
 	return slices.ContainsFunc(all, func(l spend.Limit) bool { return l.Limits != (config.Limits{}) || len(l.Budgets) > 0 })
 }
 
-// Accounts returns the accounts of what a configuration limits, which do not count for anybody else until Use.
+// Accounts returns the accounts for the limits of a configuration. They do not affect the current ones until Use.
 func (b *Books) Accounts(cfg *config.Config) (*spend.Accounts, error) {
 	return b.book.Open(spend.Configured(cfg), b.options.Now())
 }
 
-// Use puts the accounts of a configuration in the place of those before, and begins to make changes of budgets once there is a journal.
+// Use makes the accounts of a configuration current, and starts to accept changes of budgets once there is a journal.
 func (b *Books) Use(cfg *config.Config, a *spend.Accounts) {
 	b.current.Store(&inUse{spend.Configured(cfg), a})
 	b.book.Prune(a)
 	b.openInbox()
 }
 
-// Journal returns the journal, nil while there is none.
+// Journal returns the journal, or nil if none is open.
 func (b *Books) Journal() *journal.Journal { return b.journal.Get() }
 
-// StateFolder returns the path of a folder in the state folder, for what else must outlive the process. It is created if it does not exist.
+// StateFolder returns the path of a folder in the state folder, for other state that must outlive the process. It
+// creates the folder if necessary.
 func (b *Books) StateFolder(name string) (string, error) { return b.state.Sub(name) }
 
-// Budgets lists the budgets in their current windows.
+// Budgets returns the budgets in their current windows.
 func (b *Books) Budgets(f budgets.Filter) *budgets.List {
 	return budgets.Describe(b.current.Load().accounts.Status(b.options.Now()), f)
 }
 
-// Usage returns the ledger's sums, nil if there is no ledger.
+// Usage returns totals of the ledger, or nil if there is no ledger.
 func (b *Books) Usage(q journal.Query) (*journal.Usage, error) {
 	j := b.journal.Get()
 	if j == nil {
 		return nil, nil
 	}
-	// What cannot be written is not in the ledger, which is shown as it is.
+	// On failure the ledger lacks the latest requests, and is shown as it is.
 	_ = j.Flush()
 	return journal.ReadUsage(j.Dir(), j.Zone(), q)
 }
 
-// ReadUsage reads the ledger of a gateway with a configuration in its state folder, whether the gateway is running or not.
+// ReadUsage reads a gateway's ledger from its state folder, whether the gateway is running or not.
 func ReadUsage(cfg *config.Config, stateDir string, q journal.Query) (*journal.Usage, error) {
 	return journal.ReadUsage(filepath.Join(stateDir, journalFolder), cfg.Store.Zone, q)
 }
 
-// ReadBudgets reads the budgets of a gateway with a configuration in its state folder, whether the gateway is running or not.
+// ReadBudgets reads the state of a gateway's budgets from its state folder, whether the gateway is running or not.
 func ReadBudgets(cfg *config.Config, stateDir string, f budgets.Filter, now time.Time) (*budgets.State, error) {
 	return budgets.Read(filepath.Join(stateDir, journalFolder), stateDir, spend.Configured(cfg), cfg.Store.Zone, f, now)
 }
 
-// closeTimeout is how long Close waits for each of the store and the journal: a network or a disk may have stopped to respond.
+// closeTimeout is how long Close waits for the store, and then for the journal, in case a network or a disk does not
+// respond.
 const closeTimeout = 5 * time.Second
 
-// Close ends changes of budgets, gives back what is granted of the store, closes the journal, and gives the state folder back. No requests
-// are in flight.
+// Close stops changes of budgets, returns grants to the store, closes the journal, and releases the state folder. No
+// requests may be in flight.
 func (b *Books) Close() {
 	defer b.state.Close()
 	b.closeInbox()
 	log := b.options.Log
-	within := func(what string, close func() error) {
+	within := func(name string, close func() error) {
 		closed := make(chan error, 1)
 		go func() { closed <- close() }()
 		select {
 		case err := <-closed:
 			if err != nil {
-				log.Error("close "+what, "error", err)
+				log.Error("close "+name, "error", err)
 			}
 		case <-time.After(closeTimeout):
-			log.Error("close "+what+": no response", "after", closeTimeout.String())
+			log.Error("close "+name+": no response", "after", closeTimeout.String())
 		}
 	}
 	if b.store != nil {
@@ -213,8 +216,9 @@ func (b *Books) Close() {
 				return nil
 			}
 			if err := b.book.Close(); err != nil {
-				// What is granted stays booked as spent until the gateway runs again, and is free after the lease where it is a rate.
-				log.Warn("what the store has granted is not given back", "error", b.redact(err))
+				// Granted budgets stay booked as spent until the gateway runs again. Granted rates become free when the
+				// lease ends.
+				log.Warn("grants not returned to the store", "error", b.redact(err))
 			}
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// openInbox begins to make the changes of budgets that commands write into the state folder, once there is a journal.
+// openInbox starts to accept changes of budgets, which commands write into the state folder, if there is a journal.
 func (b *Books) openInbox() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -18,13 +18,13 @@ func (b *Books) openInbox() {
 	}
 	dir, err := b.state.Sub(budgets.Folder)
 	if err != nil {
-		b.options.Log.Warn("budgets cannot be changed by command", "error", err)
+		b.options.Log.Warn("changes of budgets by command are disabled", "error", err)
 		return
 	}
 	b.inbox = budgets.Open(dir, b.change, b.options.Log)
 }
 
-// closeInbox ends the changes of budgets by command.
+// closeInbox stops accepting changes of budgets.
 func (b *Books) closeInbox() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +32,7 @@ func (b *Books) closeInbox() {
 	b.inbox.Close()
 }
 
-// change makes a change of a budget that an operator wants, and says what it did.
+// change makes a change of a budget that an operator has requested, and describes the result.
 func (b *Books) change(c *budgets.Change) (string, error) {
 	accounts, now, zone := b.current.Load().accounts, b.options.Now(), b.config.Zone
 	find := func() *spend.Status {
@@ -50,15 +50,15 @@ func (b *Books) change(c *budgets.Change) (string, error) {
 	case !s.Start.Equal(c.Start):
 		return "", fmt.Errorf("the window that began at %s is not the current one of the budget per %s of %s", c.Start.In(zone).Format(time.RFC3339), c.Per, c.Scope)
 	}
-	credit, what := c.Raise, "raised by "+c.Raise.String()+" USD"
+	credit, result := c.Raise, "raised by "+c.Raise.String()+" USD"
 	if c.Raise == 0 {
-		if credit, what = s.Spent-s.Raised, "reset"; credit <= 0 {
-			return fmt.Sprintf("nothing to reset: of the budget per %s of %s, %s USD are left", c.Per, c.Scope, s.Left()), nil
+		if credit, result = s.Spent-s.Raised, "reset"; credit <= 0 {
+			return fmt.Sprintf("nothing to reset: the budget per %s of %s has %s USD left", c.Per, c.Scope, s.Left()), nil
 		}
 	}
 	err := b.book.Adjust(spend.Adjustment{Scope: c.Scope, Per: c.Per, At: now, Credit: credit, Reason: c.Reason, ID: c.ID})
 	switch {
-	case errors.Is(err, spend.ErrRepeated): // the process ended before it could say so
+	case errors.Is(err, spend.ErrRepeated): // the change was made, but the process ended before it could report that
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", budgets.ErrLater, err)
 	default:
@@ -68,5 +68,5 @@ func (b *Books) change(c *budgets.Change) (string, error) {
 	if s = find(); !s.End.IsZero() {
 		until = " until " + s.End.Format(time.RFC3339)
 	}
-	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, what, s.Left(), s.Limit, until), nil
+	return fmt.Sprintf("budget per %s of %s %s: %s of %s USD are left%s", c.Per, c.Scope, result, s.Left(), s.Limit, until), nil
 }

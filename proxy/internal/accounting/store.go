@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// CheckStore connects to the store of a configuration, and returns how long a round trip takes. The redactor takes the store's credentials
-// out of its errors.
+// CheckStore connects to the configured store, and returns the duration of a round trip. The redactor removes the
+// store's credentials from errors.
 func CheckStore(ctx context.Context, c *config.Store, r *credential.Redactor) (time.Duration, error) {
 	if c.URL == "" {
-		return 0, errors.New("there is no store to check: set url in [store]")
+		return 0, errors.New("no store is configured: set url in [store]")
 	}
 	store, err := redisstore.Open(c)
 	if err != nil {
@@ -26,7 +26,7 @@ func CheckStore(ctx context.Context, c *config.Store, r *credential.Redactor) (t
 	}
 	defer store.Close()
 	var began time.Time
-	for range 2 { // the first one connects
+	for range 2 { // the first round trip includes connecting
 		began = time.Now()
 		if err := store.Sync(ctx, []spend.Report{{Instance: "check", Number: 1, Lease: c.Lease}}, make([]spend.Reply, 1)); err != nil {
 			return 0, errors.New(string(r.Redact([]byte(err.Error()))))
@@ -35,7 +35,7 @@ func CheckStore(ctx context.Context, c *config.Store, r *credential.Redactor) (t
 	return time.Since(began), nil
 }
 
-// Store describes how it stands with the store; nil if there is none.
+// Store describes the state of the store; nil if there is none.
 func (b *Books) Store() *admin.Store {
 	state, ok := b.book.State()
 	if !ok {
@@ -49,10 +49,10 @@ func (b *Books) Store() *admin.Store {
 	return shown
 }
 
-// StoreStats counts what was asked of the store.
+// StoreStats returns the counts of requests to the store.
 func (b *Books) StoreStats() spend.Stats { return b.book.Stats() }
 
-// Degraded says what does not work although requests are served.
+// Degraded lists what does not work although requests are served.
 func (b *Books) Degraded() (all []string) {
 	if shown := b.Store(); shown != nil && shown.State != admin.StoreUp {
 		all = append(all, shown.String())
@@ -65,7 +65,7 @@ func (b *Books) Degraded() (all []string) {
 	return all
 }
 
-// logEvent logs what operators should know of budgets, and of the store in which they are shared.
+// logEvent logs events of budgets and of the store that operators should know about.
 func (b *Books) logEvent(e spend.Event) {
 	log := b.options.Log
 	store := func(level slog.Level, text string, state spend.State, attrs ...any) {
@@ -76,19 +76,19 @@ func (b *Books) logEvent(e spend.Event) {
 	case spend.EventWarned:
 		log.Warn("budget nearly spent", e.Scope.Kind.String(), e.Scope.Name, "per", e.Per.String(), "usd", e.Amount.String())
 	case spend.EventExceededHold:
-		log.Warn("request cost more than the most that was thought possible", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
+		log.Warn("request cost more than its estimated maximum", e.Scope.Kind.String(), e.Scope.Name, "usd", e.Amount.String())
 	case spend.EventStoreDown:
 		store(slog.LevelError, "store down", spend.State{Down: true}, "error", b.redact(e.Err))
 	case spend.EventStoreLost:
-		store(slog.LevelError, "store is new or has lost data; waiting for the reports of all gateways", spend.State{Lost: true})
+		store(slog.LevelError, "store is new or has lost data; waiting for all gateways to report", spend.State{Lost: true})
 	case spend.EventStoreUp:
 		store(slog.LevelInfo, "store up", spend.State{})
 	case spend.EventIdentity:
-		log.Error("another gateway has the identity of this one, perhaps with a copy of its state folder; going on under a new identity")
+		log.Error("another gateway uses the same identity, perhaps from a copy of the state folder; continuing with a new identity")
 	}
 }
 
-// redact returns the text of an error of the store without its credentials.
+// redact returns the text of a store's error without credentials.
 func (b *Books) redact(err error) string {
 	return string(b.secrets.Redact([]byte(err.Error())))
 }

@@ -559,5 +559,5 @@ func TestReloadWithBudgetsThatCannotBeKept(t *testing.T) {
 	if err := g.Reload(t, limited); err != nil {
 		t.Fatal(err)
 	}
-	g.Log.Await(t, "level", "WARN", "msg", "no state folder: what is spent of budgets is forgotten at a restart")
+	g.Log.Await(t, "level", "WARN", "msg", "no state folder: what budgets have spent is lost at a restart")
 }
