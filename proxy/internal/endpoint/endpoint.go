@@ -1,11 +1,11 @@
-// Package endpoint reads what the head of a request says: which endpoint it is for (Match), in which client API (GuessAPI, where nothing
-// else is known), whether the head is well-formed, and what else the gateway takes from it: the request's ID, its trace context and
-// the betas that it asks for. It words the refusal of a request that no endpoint takes.
+// Package endpoint interprets the head of a request: which endpoint it is for (Match), in which client API (GuessAPI,
+// if nothing else is known), whether the head is well-formed, and its request ID, trace context and requested betas. It
+// also words the errors for requests that match no endpoint.
 //
-// Heads are judged as they came, byte for byte, before the body is read. Who may come in, keys and the body's type are those of package
-// admission; how a request is served is that of package proxy.
+// Heads are checked as received, byte for byte, before the body is read. Authentication, keys and the type of the body
+// are up to package admission, and serving the request is up to package proxy.
 //
-// Concurrency: functions only. What they return of a head, other than strings, is the head's own.
+// Concurrency: functions only. Byte slices that they return belong to the head.
 package endpoint
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
-// ID is an endpoint: what a request is for.
+// ID identifies an endpoint.
 type ID uint8
 
-// The endpoints. Elsewhere they are told apart by their Service.
+// The endpoints. Other packages distinguish them by their Service.
 const (
 	Unknown         ID = iota
 	unknownMessages    // below the path of Messages
@@ -58,15 +58,14 @@ const (
 	pathGemini      = "/v1beta/models"
 )
 
-// The calls of a model that the Gemini API has, behind its name.
+// The methods of a model in the Gemini API, which follow its name in the path.
 const (
 	callContent = ":generateContent"
 	callStream  = ":streamGenerateContent"
 	callCount   = ":countTokens"
 )
 
-// endpoints are each endpoint's path, as the log names it, the methods it takes, the API that it is of, and how its requests are
-// served.
+// endpoints holds each endpoint's path as logged, its methods, its API, and how its requests are served.
 var endpoints = [...]struct {
 	path, allow string
 	api         clientapi.ID
@@ -98,48 +97,48 @@ var endpoints = [...]struct {
 	geminiModel:          {pathGemini + "/{id}", "GET, HEAD", clientapi.Gemini, OneModel},
 }
 
-// Service is how the requests of an endpoint are served.
+// Service is the way in which requests to an endpoint are served.
 type Service uint8
 
 // The services.
 const (
-	Nothing        Service = iota // the endpoint is none
+	Nothing        Service = iota // there is no such endpoint
 	Completion                    // as a completion
-	TokenCount                    // as a completion, but for the attempts
-	StoredResponse                // from what is kept of responses
-	StoredItems                   // from the input that is kept with them
-	CancelStored                  // with a refusal: what is kept has ended
+	TokenCount                    // as a completion, but without attempts
+	StoredResponse                // from stored responses
+	StoredItems                   // from the input that is stored with a response
+	CancelStored                  // with an error, because a stored response has ended
 	ModelList
 	OneModel
 )
 
-// Path is the endpoint's path, as the log names it: with a word in braces for what differs between requests. "" for Unknown.
+// Path returns the endpoint's path as logged, with a name in braces for each variable part; "" for Unknown.
 func (id ID) Path() string { return endpoints[id].path }
 
-// API is the client API that the endpoint is of.
+// API returns the endpoint's client API.
 func (id ID) API() clientapi.ID { return endpoints[id].api }
 
-// Service is how its requests are served.
+// Service returns how requests to the endpoint are served.
 func (id ID) Service() Service { return endpoints[id].service }
 
-// HasBody reports whether its requests have a body that counts.
+// HasBody reports whether requests to the endpoint have a body.
 func (id ID) HasBody() bool {
 	return endpoints[id].service == Completion || endpoints[id].service == TokenCount
 }
 
-// Streams reports whether its responses are streams, whatever the body says.
+// Streams reports whether responses of the endpoint are always streams, whatever the body says.
 func (id ID) Streams() bool { return id == geminiStream }
 
-// Completions is the endpoint for completions of an API: the first, where there are several.
+// Completions returns the endpoint for completions of an API, or the first of several.
 func Completions(api clientapi.ID) ID {
 	id := Unknown
 	for endpoints[id].api != api || endpoints[id].service != Completion {
-		id++ // each API has one
+		id++ // ends, because each API has one
 	}
 	return id
 }
 
-// allows reports whether the endpoint takes a method.
+// allows reports whether the endpoint supports a method.
 func (id ID) allows(method []byte) bool {
 	for allowed := range strings.SplitSeq(endpoints[id].allow, ", ") {
 		if string(method) == allowed {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// SmallBody is how large a body is read even if its request is refused, so that the connection can be used again. The
-	// head of a request with a larger body is judged first.
+	// SmallBody is the size up to which a body is read even if its request is rejected, so that the connection can be
+	// reused. The head of a request with a larger body is checked before the body is read.
 	SmallBody = 64 << 10
 	// Chunked is the Content-Length that fasthttp returns for a chunked body.
 	Chunked = -1
 
-	// maxHeaders is how many header lines a request may have: clients and proxies together send twenty.
+	// maxHeaders is the maximum number of header lines of a request. Clients and proxies together send about twenty.
 	maxHeaders = 100
-	// maxURI is how long a request's target may be.
+	// maxURI is the maximum length of a request target.
 	maxURI = 8 << 10
 )
 
-// check refuses what fasthttp lets pass: what an intermediary may have read in another way, other versions of HTTP,
+// check rejects heads that fasthttp accepts: those that an intermediary may parse differently, other versions of HTTP,
 // unknown expectations, and oversized heads.
 func check(h *fasthttp.RequestHeader) *apierror.Error {
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
@@ -31,7 +31,7 @@ func check(h *fasthttp.RequestHeader) *apierror.Error {
 		return refusedHead(e, fasthttp.StatusHTTPVersionNotSupported)
 	}
 	if len(h.RequestURI()) > maxURI {
-		e := apierror.Invalid("uri_too_long", "", "The request's address is longer than %d KiB.", maxURI>>10)
+		e := apierror.Invalid("uri_too_long", "", "The request target is longer than %d KiB.", maxURI>>10)
 		return refusedHead(e, fasthttp.StatusRequestURITooLong)
 	}
 	lines, hasEncoding, hasLength := 0, false, false
@@ -57,7 +57,7 @@ func check(h *fasthttp.RequestHeader) *apierror.Error {
 		case len("expect"):
 			value = bytes.Trim(value, " \t")
 			if httpfield.EqualFold(name, "expect") && len(value) > 0 && !httpfield.EqualFold(value, "100-continue") {
-				e := apierror.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
+				e := apierror.Invalid("expectation_failed", "", "The Expect header must be 100-continue.")
 				return refusedHead(e, fasthttp.StatusExpectationFailed)
 			}
 		}
@@ -80,15 +80,15 @@ func refusedHead(e *apierror.Error, status int) *apierror.Error {
 	return e
 }
 
-// ambiguous is for a head that HTTP does not allow, or that can be read in more than one way: a folded line or one without
-// CR LF, both Content-Length and Transfer-Encoding, an encoding other than chunked, an invalid Host or one that differs
-// from the target's.
+// ambiguous returns the error of a head that HTTP does not allow or that can be parsed in more than one way: a folded
+// line or one without CR LF, both Content-Length and Transfer-Encoding, an encoding other than chunked, an invalid
+// Host, or a Host that differs from the request target.
 func ambiguous() *apierror.Error {
-	return refusedHead(apierror.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
+	return refusedHead(apierror.Invalid("bad_request", "", "The request header is malformed or ambiguous."), fasthttp.StatusBadRequest)
 }
 
-// isHost reports whether a Host is a name or an address, with or without a port, and nothing else of a URL. It is empty
-// where HTTP/1.0 leaves it out.
+// isHost reports whether a Host header is a name or an address, with or without a port, and contains no other part of a
+// URL. It may be empty, because HTTP/1.0 allows leaving it out.
 func isHost(host []byte) bool {
 	for _, c := range host {
 		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(".-_:[]", c) >= 0) {
@@ -111,7 +111,8 @@ func isHost(host []byte) bool {
 
 var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 
-// Method is a request's method; "other" keeps what a client invents out of the log.
+// Method returns a request's method, or "other" for an unknown one, so that a client cannot write arbitrary text to the
+// log.
 func Method(h *fasthttp.RequestHeader) string {
 	for _, known := range methods {
 		if string(h.Method()) == known {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// Match checks a request's head, and finds what the request is for. rest is what the path has of its own: the model, as it is there
-// (UnescapeModel), or the ID of a stored response. It is the header's.
+// Match checks a request's head and finds its endpoint. rest is the variable part of the path: the model as it is
+// written there (see UnescapeModel), or the ID of a stored response. It belongs to the head.
 func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	if e := check(h); e != nil {
 		return Unknown, nil, e
@@ -33,8 +33,8 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	return to, nil, methodNotAllowed(h, endpoints[to].allow)
 }
 
-// GuessAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
-// like.
+// GuessAPI returns the API of a request of which only the head is known, perhaps incompletely. It goes by the path and,
+// for lists of models, by headers that only clients of some APIs send.
 func GuessAPI(h *fasthttp.RequestHeader) clientapi.ID {
 	to, _ := matchPath(requestPath(h))
 	switch {
@@ -47,13 +47,14 @@ func GuessAPI(h *fasthttp.RequestHeader) clientapi.ID {
 	return endpoints[to].api
 }
 
-// messagesVersion is a header that clients of Messages send: their list of models has another form.
+// messagesVersion is a header that Messages clients send. They expect another format of the list of models.
 const messagesVersion = "anthropic-version"
 
-// geminiClient is a header that Google's clients send, whichever version of the API they use.
+// geminiClient is a header that Google's clients send with every version of the API.
 const geminiClient = "x-goog-api-client"
 
-// matchPath compares a path as it came, byte for byte: what a normaliser would make of it is another path. rest is as Match returns it.
+// matchPath matches a path as received, byte for byte; a path that would only match after normalisation is a different
+// one. rest is as in Match.
 func matchPath(path []byte) (to ID, rest []byte) {
 	switch string(path) {
 	case pathCompletions:
@@ -99,8 +100,8 @@ func matchPath(path []byte) (to ID, rest []byte) {
 	return Unknown, nil
 }
 
-// matchCall finds what a path below that of a list of models is for: a call of a model in the Gemini API, whose clients may use either
-// list, or else the model itself. model is its name, as the path has it.
+// matchCall matches a path below a list of models: a method of a model in the Gemini API, whose clients may use either
+// list, or else the model itself. model is the model's name as written in the path.
 func matchCall(rest []byte, otherwise ID) (to ID, model []byte) {
 	for _, call := range [...]struct {
 		suffix string
@@ -113,7 +114,7 @@ func matchCall(rest []byte, otherwise ID) (to ID, model []byte) {
 	return otherwise, rest
 }
 
-// matchStored finds what a path below that of Responses is for.
+// matchStored matches a path below that of Responses.
 func matchStored(below []byte) (to ID, response []byte) {
 	id, part, more := bytes.Cut(below, []byte{'/'})
 	switch {
@@ -128,14 +129,14 @@ func matchStored(below []byte) (to ID, response []byte) {
 	return unknownResponses, nil
 }
 
-// UnescapeModel returns the name of the model that a path has; ok is false where the path cannot have one.
+// UnescapeModel returns the model's name from a path; ok is false if it is not validly encoded.
 func UnescapeModel(rest []byte) (name string, ok bool) {
 	name, err := url.PathUnescape(string(rest))
 	return name, err == nil && utf8.ValidString(name)
 }
 
-// requestPath is the path of a request's target. The target may be a whole URL; check has verified that it names the
-// same host as the header Host.
+// requestPath returns the path of the request target, which may be a whole URL; check has verified that its host
+// matches the Host header.
 func requestPath(h *fasthttp.RequestHeader) []byte {
 	uri, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	if authority, path, whole := splitURL(uri); whole && authority != nil {
@@ -144,8 +145,8 @@ func requestPath(h *fasthttp.RequestHeader) []byte {
 	return uri
 }
 
-// splitURL splits a whole URL; whole is false for a target that is only a path. authority is nil unless the scheme is
-// http or https.
+// splitURL splits a whole URL; whole is false if the target is only a path. authority is nil unless the scheme is http
+// or https.
 func splitURL(uri []byte) (authority, path []byte, whole bool) {
 	if len(uri) == 0 || uri[0] == '/' {
 		return nil, nil, false

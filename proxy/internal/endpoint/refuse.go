@@ -11,48 +11,48 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
-// methodNotAllowed is for an endpoint that takes other methods.
+// methodNotAllowed returns the error for a method that the endpoint does not support.
 func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error {
-	e := apierror.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, Method(h))
+	e := apierror.Invalid("method_not_allowed", "", "This URL supports %s, not %s.", allowed, Method(h))
 	e.Status, e.Allow = fasthttp.StatusMethodNotAllowed, allowed
 	return e
 }
 
-// unknownURL is for a path that no endpoint has.
+// unknownURL returns the error for a path without an endpoint.
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := sanitizePath(path)
-	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and %s.",
+	e := apierror.Invalid("unknown_url", "", "Unknown URL: %s %s. The gateway serves POST %s, GET %s and %s.",
 		Method(h), shown, strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations, endpoints[geminiContent].path}, ", "),
 		pathModels, endpoints[oneModel].path)
 	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
 	return e
 }
 
-// unknownCall is for a call of a model that the Gemini API has, and the gateway has not.
+// unknownCall returns the error for a method of the Gemini API that the gateway does not support.
 func unknownCall() *apierror.Error {
-	e := apierror.Invalid("unknown_url", "", "The gateway has the calls generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", pathEmbeddings)
+	e := apierror.Invalid("unknown_url", "", "The gateway supports the methods generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", pathEmbeddings)
 	e.Status = fasthttp.StatusNotFound
 	return e
 }
 
-// CheckStream refuses a stream in the one form that the gateway does not write: a JSON array, which the Gemini API's own clients never
-// ask for. query is that of a request to an endpoint that Streams.
+// CheckStream rejects a stream in the one format that the gateway does not write, a JSON array, which the Gemini API's
+// official clients never request. query is that of a request to an endpoint that Streams.
 func CheckStream(query *fasthttp.Args) *apierror.Error {
 	if string(query.Peek("alt")) == "sse" {
 		return nil
 	}
-	return apierror.Invalid(clientapi.CodeUnsupportedParameter, "alt", "A stream is sent as server-sent events only: add ?alt=sse to the address.")
+	return apierror.Invalid(clientapi.CodeUnsupportedParameter, "alt", "Streams are only sent as server-sent events: add ?alt=sse to the URL.")
 }
 
-// noWebSocket is for a client that would rather use a WebSocket: it goes on with POST.
+// noWebSocket returns the error for a client that prefers a WebSocket; it falls back to POST.
 func noWebSocket() *apierror.Error {
-	e := apierror.Invalid("websocket_unsupported", "", "The gateway has no WebSocket. Send POST %s.", pathResponses)
+	e := apierror.Invalid("websocket_unsupported", "", "WebSockets are not supported. Send POST %s.", pathResponses)
 	e.Status = fasthttp.StatusUpgradeRequired
 	return e
 }
 
-// knownSegments are those of our own paths and of paths that clients request by mistake. What else a path holds may be
-// anything, a key among it, and is not shown.
+// knownSegments are the segments of the gateway's own paths, and of paths that clients request by mistake. Any other
+// segment may contain a key, and is not shown.
 var knownSegments = map[string]bool{
 	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "cancel": true, "chat": true, "compact": true,
 	"completion": true, "completions": true, "count_tokens": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
@@ -61,10 +61,10 @@ var knownSegments = map[string]bool{
 	"status": true, "tags": true, "threads": true, "v1": true, "v1beta": true, "v2": true,
 }
 
-// maxSegments is how many segments of a path are shown.
+// maxSegments is the maximum number of segments of a path that are shown.
 const maxSegments = 8
 
-// sanitizePath returns a path as it may be shown and logged, with a star for each unknown segment.
+// sanitizePath returns a path for errors and logs, with a star for each unknown segment.
 func sanitizePath(path []byte) string {
 	var b strings.Builder
 	segments := 0

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// Rejection is, for the log, a provider's response with a status 4xx.
+// Rejection describes, for the log, a provider's response with a 4xx status.
 type Rejection struct {
 	Provider string
 	Target   string // method and URL
 	Status   int
-	Words    string // the provider's own: redacted, and without what they repeat of the request; "" for none
+	Words    string // the provider's error text, redacted and without quotes of the request; may be empty
 }
 
 func (e *Rejection) Error() string {
@@ -25,7 +25,7 @@ func (e *Rejection) Error() string {
 	return s
 }
 
-// PublicCause is the part of a cause that the status may show: without words of a provider or a plugin.
+// PublicCause returns the part of a cause that the status page may show, without text from a provider or a plugin.
 func PublicCause(err error) string {
 	if r, ok := errors.AsType[*Rejection](err); ok {
 		bare := *r
@@ -43,7 +43,7 @@ func PublicCause(err error) string {
 	return ""
 }
 
-// Unquoted is an error of fasthttp up to the first thing that it quotes: that is the client's, and may be its key.
+// Unquoted returns an error of fasthttp, cut before the first quotation, which is the client's text and may be its key.
 func Unquoted(err error) error {
 	if text, _, quotes := strings.Cut(err.Error(), `"`); quotes {
 		return errors.New(strings.TrimRight(text, " :"))

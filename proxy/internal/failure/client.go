@@ -1,8 +1,10 @@
-// Package failure says what a failure means: what the client sees of it (ForClient), what it says of the target and of its canary (Outcome,
-// CanaryOutcome), whether the same target or another one is worth a try, which resource was used up (Shed), and what of its cause may be
-// shown (PublicCause, Unquoted). It has the whole responses on connections of which no request is read (TooManyConnections, HTTPSRequired).
+// Package failure interprets failures: what the client sees (ForClient), what a failure means for the target and its
+// canary (Outcome, CanaryOutcome), whether to try the same target or another one, which resource was exhausted (Shed),
+// and which part of the cause may be shown (PublicCause, Unquoted). It also has the responses on connections from which
+// no request is read (TooManyConnections, HTTPSRequired).
 //
-// It judges errors that others have found, and knows no request. Their form and their codes are those of package apierror.
+// It classifies errors that other packages have found, and handles no requests. Their form and codes are defined in
+// package apierror.
 //
 // Concurrency: functions only.
 package failure
@@ -21,10 +23,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// ErrDisconnected ends a wait whose client is gone.
+// ErrDisconnected ends a wait because the client has disconnected.
 var ErrDisconnected = errors.New("the client closed the connection")
 
-// ForClient is what a client sees of an error, which stays its cause for the log.
+// ForClient returns the client's view of an error, with the error as its cause for the log.
 func ForClient(err error) *apierror.Error {
 	if _, ok := errors.AsType[*rescue.Error](err); ok {
 		return Internal(err)
@@ -47,12 +49,12 @@ func ForClient(err error) *apierror.Error {
 	return Internal(err)
 }
 
-// Internal is for a defect of the gateway.
+// Internal returns the error for a defect of the gateway.
 func Internal(err error) *apierror.Error {
 	return &apierror.Error{Status: 500, Kind: apierror.KindServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
 }
 
-// Upstream is for a failure on the way to a provider and back.
+// Upstream returns the error for a failed exchange with a provider.
 func Upstream(err *upstream.Error) *apierror.Error {
 	var e *apierror.Error
 	switch err.Kind {
@@ -70,7 +72,7 @@ func Upstream(err *upstream.Error) *apierror.Error {
 	case upstream.NoCredential:
 		e = apierror.Fail(abi.FailAuth, "", "", "")
 	case upstream.BadRequest:
-		e = apierror.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
+		e = apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin returned an invalid result.")
 	default:
 		e = &apierror.Error{Status: 502, Kind: apierror.KindUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
 	}
@@ -78,12 +80,12 @@ func Upstream(err *upstream.Error) *apierror.Error {
 	return e
 }
 
-// Routing is for a request that no target gets.
+// Routing returns the error for a request that cannot be routed to any target.
 func Routing(err error) error {
 	if errors.Is(err, routing.ErrNoTarget) {
 		return &apierror.Error{
 			Status: http.StatusForbidden, Kind: apierror.KindInvalidRequest, Code: "no_target",
-			Message: "No target of this model serves such a request.", Cause: errors.New("conditions (when) and rules leave no target of the model"),
+			Message: "No target of this model accepts the request.", Cause: errors.New("conditions (when) and rules leave no target of the model"),
 		}
 	}
 	if _, failed := errors.AsType[*routing.RouterError](err); failed {
@@ -92,7 +94,7 @@ func Routing(err error) error {
 	return err
 }
 
-// BadResponse is for a provider's response that cannot be read.
+// BadResponse returns the error for a provider's response that cannot be parsed.
 func BadResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {
 		return e
@@ -100,12 +102,12 @@ func BadResponse(err error) error {
 	return apierror.BadAnswer(err)
 }
 
-// EmptyResponse is for a response without a body.
+// EmptyResponse returns the error for a response without a body.
 func EmptyResponse() *apierror.Error {
 	return apierror.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's response is empty.")
 }
 
-// Shutdown is for a request that was not answered before the end of a shutdown.
+// Shutdown returns the error for a request that has no response when the shutdown deadline passes.
 func Shutdown() *apierror.Error {
 	return &apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",

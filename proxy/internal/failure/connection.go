@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/endpoint"
 )
 
-// rawResponse is the response on a connection of which no request is read.
+// rawResponse returns a complete HTTP response for a connection from which no request is read.
 func rawResponse(e *apierror.Error) []byte {
 	body := clientapi.AppendErrorBody(nil, e)
 	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
@@ -21,7 +21,7 @@ func rawResponse(e *apierror.Error) []byte {
 	return append(append(out, "Connection: close\r\n\r\n"...), body...)
 }
 
-// TooManyConnections is the response on a connection for which there is no room.
+// TooManyConnections returns the response to a connection above the limit.
 func TooManyConnections() []byte {
 	return rawResponse(&apierror.Error{
 		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
@@ -29,10 +29,10 @@ func TooManyConnections() []byte {
 	})
 }
 
-// HTTPSRequired is the response to an HTTP request on a TLS port.
+// HTTPSRequired returns the response to an HTTP request on a TLS port.
 func HTTPSRequired() []byte {
 	return rawResponse(&apierror.Error{
 		Status: 400, Kind: apierror.KindInvalidRequest, Code: "https_required",
-		Message: "HTTP was sent to an HTTPS port: the address begins with https://.",
+		Message: "Plain HTTP was sent to an HTTPS port. Use an https:// URL.",
 	})
 }

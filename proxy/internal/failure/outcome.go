@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// Outcome is what an error means for its target's statistics, and for how long the provider wants no requests.
+// Outcome returns what an error means for the target's statistics, and how long the provider asks to be left without
+// requests.
 func Outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 	switch {
 	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests, isGatewayFault(e):
@@ -25,8 +26,8 @@ func Outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 	return routing.Failed, e.RetryAfter
 }
 
-// CanaryOutcome is what an error says of a canary's target; known is false if it says nothing. A target's health is another matter: what a
-// new version of a plugin or a new model does wrong counts here.
+// CanaryOutcome returns what an error means for a canary; known is false if it means nothing. It is stricter than
+// Outcome, because defects of a new plugin version or model count here although the target is healthy.
 func CanaryOutcome(e *apierror.Error) (o canary.Outcome, known bool) {
 	if call, ok := errors.AsType[*plugin.CallError](e.Cause); ok {
 		switch call.Kind {
@@ -41,7 +42,8 @@ func CanaryOutcome(e *apierror.Error) (o canary.Outcome, known bool) {
 	return canary.Failed, outcome != routing.Inconclusive || isGatewayFault(e) && e.Code != "gateway_overloaded"
 }
 
-// isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model, rather than the provider's.
+// isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model rather than of the
+// provider.
 func isGatewayFault(e *apierror.Error) bool {
 	switch e.Code {
 	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
@@ -50,8 +52,8 @@ func isGatewayFault(e *apierror.Error) bool {
 	return false
 }
 
-// IsTransient reports whether the same target may well take the same request a little later: it could not be connected to, or has
-// rejected the request with a status that says so.
+// IsTransient reports whether the same target may accept the same request a little later: no connection could be
+// established, or the response's status means so.
 func IsTransient(e *apierror.Error) bool {
 	switch e.UpstreamStatus {
 	case 0:
@@ -63,28 +65,28 @@ func IsTransient(e *apierror.Error) bool {
 	return false
 }
 
-// IsUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
+// IsUnsupported reports whether the target does not support the request, as opposed to having failed.
 func IsUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == http.StatusBadRequest }
 
-// MayHaveReached reports whether the provider may have read the request although it has not responded.
+// MayHaveReached reports whether the provider may have read the request although it did not respond.
 func MayHaveReached(err error) bool {
 	e, ok := errors.AsType[*upstream.Error](err)
 	return ok && e.Phase >= upstream.PhaseHead
 }
 
-// Shed returns the resource that was used up, if that is the reason of an error.
+// Shed returns the resource whose exhaustion caused an error; ok is false if the error has another cause.
 func Shed(e *apierror.Error) (reason telemetry.Shed, ok bool) {
-	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
-	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
-	shed, ofRoom := errors.AsType[admission.ShedError](e.Cause)
+	call, isPlugin := errors.AsType[*plugin.CallError](e.Cause)
+	conn, isUpstream := errors.AsType[*upstream.Error](e.Cause)
+	shed, isCapacity := errors.AsType[admission.ShedError](e.Cause)
 	switch {
-	case ofRoom:
+	case isCapacity:
 		return telemetry.Shed(shed), true
 	case e.Code == "gateway_shutdown":
 		return telemetry.ShedDraining, true
-	case ofPlugin && call.Kind == plugin.KindBusy:
+	case isPlugin && call.Kind == plugin.KindBusy:
 		return telemetry.ShedPlugins, true
-	case ofUpstream && conn.Kind == upstream.Busy:
+	case isUpstream && conn.Kind == upstream.Busy:
 		return telemetry.ShedUpstream, true
 	}
 	return 0, false
