@@ -216,7 +216,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		// TestOrderUsesChooser in proxy/internal/routing tests the order, isolation_test.go each isolation.
+		// TestRouterOrdersTargets in proxy/internal/routing tests the order, isolation_test.go each isolation.
 		{"order of candidates", "The host moves those that are not `healthy` to the end, and otherwise keeps the order.", nil},
 		// covers: C16
 		{"isolation of a key", "`key` separates clients, but not the requests of one client: a plugin can leak one request into another of the same key. Only `call` prevents that.", func(t *testing.T) {

@@ -21,15 +21,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/privatedir"
 )
 
-// diskCache keeps rewritten modules and their machine code between starts: a directory for each module, named by the
-// module's key, with the file "module" and whatever wazero writes beside it.
+// diskCache stores rewritten modules and their machine code between starts. Each module has a directory, named by the
+// module's key, with the file "module" (the entry) and the files that wazero writes.
 //
-// Machine code is executed as it was read, so nothing in the cache is trusted: the file "module" begins with a digest of the
-// rest of it, and names all other files of the directory with their checksums. A directory that does not match is removed
-// and rebuilt. Directories appear whole, by a rename, so processes can share the cache.
+// Machine code is executed as it was read, so it is verified first: the entry begins with a digest of its own content,
+// and
+// lists all other files of the directory with their checksums. A directory that does not match is removed, and the
+// module
+// is compiled again. Directories are written under a temporary name and renamed when complete, so processes can share
+// the
+// cache.
 //
-// Digests and checksums detect what a disk or a crash did. The protection from other users is that they cannot write
-// here. A directory of root is as good as the user's own: that is how an image brings compiled plugins.
+// Digests and checksums detect damage by a disk or a crash, not an attack. Against other users, the protection is that
+// only
+// this user or root may own the directory and write to it (checkPrivate). Root is allowed, because a container image
+// brings
+// compiled plugins in this way.
 type diskCache struct {
 	dir   string
 	limit int64
@@ -38,14 +45,14 @@ type diskCache struct {
 const (
 	defaultCacheBytes = 512 << 20
 	entryFile         = "module"
-	unfinished        = "new-" // prefix of directories that are being written
-	unfinishedAge     = time.Hour
+	unfinished        = "new-"    // prefix of directories that are being written
+	unfinishedAge     = time.Hour // age at which such a directory is removed
 )
 
-// entryMagic begins the file "module", in this version of its format.
+// entryMagic is the beginning of the file "module". It contains the version of the format.
 var entryMagic = []byte("sluice module 6\n")
 
-// openDiskCache creates the directory if it is missing, and checks that it is private.
+// openDiskCache opens the cache in a directory, which it creates if missing and otherwise checks with checkPrivate.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
 	if limit == 0 {
 		limit = defaultCacheBytes
@@ -84,8 +91,9 @@ func (c *diskCache) path(key digest) string {
 // open returns the directory of a module and its verified entry. A directory that fails verification is removed.
 func (c *diskCache) open(key digest) (dir string, e *entry, miss error) {
 	dir = c.path(key)
-	// Looked for first: a directory that appears after this, whole, is another process's and must not be taken for a
-	// damaged one because its entry could not be read a moment before.
+	// Check first whether the directory exists. Another process may publish it between this check and a failed read,
+	// and
+	// then it must not be removed as damaged.
 	if !exists(dir) {
 		return "", nil, errNotCached
 	}
@@ -94,14 +102,14 @@ func (c *diskCache) open(key digest) (dir string, e *entry, miss error) {
 		_ = os.RemoveAll(dir)
 		return "", nil, fmt.Errorf("unusable cache entry: %w", err)
 	}
-	// The time of the file is when the module was used last. Without it the module is only swept earlier.
+	// The modification time records when the module was last used. If setting it fails, sweep only removes it earlier.
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(dir, entryFile), now, now)
 	return dir, e, nil
 }
 
-// explainMiss says why a module that has no entry of its key has to be compiled: it may have one that was compiled for
-// another processor.
+// explainMiss returns the reason, for the log, why a module has no entry: it may have been compiled for another
+// processor.
 func (c *diskCache) explainMiss(source digest) error {
 	dirs, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -124,17 +132,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// begin returns a new directory to compile into. It ends with publish or abandon.
+// begin returns a new directory to compile into. The caller calls publish or remove for it.
 func (c *diskCache) begin() (string, error) {
 	return os.MkdirTemp(c.dir, unfinished)
 }
 
-func (c *diskCache) abandon(dir string) { _ = os.RemoveAll(dir) }
+func (c *diskCache) remove(dir string) { _ = os.RemoveAll(dir) }
 
-// publish writes the file "module" into the directory and gives it its name. Another process may have been faster: then
-// its directory stays.
+// publish writes the entry into the directory and renames the directory to its key. If another process has published
+// the
+// module in the meantime, its directory stays.
 func (c *diskCache) publish(dir string, key digest, e *entry) error {
-	defer c.abandon(dir)
+	defer c.remove(dir)
 	if err := writeEntry(dir, e); err != nil {
 		return err
 	}
@@ -161,11 +170,13 @@ func files(dir string) (paths []string, err error) {
 	return paths, err
 }
 
-// castagnoli is the polynomial that processors have an instruction for.
+// castagnoli is the polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumFiles lists the files below dir other than the entry, each as "path size checksum". Machine code is large, and a
-// SHA-256 of it took a quarter of a start; wazero has a checksum of its own over most of it, too.
+// sumFiles lists the files below dir other than the entry, one "path size checksum" per line. The checksum is a CRC-32:
+// machine code is large, and its SHA-256 took a quarter of the time of a start. wazero also has a checksum of its own
+// over
+// most of it.
 func sumFiles(dir string) (string, error) {
 	paths, err := files(dir)
 	if err != nil {
@@ -206,20 +217,20 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 	}
 }
 
-// entry is the content of the file "module": the metered module without its code and data, its declarations, its data, and the
-// names of its functions.
+// entry is the content of the file "module".
 type entry struct {
-	source digest // of the module as it was given
+	source digest // digest of the module's source; see Source
 	info   fuel.Info
-	stub   []byte
-	data   []byte // the content of its data section; empty if the stub module has it
+	stub   []byte // the metered module without its code and data
+	data   []byte // the content of its data section; empty if the stub contains it
 	names  names
 
-	stats map[string]fs.FileInfo // of the files beside it, when it was read
+	stats map[string]fs.FileInfo // the other files of the directory, when the entry was read
 }
 
-// untouched reports whether the files beside the entry are those that were there when it was read. wazero replaces a file
-// that it rejects, and adds one if it does not find its own.
+// untouched reports whether the other files of the directory have not changed since the entry was read. wazero replaces
+// a
+// file that it rejects, and adds one if it does not find the one that it expects.
 func (e *entry) untouched(dir string) bool {
 	now, err := stats(dir)
 	if err != nil || len(now) != len(e.stats) {
@@ -248,15 +259,16 @@ func stats(dir string) (map[string]fs.FileInfo, error) {
 	return m, nil
 }
 
-// entryHeader lies before the stub module, as JSON. The file begins with entryMagic, the digest of all that follows,
-// and the header's size in four bytes, little end first.
+// entryHeader is the header of the file "module", as JSON. The file consists of entryMagic, the SHA-256 of the rest,
+// the
+// size of the header in four bytes (little-endian), the header, the stub module, the data and the names.
 type entryHeader struct {
-	Source    string // digest of the module as it was given, in hexadecimal
-	Processor string // what the machine code was compiled for
+	Source    string // digest of the module's source, in hexadecimal
+	Processor string // the processor that the machine code was compiled for
 	Info      fuel.Info
-	Files     string // as sumFiles lists them
-	Data      int    // bytes after the stub module
-	Names     int    // bytes after the data
+	Files     string // the other files, as listed by sumFiles
+	Data      int    // size of the data in bytes
+	Names     int    // size of the names in bytes
 }
 
 // Reasons for compiling a module.
@@ -310,7 +322,7 @@ func readEntry(dir string) (*entry, error) {
 	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:data], names: bytes.Clone(rest[data:]), stats: before}, nil
 }
 
-// readHeader reads and verifies a file "module". rest is what follows the header.
+// readHeader reads and verifies a file "module". rest is the part after the header.
 func readHeader(path string) (header *entryHeader, rest []byte, err error) {
 	p, err := os.ReadFile(path)
 	if err != nil {
@@ -335,19 +347,19 @@ func readHeader(path string) (header *entryHeader, rest []byte, err error) {
 	return header, rest[size:], nil
 }
 
-// sweep removes what was left unfinished long ago, and the modules that were not used for the longest time until the
-// rest is within the limit. It is best effort: a cache that cannot be tidied still works.
+// sweep removes old unfinished directories, and the least recently used modules until the rest is within the limit. It
+// ignores errors: a cache that cannot be cleaned up still works.
 func (c *diskCache) sweep() {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return
 	}
-	type used struct {
-		path string
-		at   time.Time
-		size int64
+	type module struct {
+		path     string
+		lastUsed time.Time
+		size     int64
 	}
-	var modules []used
+	var modules []module
 	var total int64
 	for _, d := range entries {
 		path := filepath.Join(c.dir, d.Name())
@@ -364,25 +376,25 @@ func (c *diskCache) sweep() {
 		if len(d.Name()) != hex.EncodedLen(len(digest{})) {
 			continue
 		}
-		u := used{path: path, at: info.ModTime(), size: treeSize(path)}
+		m := module{path: path, lastUsed: info.ModTime(), size: treeSize(path)}
 		if info, err := os.Stat(filepath.Join(path, entryFile)); err == nil {
-			u.at = info.ModTime()
+			m.lastUsed = info.ModTime()
 		}
-		modules = append(modules, u)
-		total += u.size
+		modules = append(modules, m)
+		total += m.size
 	}
-	slices.SortFunc(modules, func(a, b used) int { return a.at.Compare(b.at) })
-	for _, u := range modules {
+	slices.SortFunc(modules, func(a, b module) int { return a.lastUsed.Compare(b.lastUsed) })
+	for _, m := range modules {
 		if total <= c.limit {
 			return
 		}
-		if os.RemoveAll(u.path) == nil {
-			total -= u.size
+		if os.RemoveAll(m.path) == nil {
+			total -= m.size
 		}
 	}
 }
 
-// treeSize is the size of all files below dir.
+// treeSize returns the total size of the files below dir.
 func treeSize(dir string) int64 {
 	var total int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

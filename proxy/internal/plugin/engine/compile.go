@@ -119,7 +119,7 @@ type program struct {
 	globals     []string // names of the exported globals that an image saves
 	names       names    // names of the functions, for the stacks of traps
 
-	data    *memoryImage // initial content of the memory; nil if it is all zeros
+	data    *memoryImage // initial content of the memory; nil if the module's own data segments, if any, make it
 	initial initialImage
 }
 
@@ -381,14 +381,14 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	}
 	p.names = entry.names
 	if p.loadData(entry.data) != nil || p.compile(ctx, e, dir, entry.stub) != nil {
-		e.disk.abandon(dir)
+		e.disk.remove(dir)
 		err := p.close()
 		p.data = nil
 		return errRejected, err
 	}
 	if !entry.untouched(dir) {
 		// wazero has rejected the stored machine code and compiled the stub module instead, which is useless.
-		e.disk.abandon(dir)
+		e.disk.remove(dir)
 		err := p.close()
 		p.runtime, p.compiled, p.data = nil, nil, nil
 		return errRejected, err
@@ -428,7 +428,7 @@ func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached
 	if err != nil {
 		return err
 	}
-	defer e.disk.abandon(dir)
+	defer e.disk.remove(dir)
 	if err := p.compile(ctx, e, dir, rewritten); err != nil {
 		return err
 	}

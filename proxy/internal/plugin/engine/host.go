@@ -10,36 +10,38 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// HostFunc is a function of the host that guests import. The parameters lie on the stack from its start, and results
-// replace them there, each in a cell of its own; the stack is valid during the call only. It runs on the goroutine of the
-// call, owns the instance while it runs and must not call or close it. A panic in it ends the call with a HostPanic.
+// HostFunc is a function of the host that guests import. The stack begins with the parameters, one per cell, and the
+// function overwrites them with its results. It is valid during the call only. The function runs on the goroutine of
+// the
+// call and owns the instance while it runs, but must not call or close it. A panic ends the call with a HostPanic.
 //
 // The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge]. If that has used
 // up the budget, the call ends when the HostFunc returns.
 type HostFunc func(i *Instance, stack []uint64)
 
-// Import is one function that a module of the host provides.
+// Import is one function of a host module.
 type Import struct {
 	Name            string
 	Params, Results []ValueType
 	Func            HostFunc
 }
 
-// Provide makes a module of functions that guests may import. It must happen before the first [Engine.Compile], because
-// a compiled module was checked against the functions of its time.
+// Provide adds a host module: functions that guests may import under its name. It must be called before the first
+// [Engine.Compile], because modules are checked against these functions when they are compiled.
 func (e *Engine) Provide(module string, imports []Import) error {
 	return e.provide(hostModule{name: module, imports: imports})
 }
 
-// ProvideMissing has guests load although they import functions that a module of Provide lacks: missing returns what is called in
-// place of the function. It is called as Provide is.
+// ProvideMissing lets guests load even if they import functions that a host module lacks. missing returns the function
+// that
+// is called instead. Like Provide, it must be called before the first Compile.
 func (e *Engine) ProvideMissing(module string, missing func(name string) HostFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missing[module] = missing
 }
 
-// modulesFor returns the modules of the host for a guest that imports functions which they lack.
+// modulesFor returns the host modules for a guest, extended by substitutes for the missing functions that it imports.
 func (e *Engine) modulesFor(missing []missingImport) []hostModule {
 	if len(missing) == 0 {
 		return e.modules
@@ -88,11 +90,11 @@ func (e *Engine) provide(m hostModule) error {
 	return nil
 }
 
-// hostModule is a module of functions that every runtime gets.
+// hostModule is a module of host functions, which is added to every runtime.
 type hostModule struct {
 	name     string
 	imports  []Import
-	standard bool // WASI, or what else compilers expect of any host
+	standard bool // WASI or env; its functions have no effect outside of the instance but output, which is recorded there
 }
 
 // addTo adds the module's functions to r.
@@ -119,7 +121,7 @@ func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 			i.instance.adopt(guest)
 		}
 		if effects {
-			i.instance.spoke = true
+			i.instance.hadEffect = true
 		}
 		fn(i.instance, stack)
 		if i.instance.meter.overdrawn {
@@ -128,10 +130,11 @@ func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 	})
 }
 
-// instanceContext is the context of all calls of one instance: it tells a host function its caller without
-// an allocation or a look-up. It is never cancelled, since guests stop by fuel.
+// instanceContext is the context of all calls of one instance. From it, a host function gets the calling instance
+// without
+// an allocation or a look-up. It is never cancelled, because fuel bounds guests.
 //
-// The start function of a module, which runs before there is an instance to call, has a context derived from it.
+// A start function is called by wazero with a context derived from it.
 type instanceContext struct {
 	context.Context
 	instance *Instance
@@ -139,7 +142,7 @@ type instanceContext struct {
 
 type instanceKey struct{}
 
-// Value finds the context itself.
+// Value returns the context itself for an instanceKey.
 func (c *instanceContext) Value(key any) any {
 	if _, ok := key.(instanceKey); ok {
 		return c

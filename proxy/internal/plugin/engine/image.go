@@ -8,23 +8,25 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// Image is the state of an instance between two calls: its memory and its globals. It never changes, so any number of
-// instances of the same module can be restored to it, also those that did not make it, and they share the memory that
-// they do not write. It is safe for concurrent use except for Close.
+// Image is the state of an instance between two calls: its memory and its globals. It is immutable. Any number of
+// instances of the same module can be restored to it, and they share the memory pages that they do not write. It is
+// safe
+// for concurrent use except for Close.
 type Image struct {
 	program *program
 	memory  *memoryImage
 	globals []uint64
 }
 
-// ErrNoImage is why a module has no images: its calls can change more than the host can restore, which is tables,
-// segments and references. Its instances are replaced by new ones instead.
+// ErrNoImage means that the host cannot restore a module's instances, because its code can change tables, segments or
+// references. They have to be replaced by new ones instead.
 var ErrNoImage = errors.New("calls of the module change more than memory and numbers")
 
-// Snapshot makes an image of the instance, which is restored to it at once and so shares its memory. The image belongs
-// to the caller. The error is ErrNoImage, or one of the system's.
+// Snapshot makes an image of the instance, and maps it into the instance at once, so that the two share memory. The
+// image
+// belongs to the caller. The error is ErrNoImage or an operating system error.
 func (i *Instance) Snapshot() (*Image, error) {
-	if err := i.settled(); err != nil {
+	if err := i.checkIdle(); err != nil {
 		return nil, err
 	}
 	p := i.module.program
@@ -52,11 +54,13 @@ func (i *Instance) Snapshot() (*Image, error) {
 	return img, nil
 }
 
-// Restore sets the instance to the state of the image: nothing of later calls remains, and the next call cannot
-// tell it from one that was never used. Functions stay valid. Where the memory has grown beyond the image's it takes a
-// new wazero instance inside, else a few microseconds. After an error the instance is dead.
+// Restore sets the instance to the state of the image. Nothing remains of calls made since the image: memory and
+// globals
+// are all that they could change. Funcs of the instance stay valid. It takes a few microseconds, or a new wazero
+// instance
+// if the memory has grown beyond the image's. After an error the instance is dead.
 func (i *Instance) Restore(img *Image) error {
-	if err := i.settled(); err != nil {
+	if err := i.checkIdle(); err != nil {
 		return err
 	}
 	if img == nil || img.program != i.module.program || img.memory == nil {
@@ -69,9 +73,13 @@ func (i *Instance) Restore(img *Image) error {
 	return nil
 }
 
-// Revive is Restore for an instance that a trap may have killed. What a trap leaves in an unknown state is the guest's, and
-// that is the image's now; wazero's own state of an instance can be used again after any trap. The exceptions are a panic of
-// the host, whose effects are unknown, and a call that nested too deep, whose large stack would stay.
+// Revive is Restore for an instance that a trap may have killed. A trap leaves the guest's state undefined, and the
+// image
+// replaces all of it. wazero's own state of the instance is usable after any trap. It refuses to revive an instance
+// after a
+// panic of the host, because its effects are unknown, and after a call that nested too deep, because its large stack
+// would
+// stay allocated.
 func (i *Instance) Revive(img *Image) error {
 	if !i.dead {
 		return i.Restore(img)
@@ -88,8 +96,9 @@ func (i *Instance) Revive(img *Image) error {
 	return nil
 }
 
-// InstantiateFrom makes an instance in the state of the image, without running its _initialize: its code has run before
-// the image was made.
+// InstantiateFrom makes an instance in the state of the image, without running _initialize, which has run before the
+// image
+// was made.
 func (m *Module) InstantiateFrom(ctx context.Context, user any, img *Image) (*Instance, error) {
 	i, err := m.open(ctx, user)
 	if err != nil {
@@ -102,8 +111,8 @@ func (m *Module) InstantiateFrom(ctx context.Context, user any, img *Image) (*In
 	return i, nil
 }
 
-// settled is the state in which an instance can be read and changed from outside.
-func (i *Instance) settled() error {
+// checkIdle returns an error unless the instance is alive and in no call, so that its state can be read and changed.
+func (i *Instance) checkIdle() error {
 	switch {
 	case i.dead || i.closed:
 		return &Trap{Kind: Dead, Func: "image"}
@@ -134,7 +143,7 @@ func (i *Instance) restore(img *Image) error {
 	return nil
 }
 
-// renew takes another wazero instance in the place of this one, since a memory cannot shrink.
+// renew replaces the wazero instance by a new one, because a memory cannot shrink.
 func (i *Instance) renew() error {
 	fresh, err := i.module.instantiate(i.user)
 	if err != nil {
@@ -150,7 +159,7 @@ func (i *Instance) renew() error {
 	return nil
 }
 
-// Close frees the image's memory once no instance maps it. Restoring a closed image fails.
+// Close releases the image. Its memory is freed when no instance maps it any more. Restoring a closed image fails.
 func (m *Image) Close() {
 	if m.memory != nil {
 		m.memory.release()
@@ -158,7 +167,7 @@ func (m *Image) Close() {
 	}
 }
 
-// bindGlobals finds the globals that images keep.
+// bindGlobals looks up the globals that images save.
 func (i *Instance) bindGlobals(guest api.Module) {
 	for _, name := range i.module.program.globals {
 		i.globals = append(i.globals, guest.ExportedGlobal(name).(api.MutableGlobal))

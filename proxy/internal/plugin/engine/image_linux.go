@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryImage is the memory of an image: a file without a name that instances map privately, so that a page costs
-// memory of its own only where an instance writes it, and restoring drops those pages.
+// memoryImage is the content of a memory: an anonymous file (memfd) that instances map privately. An instance uses
+// memory of
+// its own only for pages that it writes, and is restored by dropping them.
 type memoryImage struct {
 	file  *os.File
 	bytes uint64
@@ -30,7 +31,7 @@ func newMemoryImage(size uint64) (*memoryImage, error) {
 	return m, nil
 }
 
-// write copies p, without the pages that are zero. The image is not mapped yet, and p lies within it.
+// write copies p into the image at an offset, except pages of zeros. The image must not be mapped yet, and p must fit.
 func (m *memoryImage) write(p []byte, at int) error {
 	const page = 4096
 	var zeros [page]byte
@@ -48,7 +49,9 @@ func (m *memoryImage) write(p []byte, at int) error {
 
 func (m *memoryImage) size() uint64 { return m.bytes }
 
-// mapInto makes the image the content of the region's first bytes, which must be committed.
+// mapInto makes the image the content of the region's first bytes, which must be committed. If the image is mapped
+// there
+// already, it drops the pages that were written.
 func (m *memoryImage) mapInto(r *region) error {
 	if m.bytes == 0 {
 		return nil
@@ -59,7 +62,7 @@ func (m *memoryImage) mapInto(r *region) error {
 		}
 		return nil
 	}
-	// The range lies within a mapping of our own, which is replaced at once or not at all.
+	// The range is part of the region's own mapping, and mmap replaces it atomically.
 	_, err := unix.MmapPtr(int(m.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(r.mapping)), uintptr(m.bytes),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
 	if err != nil {
@@ -69,5 +72,5 @@ func (m *memoryImage) mapInto(r *region) error {
 	return nil
 }
 
-// release closes the file; mappings of it stay.
+// release closes the file. Mappings of it stay valid.
 func (m *memoryImage) release() { _ = m.file.Close() }

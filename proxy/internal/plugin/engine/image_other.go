@@ -2,7 +2,7 @@
 
 package engine
 
-// memoryImage is the memory of an image: a copy on the Go heap.
+// memoryImage is the content of a memory: a copy on the Go heap.
 type memoryImage struct {
 	content []byte
 }
@@ -12,7 +12,7 @@ func newMemoryImage(size uint64) (*memoryImage, error) {
 	return &memoryImage{content: make([]byte, size)}, nil
 }
 
-// write copies p. The image is not mapped yet, and p lies within it.
+// write copies p into the image at an offset. p must fit.
 func (m *memoryImage) write(p []byte, at int) error {
 	copy(m.content[at:], p)
 	return nil
@@ -20,7 +20,7 @@ func (m *memoryImage) write(p []byte, at int) error {
 
 func (m *memoryImage) size() uint64 { return uint64(len(m.content)) }
 
-// mapInto makes the image the content of the region's first bytes, which must be committed.
+// mapInto copies the image to the region's first bytes, which must be committed.
 func (m *memoryImage) mapInto(r *region) error {
 	copy(r.bytes(m.size()), m.content)
 	return nil

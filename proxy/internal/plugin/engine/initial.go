@@ -4,20 +4,24 @@ import (
 	"sync"
 )
 
-// initialImage is the state that _initialize leaves an instance in. It is the same for all instances of a program, since
-// clock and random bytes are: so the second instance saves it, and all later ones are restored to it. They start in microseconds,
-// and share the memory that a language's runtime needs. The first instance saves none, because it may stay the only one.
+// initialImage is the state of an instance after _initialize. It is the same for all instances of a program, because
+// clock
+// and random bytes are. So the second instance saves it, and all later ones are restored to it instead of running
+// _initialize. They start in microseconds and share the memory of their language's runtime. The first instance saves
+// nothing, because it may remain the only one.
 //
-// Nothing is saved where _initialize has used functions of the host: each instance has to.
+// No image is saved if _initialize has called host functions or written output, because each instance has to do that.
 type initialImage struct {
-	mu     sync.RWMutex // not to be closed while an instance is restored
+	mu     sync.RWMutex // read-locked while an instance is restored, so that close waits for it
 	image  *Image
-	fuel   int64 // that _initialize used
-	made   int   // instances that ran it
+	fuel   int64 // used by _initialize
+	made   int   // instances that have run _initialize
 	closed bool
 }
 
-// initialize runs the instance's _initialize, or does what it would have done. After an error the instance is unusable.
+// initialize runs the instance's _initialize, or restores the instance to the state after it. After an error the
+// instance
+// is unusable.
 func (s *initialImage) initialize(i *Instance, fuel int64) error {
 	if ok, err := s.restore(i, fuel); ok || err != nil {
 		return err
@@ -26,7 +30,7 @@ func (s *initialImage) initialize(i *Instance, fuel int64) error {
 	if _, err := i.Call(f, fuel); err != nil {
 		return err
 	}
-	if !i.module.program.restorable || i.spoke {
+	if !i.module.program.restorable || i.hadEffect {
 		return nil
 	}
 	s.mu.Lock()
@@ -46,7 +50,9 @@ func (s *initialImage) initialize(i *Instance, fuel int64) error {
 	return nil // without an image every instance runs _initialize
 }
 
-// restore restores the instance to the image, if there is one and _initialize could have run within the instance's limits.
+// restore restores the instance to the image, if there is one and _initialize would have succeeded within the
+// instance's
+// limits of fuel and memory.
 func (s *initialImage) restore(i *Instance, fuel int64) (ok bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

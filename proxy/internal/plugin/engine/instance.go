@@ -11,8 +11,9 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// Instance is one running copy of a module. One goroutine owns it at a time, from the start of a call until the results
-// were read; host functions run on that goroutine.
+// Instance is a running copy of a module. One goroutine owns it at a time, from the start of a call until the results
+// have
+// been read. Host functions run on that goroutine.
 type Instance struct {
 	engine *Engine
 	module *Module
@@ -22,28 +23,28 @@ type Instance struct {
 	memory  api.Memory
 	linear  *linearMemory
 	meter   meter
-	globals []api.MutableGlobal // those that an image keeps, in the program's order
+	globals []api.MutableGlobal // the globals that an image saves, in the order of program.globals
 	ctx     context.Context     // an *instanceContext, made once
 
 	funcs map[string]*Func
-	stack []uint64
+	stack []uint64 // arguments and results of a call
 
-	spent   int64 // fuel of the last call
-	running bool
-	dead    bool
-	died    Kind // of what, where it is dead
-	closed  bool
-	spoke   bool // has called a function that a module of Engine.Provide has, or written output
+	spent     int64 // fuel used by the last call
+	running   bool
+	dead      bool
+	died      Kind // the trap that killed it, if dead
+	closed    bool
+	hadEffect bool // it has called a function of Engine.Provide, or written output
 
 	seed       uint64
 	random     rand.PCG
-	clock      int64 // nanoseconds
-	outputLeft int
+	clock      int64 // nanoseconds since the Unix epoch
+	outputLeft int   // bytes that the call may still write
 }
 
 var errModuleClosed = errors.New("the module is closed")
 
-// Func is an exported function of one instance.
+// Func is an exported function of a certain instance.
 type Func struct {
 	name     string
 	instance *Instance
@@ -52,13 +53,15 @@ type Func struct {
 	results  int
 }
 
-// Name returns the name that the function is exported by.
+// Name returns the name under which the function is exported.
 func (f *Func) Name() string { return f.name }
 
-// anonymous instances need no name that is free, and no start function of wazero's choice.
+// anonymous is the configuration of all instances: without a name, which would have to be unique, and without the
+// functions
+// that wazero would call by default, such as _start.
 var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(zeros{})
 
-// zeros takes the place of the random source that wazero would seed for each instance, and that no guest can reach.
+// zeros replaces the random source that wazero would otherwise seed for each instance. No guest can reach it.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -66,12 +69,12 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Instantiate makes an instance and runs its _initialize under the given fuel. The user
-// value is what host functions get from [Instance.User]. A guest that fails is a *Trap.
+// Instantiate makes an instance and runs its _initialize with the given fuel. Host functions get the user value from
+// [Instance.User]. If the guest fails, the error is a *Trap.
 //
-// A start function, which few toolchains make, runs before that under a small budget that package fuel put into the
-// module. Since wazero returns no instance whose start function failed, the trap is Unreachable then even if the cause
-// is fuel or depth, unless the start function has called the host.
+// A start function, which few toolchains emit, runs before _initialize on fuel.DefaultInitialUnits. If it fails, wazero
+// returns no instance from which to read the globals. The trap is then Unreachable even if the cause is fuel or depth,
+// unless the start function has called the host before.
 func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
 	i, err := m.open(ctx, user)
 	if err != nil {
@@ -86,7 +89,7 @@ func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instan
 	return i, nil
 }
 
-// open makes an instance as instantiate does, unless the module is closed or ctx has ended.
+// open calls instantiate, unless the module is closed or ctx has ended.
 func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 	switch {
 	case m.closed.Load():
@@ -104,7 +107,7 @@ func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 	return i, nil
 }
 
-// instantiate makes an instance. No code of it runs but its start function.
+// instantiate makes an instance. Of its code only the start function runs, if there is one.
 func (m *Module) instantiate(user any) (*Instance, error) {
 	e, p := m.engine, m.program
 	linear, err := newLinearMemory(uint64(m.pages)*wasmPage, p.data)
@@ -126,7 +129,7 @@ func (m *Module) instantiate(user any) (*Instance, error) {
 	guest, err := p.runtime.InstantiateModule(experimental.WithMemoryAllocator(own, linear), p.compiled, anonymous)
 	i.running = false
 	if err != nil {
-		// wazero frees the memory of an instance only when that is closed, and here there is none to close.
+		// wazero frees the memory when an instance is closed, but here it has returned none.
 		i.dead = true
 		linear.Free()
 		if !p.starts {
@@ -138,8 +141,8 @@ func (m *Module) instantiate(user any) (*Instance, error) {
 	return i, nil
 }
 
-// adopt takes over what wazero made, when the start function first calls the host or when all of it is done. Package
-// fuel's globals are in every module that was compiled, so they are there.
+// adopt binds the instance to wazero's module, when the start function first calls the host or else when the module is
+// instantiated. Every compiled module exports package fuel's globals.
 func (i *Instance) adopt(guest api.Module) {
 	if i.guest == nil {
 		i.guest, i.memory = guest, guest.Memory()
@@ -149,8 +152,9 @@ func (i *Instance) adopt(guest api.Module) {
 }
 
 // Func returns an exported function that the host can call: with numbers as parameters and at most one result. The
-// look-up is slow (a stack of its own is made for each function), so callers keep what they get, which is good for this
-// instance only.
+// result
+// is for this instance only. The look-up is slow, because wazero allocates a stack for each function, so callers should
+// keep the result.
 func (i *Instance) Func(name string) (*Func, bool) {
 	if f, ok := i.funcs[name]; ok {
 		return f, true
@@ -164,10 +168,11 @@ func (i *Instance) Func(name string) (*Func, bool) {
 	return f, true
 }
 
-// Call runs f with at most the given fuel. It returns f's result, 0 where it has none. Every error is a *Trap, and after
-// it the instance is dead, except after BadCall, where nothing ran. It allocates nothing where nothing fails.
+// Call runs f with at most the given fuel. It returns f's result, or 0 if it has none. Every error is a *Trap, after
+// which
+// the instance is dead, except after BadCall, when no code has run. A successful call does not allocate.
 //
-// Arguments and results are as on a WebAssembly stack: an i32 is the low half, for floats see math.Float64bits.
+// Arguments and results are encoded as in wazero: an i32 is in the low half, for floats see math.Float64bits.
 func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
 	switch {
 	case f == nil || f.instance != i:
@@ -195,13 +200,14 @@ func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
 	return i.stack[0], nil
 }
 
-// begin resets the state that a call can observe: clock, random bytes, output.
+// begin sets the budget of a call and resets the host's state that the call can observe.
 func (i *Instance) begin(fuel int64) {
 	i.running = true
 	i.meter.begin(fuel)
 	i.reset()
 }
 
+// reset sets clock, random bytes and the limit of output to the same values for each call.
 func (i *Instance) reset() {
 	i.linear.refused = false
 	i.clock = epoch
@@ -209,14 +215,16 @@ func (i *Instance) reset() {
 	i.outputLeft = i.engine.options.OutputBytes
 }
 
-// randomStream is the second half of every seed; it only sets this use apart from others of the same generator.
+// randomStream is the second half of every seed. It separates this use from others of the same generator.
 const randomStream = 0x736c75696365
 
-// Seed sets the random bytes of the following calls: each of them gets the same ones, from the start.
+// Seed seeds the random bytes of the following calls. Each call gets the same sequence from its start.
 func (i *Instance) Seed(seed uint64) { i.seed = seed }
 
-// Read returns n bytes of the guest's memory at addr, in place: they are valid until the guest runs again or the
-// instance is closed, and writing to them writes to the guest. It reports false where the memory does not reach so far.
+// Read returns n bytes of the guest's memory at addr, without copying them: they are valid until the guest runs again
+// or
+// the instance is closed, and writing to them changes the guest's memory. It is false if the range is not in the
+// memory.
 func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
 	if i.closed {
 		return nil, false
@@ -224,7 +232,7 @@ func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
 	return i.memory.Read(addr, n)
 }
 
-// Write copies p into the guest's memory at addr, or reports false where the memory does not reach so far.
+// Write copies p into the guest's memory at addr. It is false if the range is not in the memory.
 func (i *Instance) Write(addr uint32, p []byte) bool {
 	return !i.closed && i.memory.Write(addr, p)
 }
@@ -246,13 +254,13 @@ func (i *Instance) Charge(units int64) {
 	}
 }
 
-// Stop ends the running call at once, with Stopped. A HostFunc may call it, and does not get control back.
+// Stop ends the running call at once with a Stopped trap. Only a HostFunc may call it. It does not return.
 func (i *Instance) Stop() { panic(endStopped) }
 
 // exhausted reports whether the running call has no fuel left.
 func (i *Instance) exhausted() bool { return i.meter.empty() }
 
-// Used returns the fuel that the running call has used so far, or that the last one used: never more than its budget.
+// Used returns the fuel used so far by the running call, or else by the last one. It is never more than the budget.
 func (i *Instance) Used() int64 {
 	if i.running {
 		return i.meter.used()
@@ -260,7 +268,7 @@ func (i *Instance) Used() int64 {
 	return i.spent
 }
 
-// User returns the user value that the instance was made with.
+// User returns the user value passed to Instantiate.
 func (i *Instance) User() any { return i.user }
 
 // Alive reports whether the instance can be called.
@@ -275,17 +283,19 @@ func (i *Instance) Close() {
 		panic(errors.New("engine: instance closed during a call"))
 	}
 	i.closed = true
-	// The module has no file system and no listener, so its close cannot fail; it frees the memory, Free is idempotent.
+	// Closing cannot fail, because the module has no files and no sockets. It also calls linear.Free, which is
+	// idempotent.
 	_ = i.guest.Close(i.ctx)
 	i.linear.Free()
 	i.funcs, i.memory = nil, nil
 }
 
-// unreachable returns why the unreachable instruction was reached: package fuel's checks end in it, and so does a guest
-// that could not get memory.
-func (i *Instance) unreachable() Kind {
+// unreachableKind returns the reason why the unreachable instruction was executed: by one of package fuel's checks, by
+// a
+// guest that was refused more memory, or for reasons of its own.
+func (i *Instance) unreachableKind() Kind {
 	switch {
-	case i.guest == nil: // a start function that never called the host: its globals are out of reach
+	case i.guest == nil: // the globals of a start function that has not called the host cannot be read
 	case i.meter.tooDeep():
 		return Depth
 	case i.meter.empty():

@@ -7,28 +7,31 @@ import (
 // wasmPage is the size of a WebAssembly page in bytes.
 const wasmPage = 64 << 10
 
-// linearMemory is the memory of one instance, outside of the Go heap where the platform can do that: instances would
-// otherwise be most of the heap that paces the collector, and every growth would copy. It never moves.
+// linearMemory is the memory of one instance. On Unix it is outside of the Go heap and never moves. On the heap,
+// instances
+// would make up most of what the garbage collector paces itself by, and every growth would copy.
 //
-// wazero gets a larger limit than the engine's own, so that a growth beyond the engine's is refused and recorded here:
-// that distinguishes a guest that ran out of memory from one that panicked.
+// It enforces the limit of the instance's memory, by refusing to grow. wazero is configured with a larger limit, so
+// that a
+// refusal is recorded here, which distinguishes a guest that ran out of memory from one that panicked.
 //
-// It belongs to its instance and is as little safe for concurrent use.
+// Like its instance, it is not safe for concurrent use.
 type linearMemory struct {
 	region  region
-	data    *memoryImage // what the memory begins with; nil: zeros
-	limit   uint64       // bytes the guest may have
+	data    *memoryImage // initial content; nil for zeros, and once it is mapped
+	limit   uint64       // maximum size in bytes
 	refused bool         // a growth was refused since the call began
 	freed   bool
 }
 
 var _ experimental.LinearMemory = (*linearMemory)(nil)
 
-// Allocate implements experimental.MemoryAllocator for the one memory that an instance may have. wazero ignores a nil
-// answer of Reallocate here and panics, so the reservation is made before, by newLinearMemory.
+// Allocate implements experimental.MemoryAllocator for the one memory that an instance may have. wazero would panic if
+// the
+// first Reallocate returned nil, so newLinearMemory has already reserved the address space.
 func (m *linearMemory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
-// newLinearMemory reserves room for limit bytes; none of it is usable or counted yet.
+// newLinearMemory reserves address space for limit bytes. None of it is usable, or counts as used memory, yet.
 func newLinearMemory(limit uint64, data *memoryImage) (*linearMemory, error) {
 	r, err := reserve(limit)
 	if err != nil {
@@ -37,8 +40,9 @@ func newLinearMemory(limit uint64, data *memoryImage) (*linearMemory, error) {
 	return &linearMemory{region: r, data: data, limit: limit}, nil
 }
 
-// Reallocate makes the first size bytes usable and returns them; what is new in them is zero, except the first time, when data
-// is there.
+// Reallocate implements experimental.LinearMemory: it makes the first size bytes usable and returns them. Added bytes
+// are
+// zero, except that the first call maps the initial content.
 func (m *linearMemory) Reallocate(size uint64) []byte {
 	if size > m.limit || m.freed || m.region.commit(size) != nil {
 		m.refused = true

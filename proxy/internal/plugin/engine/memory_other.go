@@ -7,7 +7,7 @@ type region struct {
 	buffer []byte
 }
 
-// reserve takes nothing yet.
+// reserve allocates nothing yet.
 func reserve(uint64) (region, error) { return region{}, nil }
 
 // commit makes the first size bytes usable.

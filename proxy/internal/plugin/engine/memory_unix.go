@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// region is a range of addresses: reserved whole, committed from its start in whole pages of the machine. Reserved
-// addresses count against no limit of the machine, also where it does not overcommit.
+// region is a range of addresses. All of it is reserved, and a growing part at its start is committed. Reserved
+// addresses
+// do not count as used memory, even if the system does not overcommit.
 type region struct {
 	mapping   []byte
 	committed uint64
-	mapped    *memoryImage // the image that the first bytes are mapped from, if any
+	mapped    *memoryImage // the image that is mapped at the start, or nil
 }
 
-// reserve takes size bytes of address space that nothing can read or write.
+// reserve reserves size bytes of address space without access rights.
 func reserve(size uint64) (region, error) {
 	mapping, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -25,7 +26,7 @@ func reserve(size uint64) (region, error) {
 	return region{mapping: mapping}, nil
 }
 
-// commit makes the first size bytes readable and writable. It never takes bytes away.
+// commit makes the first size bytes readable and writable. It never shrinks the committed part.
 func (r *region) commit(size uint64) error {
 	if size <= r.committed {
 		return nil
@@ -43,7 +44,7 @@ func (r *region) bytes(size uint64) []byte { return r.mapping[:size:size] }
 // release unmaps the whole range.
 func (r *region) release() {
 	if r.mapping != nil {
-		// The only error that munmap knows here is a wrong range, which reserve has ruled out.
+		// The only possible error is an invalid range, which reserve rules out.
 		_ = unix.Munmap(r.mapping)
 		r.mapping, r.committed = nil, 0
 	}

@@ -6,23 +6,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
 )
 
-// meter is the fuel and depth of one instance: the three globals that package fuel put into the module, and the budget
-// of the call. Reading or writing a global costs 5 to 10 ns, so an ordinary call touches as few as it can.
+// meter accounts the fuel and depth of one instance: it holds the three globals that package fuel has added to the
+// module,
+// and the budget of the current call. Reading or writing a global takes 5 to 10 ns, so meter avoids it where possible.
 type meter struct {
 	slice, rest, depth api.MutableGlobal
 	budget             int64
 	pending            int64 // charged by the host, not subtracted from the slice yet
 	overdrawn          bool  // the host's charges have used up the budget
 
-	// What rest was read to be since the call began. It changes where the guest refills its slice, in a call only.
+	// The value of rest after the last call, if restKnown. Only the guest changes rest, when it refills its slice.
 	restRead  int64
 	restKnown bool
 }
 
-// maxPending is how many units the host charges before it writes them to the guest's global.
+// maxPending is the number of units that the host charges before it writes them to the guest's slice. By as much a call
+// may
+// exceed its budget before the engine or the guest notices.
 const maxPending = 1000
 
-// bind finds the globals in a new instance.
+// bind looks up the globals of a new instance.
 func (m *meter) bind(guest api.Module) {
 	m.slice = guest.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal)
 	m.rest = guest.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal)
@@ -30,14 +33,15 @@ func (m *meter) bind(guest api.Module) {
 	m.budget, m.pending, m.overdrawn, m.restKnown = fuel.DefaultInitialUnits, 0, false, false
 }
 
-// restore undoes what a call that did not return may have left.
+// restore resets the globals that a call may have left in any state, if it did not return.
 func (m *meter) restore() {
 	m.depth.Set(fuel.DefaultInitialDepth)
 	m.restKnown = false
 }
 
-// begin sets the budget of the next call. The depth needs no setting: a call that returns has restored it, and after one
-// that does not the instance is dead, or restored to an image.
+// begin sets the budget of the next call. The depth is already right: a call that returns has restored it, and after
+// any
+// other call the instance is dead, or restored to an image.
 func (m *meter) begin(budget int64) {
 	m.budget, m.pending, m.overdrawn = max(budget, 0), 0, false
 	slice, rest := fuel.Split(m.budget, 0)
@@ -48,7 +52,7 @@ func (m *meter) begin(budget int64) {
 	m.restKnown = false
 }
 
-// globals returns what is left of the budget.
+// globals returns the rest of the budget, as the values of the two globals.
 func (m *meter) globals() (slice, rest int64) {
 	m.flush()
 	return int64(m.slice.Get()), int64(m.rest.Get())
@@ -77,14 +81,15 @@ func (m *meter) flush() {
 	m.overdrawn = slice < 0 && fuel.Exhausted(slice, int64(m.rest.Get()))
 }
 
-// maxCharge keeps sums of charges far from overflow. No budget comes near.
+// maxCharge limits charges so that their sums cannot overflow. It is far above any budget.
 const maxCharge = 1 << 60
 
-// empty reports whether nothing is left.
+// empty reports whether the budget is used up.
 func (m *meter) empty() bool { return fuel.Exhausted(m.globals()) }
 
-// used returns what the call has spent of its budget, and never more than that, although the last stretch before a check
-// may cost a little more.
+// used returns the fuel that the call has used. It is capped at the budget, which a call can exceed a little before a
+// check
+// notices.
 func (m *meter) used() int64 {
 	slice, rest := int64(m.slice.Get()), int64(m.rest.Get())
 	m.restRead, m.restKnown = rest, true

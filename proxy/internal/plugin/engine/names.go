@@ -9,14 +9,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// names is the name section of a module: the content, which is searched when a trap is described. Empty: the module has none.
-// It never changes.
+// names is the content of a module's name section, which is searched when a trap is described. It is empty if the
+// module
+// has none, and immutable.
 type names []byte
 
-// maxNames bounds the names that are kept in memory for each module. A larger section counts as none.
+// maxNames limits the size of the name section that is kept in memory for each module. A larger one is ignored.
 const maxNames = 1 << 20
 
-// functionNames returns the names that a module has for its functions.
+// functionNames returns a module's name section.
 func functionNames(module []byte) names {
 	section, _ := wasm.Custom(module, "name")
 	if len(section) > maxNames {
@@ -35,8 +36,8 @@ func (n names) name(index int) string {
 	return readable(found[uint32(index)])
 }
 
-// frames returns the names of the guest's functions in a stack trace of wazero, the innermost first, without functions of
-// the host and those that have no name. It is nil if the module has no names.
+// frames returns the names of the guest's functions in a stack trace of wazero, the innermost first. Host functions and
+// functions without a name are left out. It is nil if the module has no names.
 func (n names) frames(trace string) []string {
 	if len(n) == 0 {
 		return nil
@@ -59,8 +60,9 @@ func (n names) frames(trace string) []string {
 	return list
 }
 
-// frameIndex returns the index of the function in a line of a stack trace of wazero, "\t.$12(i32,i32) i32". It is false for
-// a function of the host, and for any other line.
+// frameIndex parses the function index in a line of wazero's stack trace, such as "\t.$12(i32,i32) i32". It is false
+// for a
+// host function and for any other line.
 func frameIndex(line string) (index uint32, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), ".$")
 	if !ok {
@@ -71,11 +73,11 @@ func frameIndex(line string) (index uint32, ok bool) {
 	return uint32(n), ok && err == nil
 }
 
-// maxFrame is the maximum length of a function's name in bytes.
+// maxFrame is the length, in bytes, at which a function's name is cut.
 const maxFrame = 96
 
-// readable returns a function's name as it is in the source, where that is simple, and fit for a line of the log: printable
-// ASCII of bounded length.
+// readable prepares a function's name for the log: demangled if that is simple, printable ASCII, at most maxFrame
+// bytes.
 func readable(name string) string {
 	if plain, ok := demangleRust(name); ok {
 		name = plain
@@ -91,8 +93,8 @@ func readable(name string) string {
 	return string(out)
 }
 
-// demangleRust returns the path of a symbol that Rust or C++ mangles as nested names, _ZN4core3num5parse17h0123456789abcdefE:
-// core::num::parse. It is false for any other symbol, and for those of C++ that have types.
+// demangleRust returns the path of a symbol that Rust or C++ has mangled as a nested name: core::num::parse for
+// _ZN4core3num5parse17h0123456789abcdefE. It is false for any other symbol, including C++ symbols with parameter types.
 func demangleRust(symbol string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(symbol, "_ZN")
 	if !ok {
@@ -129,14 +131,14 @@ func demangleRust(symbol string) (path string, ok bool) {
 var rustEscapes = strings.NewReplacer("$LT$", "<", "$GT$", ">", "$RF$", "&", "$BP$", "*", "$LP$", "(", "$RP$", ")", "$C$", ",",
 	"$SP$", "@", "$u20$", " ", "$u27$", "'", "$u5b$", "[", "$u5d$", "]", "$u7b$", "{", "$u7d$", "}", "$u7e$", "~", "..", "::")
 
-// Functions that a language's runtime calls to end the program, or to allocate: what is wrong is in what called them.
+// Functions of language runtimes, which panic, abort or allocate. The cause of a trap in them is in their caller.
 var (
 	runtimePrefixes = []string{"std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "runtime.", "~lib/", "__wasi_"}
 	runtimeNames    = []string{"abort", "exit", "_Exit", "__assert_fail", "proc_exit", "rust_panic", "rust_begin_unwind", "rust_oom"}
 )
 
-// own returns the frames from the innermost on that is the plugin author's own, all if none is.
-func own(frames []string) []string {
+// skipRuntime drops the innermost frames that belong to a language's runtime, unless all do.
+func skipRuntime(frames []string) []string {
 	for i, f := range frames {
 		if !isRuntime(f) {
 			return frames[i:]
@@ -150,8 +152,8 @@ func isRuntime(frame string) bool {
 		slices.ContainsFunc(runtimePrefixes, func(p string) bool { return strings.HasPrefix(frame, p) })
 }
 
-// named returns a stack trace of wazero with the names of the guest's functions in it.
-func (n names) named(trace string) string {
+// annotate replaces the function indexes in a stack trace of wazero by the names of the guest's functions.
+func (n names) annotate(trace string) string {
 	if len(n) == 0 {
 		return trace
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// Kind is why a call ended.
+// Kind is the reason why a call failed.
 type Kind uint8
 
 // The kinds of traps.
 const (
 	Unknown              Kind = iota // a trap of wazero that is not in this list
-	OutOfFuel                        // the call's budget of steps is used up
+	OutOfFuel                        // the call's budget of fuel is used up
 	Depth                            // too many nested calls
 	MemoryLimit                      // the guest gave up after the host had refused it more memory
 	Unreachable                      // the unreachable instruction: a panic or an assertion of the guest
@@ -26,8 +26,8 @@ const (
 	Exit                             // the guest called proc_exit
 	Abort                            // the guest called env.abort
 	Stopped                          // a function of the host called Instance.Stop
-	HostPanic                        // a function of the host panicked; a defect of the gateway
-	Dead                             // not run: an earlier call killed the instance, or it is closed
+	HostPanic                        // a host function panicked, which is a defect of the gateway
+	Dead                             // not run: the instance was killed by an earlier trap, or is closed
 	BadCall                          // not run: wrong number of arguments, another instance's function, or a call within a call
 
 	kinds
@@ -53,7 +53,7 @@ var kindNames = [kinds]string{
 	BadCall:              "bad call",
 }
 
-// String returns a few lower-case words, fit for an error.
+// String returns the kind in a few lower-case words, for errors.
 func (k Kind) String() string {
 	if k < kinds {
 		return kindNames[k]
@@ -61,18 +61,18 @@ func (k Kind) String() string {
 	return kindNames[Unknown]
 }
 
-// Trap is how a call of a guest failed.
+// Trap is the failure of a call of a guest.
 type Trap struct {
 	Kind Kind
 	Func string // the exported function that was called, "start" for the start function
-	Code uint32 // the exit code where Kind is Exit
+	Code uint32 // the exit code, if Kind is Exit
 
-	detail string // why a call was not run; never text of a guest
+	detail string // the reason why a call was not run; never text from a guest
 	cause  error  // wazero's error with the guest's stack; nil if wazero was not called
-	names  names  // of the guest's functions
+	names  names  // names of the guest's functions
 }
 
-// Error returns one line without anything that the guest wrote.
+// Error returns one line. It contains no text from the guest.
 func (t *Trap) Error() string {
 	switch {
 	case t.Kind == Exit:
@@ -83,24 +83,26 @@ func (t *Trap) Error() string {
 	return t.Func + ": " + t.Kind.String()
 }
 
-// Stack returns wazero's description of the trap: many lines with the guest's functions, by name where the module has names,
-// and for a HostPanic the stack of the gateway. It is for the log; a guest chooses the names in it.
+// Stack returns wazero's description of the trap: many lines with the guest's functions, by name if the module has a
+// name
+// section, and for a HostPanic the stack of the gateway. It is for the log. The names are chosen by the guest.
 func (t *Trap) Stack() string {
 	if t.cause == nil {
 		return ""
 	}
-	return t.names.named(t.cause.Error())
+	return t.names.annotate(t.cause.Error())
 }
 
-// Frames returns the names of at most so many of the guest's functions that were running, the innermost first, without those of
-// its language's runtime that the innermost one called. It is nil if the module has no names. Searching for them takes time
-// in proportion to the module's names, so it is left until an error is printed.
-func (t *Trap) Frames(most int) []string {
+// Frames returns the names of up to n functions on the guest's stack, the innermost first. Functions of the language's
+// runtime at the top of the stack are left out. It is nil if the module has no names. It takes time in proportion to
+// the
+// size of the name section, so it is only called when an error is printed.
+func (t *Trap) Frames(n int) []string {
 	if t.cause == nil {
 		return nil
 	}
-	frames := own(t.names.frames(t.cause.Error()))
-	return frames[:min(len(frames), most)]
+	frames := skipRuntime(t.names.frames(t.cause.Error()))
+	return frames[:min(len(frames), n)]
 }
 
 // Is makes errors.Is(err, &Trap{Kind: k}) true for every trap of that kind.
@@ -109,7 +111,7 @@ func (t *Trap) Is(target error) bool {
 	return ok && o.Kind == t.Kind && (o.Func == "" || o.Func == t.Func)
 }
 
-// ending is the value of a panic by which a host function ends the guest's call.
+// ending is the panic value with which a host function ends the guest's call.
 type ending struct {
 	kind Kind
 	code uint32
@@ -117,15 +119,16 @@ type ending struct {
 
 func (e *ending) Error() string { return e.kind.String() }
 
-// Endings without a code, made once, so that a trap in a host function allocates nothing of its own.
+// Endings without a code, made once so that using them does not allocate.
 var (
 	endFuel    = &ending{kind: OutOfFuel}
 	endAbort   = &ending{kind: Abort}
 	endStopped = &ending{kind: Stopped}
 )
 
-// wazeroTraps names the kinds behind wazero's own errors, whose values are internal to it. The texts are part of the
-// version that go.mod pins; TestTrapKinds meets every one but the first, which the bound of the depth comes before.
+// wazeroTraps maps the texts of wazero's errors to kinds, because the error values are internal to wazero. The texts
+// belong
+// to the version in go.mod. TestTrapKinds provokes all of them but the first, which the limit of depth prevents.
 var wazeroTraps = map[string]Kind{
 	"stack overflow":                Depth,
 	"invalid conversion to integer": InvalidConversion,
@@ -137,7 +140,8 @@ var wazeroTraps = map[string]Kind{
 	"indirect call type mismatch":   IndirectCallMismatch,
 }
 
-// newTrap turns wazero's error of a call of fn into a Trap. The instance knows about fuel, depth and memory.
+// newTrap turns wazero's error for a call of fn into a Trap. Fuel, depth and memory are told apart by the instance's
+// state.
 func newTrap(i *Instance, fn string, err error) *Trap {
 	t := &Trap{Func: fn, cause: err, names: i.module.program.names}
 	var end *ending
@@ -160,7 +164,7 @@ func newTrap(i *Instance, fn string, err error) *Trap {
 	}
 	switch kind := wazeroTraps[root.Error()]; kind {
 	case Unreachable:
-		t.Kind = i.unreachable()
+		t.Kind = i.unreachableKind()
 	default:
 		t.Kind = kind
 	}

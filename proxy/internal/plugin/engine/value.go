@@ -10,7 +10,7 @@ import (
 // ValueType is a WebAssembly value type, numbered as in the binary format.
 type ValueType byte
 
-// The value types that functions of a guest and of the host may use with each other.
+// The value types of parameters and results between host and guest.
 const (
 	I32 ValueType = 0x7f
 	I64 ValueType = 0x7e
@@ -39,7 +39,7 @@ func (v ValueType) String() string {
 	return "unknown type"
 }
 
-// numeric reports whether the type is one of those above.
+// numeric reports whether the type is a number: one of the four above.
 func (v ValueType) numeric() bool { return v >= F64 && v <= I32 }
 
 // Signature is the type of a function.
@@ -76,7 +76,9 @@ func (s Signature) String() string {
 	return b.String()
 }
 
-// callable reports whether the host can call such a function: numbers only, at most one result.
+// callable reports whether a function of this type can be called between host and guest: with numbers only and at most
+// one
+// result.
 func (s Signature) callable() bool {
 	for _, t := range s.Params {
 		if !t.numeric() {
@@ -86,10 +88,10 @@ func (s Signature) callable() bool {
 	return len(s.Results) == 0 || len(s.Results) == 1 && s.Results[0].numeric()
 }
 
-// slots is how many stack cells a call needs, for parameters and results share them.
+// slots returns how many stack cells a call needs. Parameters and results share them.
 func (s Signature) slots() int { return max(len(s.Params), len(s.Results)) }
 
-// apiTypes is the same list in wazero's type.
+// apiTypes converts value types to wazero's.
 func apiTypes(types []ValueType) []api.ValueType {
 	out := make([]api.ValueType, len(types))
 	for n, t := range types {

@@ -17,14 +17,17 @@ const (
 	wasiNoSys   = 52
 )
 
-// What the functions below charge, in units of fuel: every call, and every 16 bytes that it moves.
+// The prices of the functions below, in units of fuel: wasiCall for each call, and 1 for each 16 bytes that it copies.
 const (
 	wasiCall      = 16
 	wasiByteShift = 4
 )
 
-// wasiFunctions are all functions of WASI preview 1, so that whatever a guest's language links into it, it loads. None of them gives
-// access to the machine: there are no arguments, no environment and no files, and the machine's clock and random source stay out of reach.
+// wasiFunctions are all functions of WASI preview 1, so that a guest loads no matter which of them its language links
+// in.
+// None of them gives access to the machine: there are no arguments, no environment variables and no files, and clock
+// and
+// random bytes are those of the call.
 var wasiFunctions = append([]Import{
 	wasiFunction("args_get", "ii", wasiEmptyGet),
 	wasiFunction("args_sizes_get", "ii", wasiEmptySizes),
@@ -41,7 +44,9 @@ var wasiFunctions = append([]Import{
 	{Name: "proc_exit", Params: []ValueType{I32}, Func: wasiExit},
 }, wasiDescriptorFunctions()...)
 
-// wasiDescriptorFunctions are those that need a descriptor other than those of standard output and error, which no guest has.
+// wasiDescriptorFunctions returns the functions that need a descriptor of a file, directory or socket, which no guest
+// has.
+// They fail with EBADF.
 func wasiDescriptorFunctions() (list []Import) {
 	for name, params := range map[string]string{
 		"fd_advise": "iIIi", "fd_allocate": "iII", "fd_close": "i", "fd_datasync": "i", "fd_fdstat_set_flags": "ii",
@@ -58,7 +63,9 @@ func wasiDescriptorFunctions() (list []Import) {
 	return list
 }
 
-// wasiFunction is a function that returns an error number. Its parameters are written as in package abi: i for i32, I for i64.
+// wasiFunction returns an import that returns an error number. params has a letter for each parameter, as in package
+// abi: i
+// for i32, I for i64.
 func wasiFunction(name, params string, f HostFunc) Import {
 	im := Import{Name: name, Results: []ValueType{I32}, Func: f}
 	for _, p := range params {
@@ -71,8 +78,9 @@ func wasiFunction(name, params string, f HostFunc) Import {
 	return im
 }
 
-// charge charges for a standard function that moves n bytes, before the work is done, and ends the call if the budget
-// does not cover it.
+// charge charges for a standard function that copies n bytes. It is called before the work is done, and ends the call
+// if the
+// budget does not cover that.
 func (i *Instance) charge(n uint32) {
 	i.Charge(wasiCall + int64(n>>wasiByteShift))
 	if i.exhausted() {
@@ -80,13 +88,13 @@ func (i *Instance) charge(n uint32) {
 	}
 }
 
-// wasiEmptyGet copies an empty list of strings.
+// wasiEmptyGet returns an empty list of arguments or environment variables.
 func wasiEmptyGet(i *Instance, stack []uint64) {
 	i.charge(0)
 	stack[0] = wasiOK
 }
 
-// wasiEmptySizes writes the size of an empty list of arguments or environment.
+// wasiEmptySizes returns the sizes of an empty list of arguments or environment variables.
 func wasiEmptySizes(i *Instance, stack []uint64) {
 	i.charge(0)
 	var none [4]byte
@@ -97,8 +105,9 @@ func wasiEmptySizes(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// epoch is the time of every clock when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. A plugin that needs the
-// real time gets it in the call's input.
+// epoch is the time that every clock shows when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. A plugin that
+// needs
+// the real time gets it in the call's input.
 const epoch = 1_000_000_000 * int64(1e9)
 
 func wasiClockTime(i *Instance, stack []uint64) {
@@ -112,7 +121,7 @@ func wasiClockTime(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// wasiClockResolution says that clocks count nanoseconds.
+// wasiClockResolution returns a resolution of one nanosecond.
 func wasiClockResolution(i *Instance, stack []uint64) {
 	i.charge(0)
 	if !i.Write(uint32(stack[1]), []byte{1, 0, 0, 0, 0, 0, 0, 0}) {
@@ -122,15 +131,15 @@ func wasiClockResolution(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// The members of a descriptor's status that are not 0.
+// The fields of a descriptor's status (fdstat) that are not 0.
 const (
 	statusSize      = 24
-	characterDevice = 2      // at 0: the type of the file
-	rightToWrite    = 1 << 6 // at 8: the rights
+	characterDevice = 2      // at offset 0: the file type
+	rightToWrite    = 1 << 6 // at offset 8: the rights
 )
 
-// wasiDescriptorStatus says that standard output and error are terminals, so that C libraries pass on each line when it ends: nothing
-// flushes what they hold back otherwise.
+// wasiDescriptorStatus reports standard output and error as terminals, for which C libraries flush each line. Otherwise
+// nothing would flush their buffers.
 func wasiDescriptorStatus(i *Instance, stack []uint64) {
 	i.charge(statusSize)
 	if fd := int32(stack[0]); fd != 1 && fd != 2 {
@@ -184,11 +193,12 @@ func wasiRandom(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// maxVectors bounds the pieces of one fd_write. POSIX writers use at most 1024.
+// maxVectors limits the buffers of one fd_write. POSIX writers use at most 1024.
 const maxVectors = 1024
 
-// wasiWrite passes standard output and error to Options.Output, up to the limit of a call, and drops the
-// rest silently, so that a guest behaves the same with and without a log.
+// wasiWrite passes standard output and error to Options.Output, up to the limit of a call. It drops the rest silently,
+// so
+// that a guest behaves in the same way with and without a log.
 func wasiWrite(i *Instance, stack []uint64) {
 	fd, vectors, count, written := int32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)
@@ -229,12 +239,12 @@ func wasiWrite(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// output passes on what is left of the call's share.
+// output passes p to Options.Output, cut to what the call's limit of output leaves.
 func (i *Instance) output(fd int32, p []byte) {
 	p = p[:min(len(p), i.outputLeft)]
 	i.outputLeft -= len(p)
 	if len(p) > 0 && i.engine.options.Output != nil {
-		i.spoke = true
+		i.hadEffect = true
 		i.engine.options.Output(i, fd, p)
 	}
 }
@@ -248,8 +258,9 @@ const (
 	maxSubscriptions = 256
 )
 
-// wasiPoll returns at once. Descriptors are invalid, and a wait for the clock ends by moving the clock to the
-// earliest deadline: time passes for this call only, and the goroutine does not wait.
+// wasiPoll returns at once. Descriptors are invalid. A wait for the clock ends by advancing the call's clock to the
+// earliest
+// deadline, without making the goroutine wait.
 func wasiPoll(i *Instance, stack []uint64) {
 	in, out, count, occurred := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)
@@ -293,8 +304,9 @@ func wasiPoll(i *Instance, stack []uint64) {
 	}
 }
 
-// passTime moves the clock to the earliest deadline, unless a subscription of another kind is ready before. It refuses
-// kinds that do not exist.
+// passTime advances the clock to the earliest deadline, unless there is a subscription for a descriptor, which is ready
+// at
+// once. It is false if a subscription's kind does not exist.
 func (i *Instance) passTime(subscriptions []byte) bool {
 	earliest := int64(math.MaxInt64)
 	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
@@ -311,7 +323,9 @@ func (i *Instance) passTime(subscriptions []byte) bool {
 	return true
 }
 
-// deadline is the time that a clock subscription made at the time began waits for.
+// deadline returns the time for which a clock subscription waits. began is the time of the call of poll_oneoff, to
+// which a
+// relative timeout is added.
 func deadline(s []byte, began int64) int64 {
 	t := binary.LittleEndian.Uint64(s[24:])
 	if binary.LittleEndian.Uint16(s[40:])&clockAbsolute == 0 {
@@ -323,16 +337,17 @@ func deadline(s []byte, began int64) int64 {
 	return int64(min(t, math.MaxInt64))
 }
 
-// envFunctions are what AssemblyScript guests import.
+// envFunctions are the functions that AssemblyScript guests import.
 var envFunctions = []Import{
 	{Name: "abort", Params: []ValueType{I32, I32, I32, I32}, Func: envAbort},
 }
 
-// maxAbortText bounds the message of env.abort in bytes of UTF-16.
+// maxAbortText limits each string that env.abort reads, in bytes of UTF-16.
 const maxAbortText = 512
 
-// envAbort is AssemblyScript's abort(message, file, line, column): message and place go to the output, and the call ends.
-// Both strings are UTF-16 with their size in bytes before them; zero stands for none.
+// envAbort is AssemblyScript's abort(message, file, line, column). It writes message and location to standard error,
+// and
+// ends the call. Both strings are UTF-16 with their size in bytes in front of them; address 0 stands for no string.
 func envAbort(i *Instance, stack []uint64) {
 	i.charge(2 * maxAbortText)
 	text := append([]byte("panic: "), i.utf16Text(stack[0])...)
@@ -346,7 +361,7 @@ func envAbort(i *Instance, stack []uint64) {
 // utf16Text returns the text of an AssemblyScript string.
 func (i *Instance) utf16Text(addr uint64) []byte { return appendUTF16(nil, i.abortText(uint32(addr))) }
 
-// abortText finds an AssemblyScript string; whatever is wrong with it makes it empty or shorter, for the call ends
+// abortText returns the bytes of an AssemblyScript string. An invalid string is empty or cut, because the call ends
 // anyway.
 func (i *Instance) abortText(addr uint32) []byte {
 	if addr < 4 {
@@ -363,7 +378,7 @@ func (i *Instance) abortText(addr uint32) []byte {
 	return text
 }
 
-// appendUTF16 appends little-endian UTF-16 as UTF-8; halves of pairs become the replacement character.
+// appendUTF16 appends little-endian UTF-16 as UTF-8. Unpaired surrogates become the replacement character.
 func appendUTF16(dst, text []byte) []byte {
 	for len(text) >= 2 {
 		r := rune(binary.LittleEndian.Uint16(text))
