@@ -2,20 +2,20 @@ package routing
 
 import "sync"
 
-// budgetSize is how many retries a Budget holds at most, and at the start, so that a gateway with little traffic can retry the
-// few requests that fail.
+// budgetSize is the maximum number of retries in a Budget. A new Budget is full, so that a gateway with little traffic
+// can retry the few requests that fail.
 const budgetSize = 10
 
-// Budget bounds how often requests that a provider has failed are sent to another of its models. Each request sent to the
-// provider adds a share of a retry, and each retry costs one. However a provider fails, it gets at most 1 + share times the
-// requests, plus budgetSize. The zero value is full.
+// Budget bounds how often requests that failed at a provider are sent to another of its models. Each request sent to
+// the provider adds a fraction of a retry (share), and each retry costs one. However often a provider fails, it
+// receives at most 1 + share times the requests, plus budgetSize. The zero value is full.
 type Budget struct {
 	mu     sync.Mutex
-	used   float64 // retries; budgetSize minus this is left
+	used   float64 // retries spent; budgetSize minus used are left
 	denied uint64
 }
 
-// earn adds the share of a request that is sent to the provider for the first time.
+// earn adds the share for a request that is sent to the provider for the first time.
 func (b *Budget) earn(share float64) {
 	b.mu.Lock()
 	b.used = max(0, b.used-share)
@@ -34,7 +34,7 @@ func (b *Budget) spend() bool {
 	return true
 }
 
-// status returns the retries left, and the number of those denied.
+// status returns the number of retries left, and of retries denied.
 func (b *Budget) status() (left float64, denied uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -477,7 +477,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		of := func(s *routing.Salt) routing.Hash {
 			i := routing.Identity{Salt: s, Header: c.h, Doc: parse(c.body), Client: "team"}
-			return i.Of(c.affinity)
+			return i.AffinityHash(c.affinity)
 		}
 		h := of(salt)
 		if h.From != c.from || h.Known != (c.from != "") {
@@ -494,7 +494,7 @@ func TestIdentity(t *testing.T) {
 	i := routing.Identity{Salt: salt, Header: headers{"x-session-id": "same", "x-h": "same"}, Doc: parse(`{"user":"same"}`), Client: "same"}
 	sums := map[uint64]bool{}
 	for _, a := range []config.Affinity{conversation, {By: config.AffinityUser}, {By: config.AffinityKey}, {By: config.AffinityHeader, Header: "x-h"}} {
-		sums[i.Of(a).Sum] = true
+		sums[i.AffinityHash(a).Sum] = true
 	}
 	if len(sums) != 4 {
 		t.Errorf("%d hashes of four kinds", len(sums))

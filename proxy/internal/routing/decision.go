@@ -8,87 +8,88 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
-// Decision is what Policy.Decide decided for a request, why, and what came of it. The text that explains it is made only when
-// someone asks for it: AppendLine, AppendJSON.
+// Decision is what Policy.Decide decided for a request, why, and what the attempts led to. Its explanation is rendered
+// only on demand, by AppendLine, AppendJSON and AppendText.
 //
-// The zero value is ready for Decide. Its memory is used again for the next request; between two of them, Reset drops what it refers
-// to. It is not safe for concurrent use.
+// The zero value is ready for Decide. A Decision can be reused for the next request, which reuses its memory; Reset
+// drops its references in between. It is not safe for concurrent use.
 type Decision struct {
-	Affinity Hash          // by which targets were chosen; not known if none was
-	Router   RouterOutcome // what came of asking the router plugin
-	Words    string        // of the router plugin
-	Err      error         // of a router plugin that failed
-	Previous bool          // the first target is the one that has what the request goes on from
+	Affinity Hash          // hash that chose among the targets; unknown if affinity was not used
+	Router   RouterOutcome // result of asking the router plugin
+	Words    string        // explanation by the router plugin
+	Err      error         // why the router plugin failed
+	Previous bool          // the first target has the previous response that the request continues
 
 	policy      *Policy
-	rule        *Rule   // that applied; nil: none
-	router      *Router // that was asked; nil: none
-	inCanary    bool    // the request belongs to the canary
-	canaryBy    Hash    // by which that was decided; not known where it was drawn by lot, or the canary's target is left out
-	canaryShare float64 // of the requests; 0: it was rolled back
-	candidates  []candidate
-	order       []int // indexes of policy.Targets, the first one first
+	rule        *Rule       // rule that applied; nil if none did
+	router      *Router     // router that was asked; nil if none was
+	inCanary    bool        // the request belongs to the canary
+	canaryBy    Hash        // hash that decided inCanary; unknown if it was random, or if the canary's target is left out
+	canaryShare float64     // share of requests that belong to the canary; 0 if it was rolled back
+	candidates  []candidate // by index into policy.Targets
+	order       []int       // indexes into policy.Targets, in the order in which they are tried
 	attempts    []Attempt
-	shadows     []int // indexes of policy.Shadows: those that get a copy
+	shadows     []int // indexes into policy.Shadows of those that get a copy
 
 	scratch []int
 	input   []byte
 }
 
-// candidate is a target of the policy, by its index there.
+// candidate is the state of a target in a decision.
 type candidate struct {
 	left  Left
-	ready bool // its circuit was closed, and it was not in cooldown
+	ready bool // the circuit was closed and the target was not in cooldown
 	lot   lot
 }
 
-// Left is why a target is not among those that are tried.
+// Left is the reason that a target is left out.
 type Left uint8
 
 // The reasons.
 const (
 	NotLeft      Left = iota
-	LeftByWhen        // its condition does not hold
+	LeftByWhen        // the target's condition does not hold
 	LeftByRule        // the rule does not allow it
-	LeftByCanary      // it is that of a canary to which the request does not belong
+	LeftByCanary      // the target is a canary, and the request does not belong to it
 	LeftByRouter      // the router plugin did not name it
 )
 
 var leftNames = [...]string{LeftByWhen: "when", LeftByRule: "rule", LeftByCanary: "canary", LeftByRouter: "router"}
 
-// RouterOutcome is what came of asking a router plugin.
+// RouterOutcome is the result of asking a router plugin.
 type RouterOutcome uint8
 
 // The outcomes.
 const (
 	RouterNotAsked  RouterOutcome = iota
-	RouterOrdered                 // it named targets
-	RouterNamedNone               // it named none: the configured order was used, or the request rejected
-	RouterFailed                  // the same, since it failed
-	RouterRejected                // it rejected the request
+	RouterOrdered                 // the router named targets
+	RouterNamedNone               // the router named no target; the configured order was used, or the request rejected
+	RouterFailed                  // the router failed; the configured order was used, or the request rejected
+	RouterRejected                // the router rejected the request
 	RouterOutcomes  = iota
 )
 
 var routerOutcomeNames = [...]string{RouterNotAsked: "not asked", RouterOrdered: "ordered", RouterNamedNone: "named none", RouterFailed: "failed", RouterRejected: "rejected"}
 
-// String returns the outcome as it is explained.
+// String returns the outcome in words, for explanations.
 func (o RouterOutcome) String() string { return routerOutcomeNames[o] }
 
-// Attempt is an attempt at a target, or one that its circuit breaker or the retry budget did not permit.
+// Attempt is an attempt at a target, including one that was not made because a circuit breaker, a budget or a limit did
+// not permit it.
 type Attempt struct {
 	Target *Target
-	Why    string        // "" for one in its turn; "retry", "hedge", …
-	Ended  bool          // with Code and after Took; else it is under way
-	Code   string        // of its error, "" for a success
-	Status int           // of its error, 200 for a success; 0 for an attempt that was not permitted
-	Took   time.Duration // until its first event, or until it failed
+	Why    string        // why the target was tried out of order, such as "retry" or "hedge"; "" if it was not
+	Ended  bool          // false while the attempt is in flight; the fields below are then unset
+	Code   string        // error code; "" for a success
+	Status int           // HTTP status of the error; 200 for a success, 0 for an attempt that was not made
+	Took   time.Duration // time to the first event or to the failure
 }
 
 // The codes of attempts that were not made.
 const (
-	NotPermitted = "not_permitted"  // the target's circuit is open, or the provider's retry budget exhausted
+	NotPermitted = "not_permitted"  // the target's circuit is open, or the provider's retry budget is exhausted
 	Spent        = "provider_spent" // a limit or a budget of the provider is reached
-	BudgetSpent  = "budget_spent"   // what earlier attempts have cost leaves too little of a budget of the key, the team or the model
+	BudgetSpent  = "budget_spent"   // after the cost of earlier attempts, too little is left of a budget of the key, team or model
 )
 
 func (d *Decision) reset(p *Policy) {
@@ -98,7 +99,7 @@ func (d *Decision) reset(p *Policy) {
 	clear(d.candidates)
 }
 
-// Reset drops what d refers to.
+// Reset clears d but keeps its memory for the next request.
 func (d *Decision) Reset() {
 	const keep = 64 << 10
 	clear(d.attempts)
@@ -108,13 +109,13 @@ func (d *Decision) Reset() {
 	}
 }
 
-// Order returns the indexes of the policy's targets that are tried, the first one first. The slice is the Decision's.
+// Order returns indexes into Policy.Targets, in the order in which the targets are tried. The slice belongs to d.
 func (d *Decision) Order() []int { return d.order }
 
-// Shadows returns the indexes of the policy's shadows that get a copy of the request. The slice is the Decision's.
+// Shadows returns the indexes into Policy.Shadows of those that get a copy of the request. The slice belongs to d.
 func (d *Decision) Shadows() []int { return d.shadows }
 
-// Rule returns the name of the rule that applied, "" for none.
+// Rule returns the name of the rule that applied, or "" if none did.
 func (d *Decision) Rule() string {
 	if d.rule == nil {
 		return ""
@@ -122,7 +123,7 @@ func (d *Decision) Rule() string {
 	return d.rule.Name
 }
 
-// Plugin returns the name of the router plugin that was asked, "" for none.
+// Plugin returns the name of the router plugin that was asked, or "" if none was.
 func (d *Decision) Plugin() string {
 	if d.router == nil {
 		return ""
@@ -130,10 +131,10 @@ func (d *Decision) Plugin() string {
 	return d.router.Plugin
 }
 
-// Left returns why a target of the policy is left out.
+// Left returns why the target with an index in the policy is left out.
 func (d *Decision) Left(target int) Left { return d.candidates[target].left }
 
-// Canary returns the canary whose outcome an attempt at a target is, by its index in the policy; nil for none.
+// Canary returns the canary that an attempt at the target counts for, or nil. target is an index into Policy.Targets.
 func (d *Decision) Canary(target int) *canary.Canary {
 	if !d.isCanary(target) {
 		return nil
@@ -141,27 +142,28 @@ func (d *Decision) Canary(target int) *canary.Canary {
 	return d.policy.Canary.State
 }
 
-// StartAttempt adds an attempt at a target of the policy, by its index there, and returns the attempt's number for EndAttempt.
+// StartAttempt adds an attempt at a target, which is an index into Policy.Targets. It returns the attempt's number for
+// EndAttempt.
 func (d *Decision) StartAttempt(target int, why string) int {
 	d.attempts = append(d.attempts, Attempt{Target: &d.policy.Targets[target], Why: why})
 	return len(d.attempts) - 1
 }
 
-// EndAttempt records how an attempt ended: with an error's code and status, or "" and 200.
+// EndAttempt records the end of an attempt: the code and status of its error, or "" and 200.
 func (d *Decision) EndAttempt(n int, code string, status int, took time.Duration) {
 	a := &d.attempts[n]
 	a.Ended, a.Code, a.Status, a.Took = true, code, status, took
 }
 
-// Skip records that an attempt at a target was not made, with the code that says why.
+// Skip records that an attempt at a target was not made. code is the reason.
 func (d *Decision) Skip(target int, code string) {
 	d.EndAttempt(d.StartAttempt(target, ""), code, 0, 0)
 }
 
-// Attempts returns the attempts so far. The slice is the Decision's.
+// Attempts returns the attempts so far. The slice belongs to d.
 func (d *Decision) Attempts() []Attempt { return d.attempts }
 
-// affinityName is the affinity as the configuration writes it.
+// affinityName returns the affinity as written in the configuration, or "" if there is none.
 func (d *Decision) affinityName() string {
 	if d.policy == nil || d.policy.Affinity.By == config.AffinityNone {
 		return ""

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// maxListed is how many targets or attempts a line names, of each list.
+	// maxListed is the maximum length of each list of targets or attempts in a line.
 	maxListed = 16
-	// maxWords is how much of a router plugin's words a line has.
+	// maxWords is the maximum length in bytes of a router plugin's explanation in a line.
 	maxWords = 256
 )
 
@@ -18,8 +18,8 @@ const (
 //	rule small; affinity conversation 9f86d081884c7d65 (x-session-id); router ordered: weighted: a m, then b n;
 //	order a/m, b/n (circuit open); left out c/o (when); shadow d/p; attempts a/m 529 overloaded 12ms, b/n 200 340ms
 //
-// Parts are separated by semicolons, and the elements of lists by commas. Names that others have chosen are percent-encoded as far as they
-// hold these, blanks, parentheses, or what is not printable, so that the line has one reading.
+// Parts are separated by semicolons, and the elements of lists by commas. In names, these separators, percent signs,
+// spaces, parentheses and unprintable characters are percent-encoded, so that the line is unambiguous.
 func (d *Decision) AppendLine(dst []byte) []byte {
 	start := len(dst)
 	part := func(name string) {
@@ -77,7 +77,7 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 	return dst
 }
 
-// note says what is to be known of a target in the order.
+// note returns a remark about a target in the order, or "".
 func (d *Decision) note(i int) string {
 	switch {
 	case i == d.order[0] && d.Previous:
@@ -88,7 +88,7 @@ func (d *Decision) note(i int) string {
 	return ""
 }
 
-// canaryState says whether the request belongs to the policy's canary, and to which share of the requests.
+// canaryState describes whether the request belongs to the canary, and which share of the requests does.
 func (d *Decision) canaryState() string {
 	switch {
 	case d.canaryShare == 0:
@@ -116,7 +116,7 @@ func (d *Decision) appendCanary(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendShadows appends the policy's shadows as the elements of a JSON array, and its end.
+// appendShadows appends the policy's shadows as elements of a JSON array, and the end of the array.
 func (d *Decision) appendShadows(dst []byte) []byte {
 	for i := range d.policy.Shadows {
 		s := &d.policy.Shadows[i]
@@ -130,7 +130,7 @@ func (d *Decision) appendShadows(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendTargets appends a list of targets, with what is to be said of each.
+// appendTargets appends a list of targets, each with its note.
 func (d *Decision) appendTargets(dst []byte, indexes []int, note func(i int) string) []byte {
 	for n, i := range indexes {
 		if n > 0 {
@@ -270,7 +270,7 @@ func appendTarget(dst []byte, t *Target) []byte {
 	return appendWord(append(appendWord(dst, t.Provider), '/'), t.Model)
 }
 
-// appendWord appends a name as one word of a line: percent-encoded where it holds what separates words.
+// appendWord appends a name as one word of a line, with separators percent-encoded.
 func appendWord(dst []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -288,7 +288,7 @@ func appendName(dst []byte, t *Target) []byte {
 	return appendPrintable(append(appendPrintable(dst, t.Provider), '/'), t.Model)
 }
 
-// appendPrintable appends a text with a question mark in place of what is not printable ASCII.
+// appendPrintable appends a text and replaces each byte that is not printable ASCII by a question mark.
 func appendPrintable(dst []byte, s string) []byte {
 	for i := range len(s) {
 		c := s[i]

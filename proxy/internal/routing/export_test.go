@@ -10,7 +10,7 @@ func Rendezvous(affinity uint64, targets []Target) (order []int, costs []uint64)
 	lots := make([]lot, len(targets))
 	for i := range targets {
 		t := &targets[i]
-		lots[i] = drawLot(affinity, t.name(), nth(targets, order, i), t.Weight)
+		lots[i] = drawLot(affinity, t.nameHash(), nth(targets, order, i), t.Weight)
 		order, costs = append(order, i), append(costs, lots[i].cost)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return compareLots(&lots[a], &lots[b]) })

@@ -2,26 +2,26 @@ package routing
 
 import "sync"
 
-// maxHedges is how many hedges a model can save up at most.
+// maxHedges is the maximum number of hedges that a model can save up.
 const maxHedges = 10
 
-// Hedges bounds how many requests of a model are sent to a second target while the first is silent, and counts them. Each request adds a
-// share of a hedge, and each hedge costs one, so that of any number of requests no more than that share is hedged. The zero value is
-// empty.
+// Hedges bounds and counts how many requests of a model are sent to a second target while the first one is silent. Each
+// request adds a fraction of a hedge (share), and each hedge costs one, so no more than that share of the requests is
+// hedged. The zero value is empty.
 type Hedges struct {
 	mu    sync.Mutex
 	saved float64
 	HedgeCounts
 }
 
-// HedgeCounts count the hedges of a model.
+// HedgeCounts are the counts of a model's hedges.
 type HedgeCounts struct {
 	Sent       uint64
-	Won        uint64 // of those sent, whose response was the first
-	Suppressed uint64 // that were due: the budget, the key's limits or the other targets did not permit them
+	Won        uint64 // hedges sent whose response came first
+	Suppressed uint64 // hedges that were due but not permitted by the budget, the key's limits or the other targets
 }
 
-// Earn adds the share of a request.
+// Earn adds the share for a request.
 func (h *Hedges) Earn(share float64) {
 	h.mu.Lock()
 	// A sum of shares such as 0.1 falls short of the whole by a rounding error.
@@ -49,7 +49,7 @@ func (h *Hedges) GiveBack() {
 	h.mu.Unlock()
 }
 
-// Win counts a hedge whose response was the first.
+// Win counts a hedge whose response came first.
 func (h *Hedges) Win() {
 	h.mu.Lock()
 	h.Won++

@@ -9,32 +9,32 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Salt makes hashes of conversations, users and keys useless to those who do not know the text that it was made from. Gateways that
-// are to choose the same targets need the same one.
+// Salt is a secret derived from a configured text. Without it, the hashes of conversations, users and keys cannot be
+// traced back to these. Gateways that must choose the same targets need the same salt.
 type Salt struct {
 	seed uint64
 	key  [32]byte
 }
 
-// NewSalt returns the salt of a text, which may be empty.
+// NewSalt derives a salt from a text, which may be empty.
 func NewSalt(text string) *Salt {
 	s := &Salt{key: sha256.Sum256([]byte("sluice routing salt\x00" + text))}
 	s.seed = binary.BigEndian.Uint64(s.key[:])
 	return s
 }
 
-// kindOfHash keeps apart what is hashed: the user "a" has another hash than the key "a".
-type kindOfHash byte
+// hashKind separates the domains of hashes: the user "a" and the key "a" have different hashes.
+type hashKind byte
 
 const (
-	hashedConversation kindOfHash = 'c'
-	hashedUser         kindOfHash = 'u'
-	hashedKey          kindOfHash = 'k'
-	hashedHeader       kindOfHash = 'h'
+	hashedConversation hashKind = 'c'
+	hashedUser         hashKind = 'u'
+	hashedKey          hashKind = 'k'
+	hashedHeader       hashKind = 'h'
 )
 
-// seal makes a hash of its content one that tells nothing about it, by SHA-256 with the salt's key.
-func (s *Salt) seal(kind kindOfHash, content uint64) uint64 {
+// seal turns an unkeyed hash into one that reveals nothing about the content, by SHA-256 with the salt's key.
+func (s *Salt) seal(kind hashKind, content uint64) uint64 {
 	var block [32 + 1 + 8]byte
 	copy(block[:], s.key[:])
 	block[32] = byte(kind)
@@ -43,49 +43,50 @@ func (s *Salt) seal(kind kindOfHash, content uint64) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-func (s *Salt) hash(kind kindOfHash, text []byte) uint64 {
+func (s *Salt) hash(kind hashKind, text []byte) uint64 {
 	return s.seal(kind, clientapi.HashText(text, s.seed))
 }
 
-// Hash is a salted hash of something that a request has; Known is false if it has none. From says where it came from: the name of a
-// header or of a member of the body, or "content".
+// Hash is a salted hash of an identifier in a request. Known is false if the request has none. From is the source of
+// the identifier: the name of a header or of a member of the body, or "content".
 type Hash struct {
 	Sum   uint64
 	From  string
 	Known bool
 }
 
-// Header looks up the first value of a request's header. *fasthttp.RequestHeader is one.
+// Header looks up the first value of a request header. *fasthttp.RequestHeader implements it.
 type Header interface{ Peek(name string) []byte }
 
-// Identity tells whose a request is, and which conversation it belongs to. Each hash is computed when it is first asked for.
-// It belongs to its request.
+// Identity identifies the client, the user and the conversation of a request. Each hash is computed when it is first
+// needed. An Identity belongs to its request.
 type Identity struct {
 	Salt   *Salt
-	Header Header       // nil: none
-	Doc    *jsondoc.Doc // the body, with what it refers to; nil: none
-	Client string       // the name of the client's key, or where none is needed, its address
+	Header Header       // may be nil
+	Doc    *jsondoc.Doc // the request body; may be nil
+	Client string       // name of the client's key, or the client's address if no key is required
 
 	conversation, user         Hash
 	conversationDone, userDone bool
 }
 
-// sessionHeaders are the headers in which a conversation's ID is looked for, the first one first.
+// sessionHeaders are the headers that may contain a conversation ID, in order of precedence.
 var sessionHeaders = [...]string{
-	"x-session-id",             // by convention, and OpenCode
+	"x-session-id",             // common convention; OpenCode
 	"x-claude-code-session-id", // Claude Code
 	"session-id",               // Codex
 	"session_id",               // Codex, earlier versions
-	"conversation_id",          // the same
+	"conversation_id",          // Codex, earlier versions
 	"x-session-affinity",       // OpenCode, for providers other than its own
 	"x-opencode-session",       // OpenCode
 }
 
-// maxHeaderID bounds an ID in a header: a longer value is none.
+// maxHeaderID is the maximum length of an ID in a header. Longer values are ignored.
 const maxHeaderID = 1 << 10
 
-// Conversation is the conversation that the request belongs to: what a header names, else what the body names, else a hash of what
-// the requests of a conversation begin with.
+// Conversation returns the hash of the conversation that the request belongs to. The conversation is identified by a
+// header, otherwise by an ID in the body, otherwise by the part of the content that all requests of a conversation
+// begin with.
 func (i *Identity) Conversation() Hash {
 	if !i.conversationDone {
 		i.conversation, i.conversationDone = i.findConversation(), true
@@ -95,7 +96,7 @@ func (i *Identity) Conversation() Hash {
 
 func (i *Identity) findConversation() Hash {
 	for _, name := range sessionHeaders {
-		if h := i.ofHeader(hashedConversation, name); h.Known {
+		if h := i.hashHeader(hashedConversation, name); h.Known {
 			return h
 		}
 	}
@@ -112,7 +113,7 @@ func (i *Identity) findConversation() Hash {
 	return Hash{i.Salt.seal(hashedConversation, content), "content", true}
 }
 
-// User is the client's user, as far as the body names one.
+// User returns the hash of the user that the body names.
 func (i *Identity) User() Hash {
 	if !i.userDone {
 		i.userDone = true
@@ -125,7 +126,7 @@ func (i *Identity) User() Hash {
 	return i.user
 }
 
-func (i *Identity) ofHeader(kind kindOfHash, name string) Hash {
+func (i *Identity) hashHeader(kind hashKind, name string) Hash {
 	if i.Header == nil {
 		return Hash{}
 	}
@@ -136,8 +137,8 @@ func (i *Identity) ofHeader(kind kindOfHash, name string) Hash {
 	return Hash{i.Salt.hash(kind, v), name, true}
 }
 
-// Of is the hash by which an affinity chooses. It is not known for a request that has nothing of the kind.
-func (i *Identity) Of(a config.Affinity) Hash {
+// AffinityHash returns the hash that an affinity chooses targets by. It is unknown if the request has no such identifier.
+func (i *Identity) AffinityHash(a config.Affinity) Hash {
 	switch a.By {
 	case config.AffinityConversation:
 		return i.Conversation()
@@ -148,7 +149,7 @@ func (i *Identity) Of(a config.Affinity) Hash {
 			return Hash{i.Salt.hash(hashedKey, []byte(i.Client)), "key", true}
 		}
 	case config.AffinityHeader:
-		return i.ofHeader(hashedHeader, a.Header)
+		return i.hashHeader(hashedHeader, a.Header)
 	}
 	return Hash{}
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// maxReadValue bounds a header's value, and the metadata, that a router plugin sees. What is longer is left out.
+// maxReadValue is the maximum length of a header value or of the metadata in a router's input. Longer ones are left
+// out.
 const maxReadValue = 8 << 10
 
-// appendInput appends the document that a router plugin reads about the candidates; sdk/abi/README.md has the schema.
+// appendInput appends the input document of a router plugin. See sdk/abi/README.md for the schema.
 func (d *Decision) appendInput(dst []byte, r *Request, now time.Time) []byte {
 	dst = append(dst, `{"summary":`...)
 	dst = r.Summary.AppendSummary(dst)
@@ -28,7 +29,7 @@ func (d *Decision) appendInput(dst []byte, r *Request, now time.Time) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendFacts appends to the summary what only routers are told.
+// appendFacts appends the members of the summary that only routers receive.
 func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
 	dst = appendString(append(dst, `,"key":`...), r.Key)
 	dst = appendString(append(dst, `,"team":`...), r.Team)
@@ -93,7 +94,7 @@ func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
 	return dst
 }
 
-// appendInput appends the nth target of a router's input.
+// appendInput appends the target as the nth one in a router's input.
 func (t *Target) appendInput(dst []byte, n int, ready bool, now time.Time) []byte {
 	s := t.Stats.Snapshot(now)
 	dst = append(dst, `{"index":`...)

@@ -12,104 +12,113 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// Policy is how the requests of one model are routed. It is immutable: each configuration has its own.
+// Policy determines how the requests of one model are routed. It is immutable; each configuration has its own policies.
 type Policy struct {
 	Model    string
-	Targets  []Target // as configured, and that of the canary
-	Rules    []Rule   // the first one whose condition holds counts
-	Canary   *Canary  // nil: none
-	Router   *Router  // nil: the configured order
+	Targets  []Target // the configured targets and, last, that of the canary if it is not one of them
+	Rules    []Rule   // the first rule whose condition holds applies
+	Canary   *Canary  // may be nil
+	Router   *Router  // nil means the configured order
 	Affinity config.Affinity
-	Zone     *time.Location // of times in conditions; nil: that of the time
-	Retry    config.Retry   // at the same target
-	Hedge    *config.Hedge  // nil: a second target is tried only after the first has failed
+	Zone     *time.Location // time zone of conditions; nil means that of the time passed to Decide
+	Retry    config.Retry   // retries at the same target
+	Hedge    *config.Hedge  // nil disables hedging: a second target is tried only after the first has failed
 	Hedges   *Hedges        // nil without Hedge
-	Shadows  []Shadow       // that get copies of requests
+	Shadows  []Shadow
 
-	// SeveralSecrets says that affinity also chooses one of a provider's credentials, and so matters where one target is left.
+	// SeveralSecrets reports that affinity also chooses among the credentials of a provider, so that it matters even if
+	// only one target is left.
 	SeveralSecrets bool
 }
 
-// Rule restricts the targets of the requests that match it, and may order them in another way.
+// Rule restricts the targets of matching requests, and may have its own router.
 type Rule struct {
 	Name   string
-	When   *config.When // nil: every request
-	Allows []bool       // by index of Policy.Targets
-	Router *Router      // nil: the configured order
+	When   *config.When // nil matches every request
+	Allows []bool       // indexed like Policy.Targets
+	Router *Router      // nil means the configured order
 }
 
 // Canary is a target that a share of the requests tries first.
 type Canary struct {
-	Target int  // index of Policy.Targets
-	Only   bool // no other request gets the target
+	Target int  // index into Policy.Targets
+	Only   bool // the target is left out for all other requests
 	State  *canary.Canary
 }
 
-// Shadow is a target that gets copies of a share of the requests. It is none of Policy.Targets, and has neither statistics nor a circuit
-// breaker: what becomes of a copy means nothing to requests.
+// Shadow is a target that gets copies of a share of the requests. It is not in Policy.Targets and has neither
+// statistics nor a circuit breaker, because the outcome of a copy must not affect requests.
 type Shadow struct {
 	Target  Target
-	Share   float64 // of the requests, 0 to 1
+	Share   float64 // share of the requests, 0 to 1
 	Figures *shadow.Figures
 }
 
 // Router is a router plugin with its settings.
 type Router struct {
-	Plugin  string // its name
+	Plugin  string // name of the plugin
 	Chooser Chooser
-	Always  bool     // it is asked about a single target as well
-	Refuse  bool     // a request for which it fails is rejected, rather than routed in the configured order
-	Reads   []string // what else of a request it sees: "metadata", and "header:" with a name in lower case
+	Always  bool     // the router is asked even if there is only one target
+	Refuse  bool     // if the router fails, requests are rejected instead of routed in the configured order
+	Reads   []string // optional parts of requests in its input: "metadata", or "header:" and a name in lower case
 }
 
-// Chooser orders targets: the plugin. client is the name of the client's key, input the document written by AppendRouterInput, n the
-// number of targets in it. It returns the indexes of the targets to try, best first, and an explanation. An *apierror.Error is its
-// decision to reject the request; any other error is its failure.
+// Chooser is implemented by router plugins. Choose gets the name of the client's key, the input document and the number
+// n of targets in it. It returns the indexes of the targets to try, best first, and an explanation. If the error is an
+// *apierror.Error, the router rejects the request; any other error means that the router failed.
 type Chooser interface {
 	Choose(ctx context.Context, client string, input []byte, n int) (order []int, explain string, err error)
 }
 
-// Request is what a decision is based on, besides the targets. It belongs to its request.
+// Request has the facts of a request that a decision is based on.
 type Request struct {
-	Key, Team string            // of the client; "" for none
-	KeyTags   map[string]string // of the key
-	API       string            // that the client uses
+	Key, Team string            // name of the client's key and of its team; "" for none
+	KeyTags   map[string]string // tags of the key
+	API       string            // the client's API
 
 	Stream, Thinking        bool
 	Tools, Images, Messages int
-	PromptTokens            int64  // estimated
-	MaxTokens               int64  // that the client asks for; 0 if it does not say
-	Previous                string // "provider/model" that has what the request goes on from, and so comes first; "" for none
+	PromptTokens            int64  // estimate
+	MaxTokens               int64  // limit requested by the client; 0 if unset
+	Previous                string // "provider/model" of the target that has the previous response and must come first; "" for none
 
 	Identity Identity
-	Random   uint64 // for what is drawn by lot
+	Random   uint64 // source of random choices
 
 	Summary Summary
 }
 
-// Summary appends the summary of a request as a JSON object with at least one member. It is called only if a router is asked.
+// Summary appends the summary of a request for routers, a JSON object with at least one member. It is called only if a
+// router is asked.
 type Summary interface{ AppendSummary(dst []byte) []byte }
 
-// ErrNoTarget is for a request for which conditions and rules leave no target.
+// ErrNoTarget is returned if conditions and rules leave no target for a request.
 var ErrNoTarget = errors.New("no target serves the request")
 
-// errNamedNone is for a router that names no target.
+// errNamedNone is the failure of a router that names no target.
 var errNamedNone = errors.New("the router named no target")
 
-// Decide decides in which order the targets are tried, and records in d why. These are the steps:
+// Decide decides in which order the targets are tried, and records the decision and its reasons in d. These are the
+// steps:
 //
-//  1. a target whose condition does not hold is left out;
-//  2. the first rule whose condition holds leaves out the targets that it does not allow;
-//  3. the canary's target is set aside for a request that belongs to the canary, and is left out for any other;
-//  4. the router plugin orders what is left, and leaves out what it does not name. Without one, or where it fails, the order is the
-//     configured one, in which affinity decides among targets that differ in weight only;
-//  5. the canary's target comes first, if it was set aside;
-//  6. targets with an open circuit, or in cooldown, come last;
-//  7. the target that has what the request goes on from comes first.
+//  1. Leave out targets whose condition does not hold.
+//  2. Apply the first rule whose condition holds: leave out the targets that it does not allow.
+//  3. If the request belongs to the canary, set the canary's target aside. Otherwise leave it out, unless it is also a
 //
-// Which shadows get a copy is drawn beside that, and changes nothing of it.
+// regular target.
+//  4. Let the router plugin order the remaining targets and leave out those that it does not name. Without a router, or
 //
-// An error is ErrNoTarget, the rejection by the plugin as it returned it, or with Router.Refuse a *RouterError. d is set in any case.
+// if it
+//
+//	   fails, use the configured order, in which affinity decides among targets that differ only in weight.
+//	5. Put the canary's target first if it was set aside.
+//	6. Move targets with an open circuit or in cooldown to the end.
+//	7. Put the target first that has the previous response that the request continues.
+//
+// Independently of that, Decide draws at random which shadows get a copy.
+//
+// The error is ErrNoTarget, the plugin's rejection as the plugin returned it or, with Router.Refuse, a *RouterError. d
+// is set in any case.
 func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decision) error {
 	d.reset(p)
 	for i := range p.Targets {
@@ -148,10 +157,10 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 	several := len(d.order) > 1
 	asked := router != nil && (several || router.Always && len(d.order) > 0)
 	if p.Affinity.By != config.AffinityNone && (several || asked || p.SeveralSecrets) {
-		d.Affinity = r.Identity.Of(p.Affinity)
+		d.Affinity = r.Identity.AffinityHash(p.Affinity)
 	}
 	if asked {
-		if err := d.ask(ctx, router, r, now); err != nil {
+		if err := d.askRouter(ctx, router, r, now); err != nil {
 			return err
 		}
 	}
@@ -167,7 +176,7 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 	}
 	for i := range p.Shadows {
 		s := &p.Shadows[i]
-		if draw := splitMix(r.Random ^ s.Target.name() ^ uint64(i)); float64(draw.next()>>11)/(1<<53) < s.Share {
+		if draw := splitMix(r.Random ^ s.Target.nameHash() ^ uint64(i)); float64(draw.next()>>11)/(1<<53) < s.Share {
 			d.shadows = append(d.shadows, i)
 		}
 	}
@@ -187,17 +196,17 @@ func (d *Decision) drawCanary(r *Request, now time.Time) {
 		draw = d.canaryBy.Sum
 	}
 	d.inCanary = c.State.Admits(draw, now)
-	d.canaryShare = c.State.Share() // the attempts of this request may roll it back
+	d.canaryShare = c.State.Share() // recorded now because the attempts of this request may roll the canary back
 	if !d.inCanary && c.Only {
 		*left = LeftByCanary
 	}
 }
 
-// isCanary reports whether a target is that of the canary that the request belongs to.
+// isCanary reports whether the request belongs to the canary and target is the canary's target.
 func (d *Decision) isCanary(target int) bool { return d.inCanary && target == d.policy.Canary.Target }
 
-// ask has the router order the candidates. Unless that succeeds, d.order stays as it is.
-func (d *Decision) ask(ctx context.Context, router *Router, r *Request, now time.Time) error {
+// askRouter asks the router to order the candidates. d.order is unchanged unless that succeeds.
+func (d *Decision) askRouter(ctx context.Context, router *Router, r *Request, now time.Time) error {
 	d.router = router
 	d.input = d.appendInput(d.input[:0], r, now)
 	order, words, err := router.Chooser.Choose(ctx, r.Key, d.input, len(d.order))
@@ -231,7 +240,7 @@ func (d *Decision) ask(ctx context.Context, router *Router, r *Request, now time
 	return nil
 }
 
-// RouterError is for a request that is rejected because its router failed.
+// RouterError is returned for a request that is rejected because its router failed.
 type RouterError struct {
 	Plugin string
 	Err    error
@@ -239,16 +248,16 @@ type RouterError struct {
 
 func (e *RouterError) Error() string { return "router " + e.Plugin + ": " + e.Err.Error() }
 
-// Unwrap returns how it failed.
+// Unwrap returns the failure of the router.
 func (e *RouterError) Unwrap() error { return e.Err }
 
-// configuredOrder sorts the candidates: healthy before unhealthy, fallbacks last, then by priority (smaller first), then by affinity,
-// and without one by weight (larger first), then as configured.
+// configuredOrder sorts the candidates: ready before others, fallbacks last, then by priority (smaller first), then by
+// affinity or, without one, by weight (larger first), and otherwise in the order of the configuration.
 func (d *Decision) configuredOrder() {
 	targets := d.policy.Targets
 	if d.Affinity.Known {
 		for n, i := range d.order {
-			d.candidates[i].lot = drawLot(d.Affinity.Sum, targets[i].name(), nth(targets, d.order[:n], i), targets[i].Weight)
+			d.candidates[i].lot = drawLot(d.Affinity.Sum, targets[i].nameHash(), nth(targets, d.order[:n], i), targets[i].Weight)
 		}
 	}
 	slices.SortStableFunc(d.order, func(a, b int) int {
@@ -269,7 +278,7 @@ func (d *Decision) configuredOrder() {
 	})
 }
 
-// prefer puts a target first.
+// prefer moves the target with a name, "provider/model", to the front.
 func (d *Decision) prefer(name string) {
 	for at, i := range d.order {
 		if t := &d.policy.Targets[i]; len(name) == len(t.Provider)+1+len(t.Model) && name[:len(t.Provider)] == t.Provider && name[len(t.Provider)] == '/' && name[len(t.Provider)+1:] == t.Model {
@@ -280,7 +289,7 @@ func (d *Decision) prefer(name string) {
 	}
 }
 
-// readyFirst sorts targets with a closed circuit, and not in cooldown, before others.
+// readyFirst compares candidates so that those with a closed circuit and not in cooldown come first.
 func readyFirst(a, b *candidate) int {
 	if a.ready == b.ready {
 		return 0

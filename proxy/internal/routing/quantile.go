@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// maxSamples is how many of the last times a quantile is taken from.
+	// maxSamples is the number of recent samples that a quantile is computed from.
 	maxSamples = 512
 
-	// minSamples is how many of them a quantile needs.
+	// minSamples is the minimum number of samples for a quantile.
 	minSamples = 100
 
-	// sortEvery is how many more samples there are before they are sorted again.
+	// sortEvery is the number of new samples after which they are sorted again.
 	sortEvery = 16
 )
 
-// samples are the last times to the first event of a target. A time that ended before the event was there, since another target's was, is
-// one of them: without it, what is slow would be missing.
+// samples are recent times to the first event of a target. They include the durations of attempts that were cancelled
+// before their first event because another target was faster. Without these, slow responses would be missing.
 type samples struct {
-	n      int                // that have been added
-	last   [maxSamples]uint32 // in microseconds, the one numbered i at i % maxSamples
-	sorted []uint32           // those of the last after sortedAt
-	at     int                // n when they were sorted
+	n        int                // number of samples added so far
+	last     [maxSamples]uint32 // recent samples in microseconds; sample i is at i % maxSamples
+	sorted   []uint32           // sorted copy of last
+	sortedAt int                // n when sorted was updated
 }
 
 func (s *samples) add(d time.Duration) {
@@ -33,15 +33,15 @@ func (s *samples) add(d time.Duration) {
 	s.n++
 }
 
-// quantile returns the time that a share q of the samples does not exceed (nearest rank), and false while there are too few.
+// quantile returns the q-quantile of the samples (nearest rank), or false if there are too few samples.
 func (s *samples) quantile(q float64) (time.Duration, bool) {
 	if s == nil || s.n < minSamples {
 		return 0, false
 	}
-	if s.sorted == nil || s.n-s.at >= sortEvery {
+	if s.sorted == nil || s.n-s.sortedAt >= sortEvery {
 		s.sorted = append(s.sorted[:0], s.last[:min(s.n, maxSamples)]...)
 		slices.Sort(s.sorted)
-		s.at = s.n
+		s.sortedAt = s.n
 	}
 	rank := int(math.Ceil(q * float64(len(s.sorted))))
 	return time.Duration(s.sorted[min(max(rank, 1), len(s.sorted))-1]) * time.Microsecond, true
@@ -54,16 +54,16 @@ func (s *Stats) addSample(d time.Duration) {
 	s.times.add(d)
 }
 
-// FirstEventQuantile returns the time to the first event that a share q of the target's last responses, 0 to 1, did not exceed. It is
-// false while too few are known.
+// FirstEventQuantile returns the q-quantile (0 to 1) of recent times to the first event of the target, or false if too
+// few are known.
 func (t *Target) FirstEventQuantile(q float64) (time.Duration, bool) {
 	t.Stats.mu.Lock()
 	defer t.Stats.mu.Unlock()
 	return t.Stats.times.quantile(q)
 }
 
-// CancelAttempt records that an attempt was cancelled after a time, before its first event, as another attempt had been faster. That
-// says nothing of the target's health.
+// CancelAttempt records that an attempt was cancelled before its first event, after the given time, because another
+// attempt was faster. This does not affect the target's health.
 func (t *Target) CancelAttempt(ticket breaker.Ticket, after time.Duration, now time.Time) {
 	t.Stats.outcomes[Inconclusive].Add(1)
 	t.Stats.end(&t.Breaker, ticket, Inconclusive, 0, after, now)

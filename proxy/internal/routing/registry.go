@@ -10,53 +10,53 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// Registry keeps the Stats of every target, by provider and model, the retry Budget of every provider, the Hedges of every model, and the
-// figures of every shadow, so that they survive a reload.
+// Registry stores what must survive a reload: the Stats of every target, the retry Budget of every provider, the Hedges
+// of every model, and the figures of every shadow.
 type Registry struct {
 	mu      sync.Mutex
 	stats   map[TargetName]*Stats
 	budgets map[string]*Budget
 	hedges  map[string]*Hedges
-	tokens  map[[3]string]*PromptTokens // by provider, its model, and the model of the configuration
+	tokens  map[[3]string]*PromptTokens // by provider, the provider's model and the configured model
 	shadows map[ShadowName]*shadow.Figures
 }
 
-// PromptTokens counts the prompt tokens of complete responses to requests of one model from one of its targets, where the provider
-// has said how many of them it had cached.
+// PromptTokens counts the prompt tokens of complete responses to requests for one configured model from one of its
+// targets, if the provider reports how many of them were cached.
 type PromptTokens struct{ All, Cached atomic.Int64 }
 
-// PromptTokens returns the counts of a configured model at a provider's model, made on first use.
+// PromptTokens returns the counts for a configured model at a provider's model. It creates them on first use.
 func (r *Registry) PromptTokens(configured, provider, model string) *PromptTokens {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return getOrMake(&r.tokens, [3]string{provider, model, configured})
 }
 
-// Stats returns the statistics of a provider's model, made on first use.
+// Stats returns the statistics of a provider's model. It creates them on first use.
 func (r *Registry) Stats(provider, model string) *Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return getOrMake(&r.stats, TargetName{provider, model})
 }
 
-// Budget returns the retry budget of a provider, made on first use.
+// Budget returns the retry budget of a provider. It creates it on first use.
 func (r *Registry) Budget(provider string) *Budget {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return getOrMake(&r.budgets, provider)
 }
 
-// Hedges returns the hedges of a model that clients ask for, made on first use.
+// Hedges returns the hedges of a configured model. It creates them on first use.
 func (r *Registry) Hedges(model string) *Hedges {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return getOrMake(&r.hedges, model)
 }
 
-// ShadowName is a shadow of a configured model.
+// ShadowName identifies a shadow of a configured model.
 type ShadowName struct{ Model, Provider, Target string }
 
-// Shadow returns the figures of a shadow, made on first use.
+// Shadow returns the figures of a shadow. It creates them on first use.
 func (r *Registry) Shadow(name ShadowName) *shadow.Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,8 @@ func (r *Registry) EachHedges(f func(model string, c HedgeCounts)) {
 	}
 }
 
-// PruneModels drops the hedges and shadows of models whose current policy does not have them; policy returns nil for a model without one.
+// PruneModels drops hedges and shadows that are not in the current policies. policy returns the policy of a model, or
+// nil if it has none.
 func (r *Registry) PruneModels(policy func(model string) *Policy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +110,7 @@ func getOrMake[K comparable, V any](m *map[K]*V, k K) *V {
 	return v
 }
 
-// Prune drops targets that are not in use, and the budgets of providers without any.
+// Prune drops the statistics of targets that are not in use, and the budgets of providers without any.
 func (r *Registry) Prune(inUse func(provider, model string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,13 +134,13 @@ func (r *Registry) Prune(inUse func(provider, model string) bool) {
 	}
 }
 
-// TargetName is a provider's model.
+// TargetName identifies a provider's model.
 type TargetName struct{ Provider, Model string }
 
-// Snapshots are the statistics of targets.
+// Snapshots are copies of the statistics of targets.
 type Snapshots map[TargetName]Snapshot
 
-// Get returns a target's statistics; one that has not been used is healthy.
+// Get returns a target's statistics. A target that has not been used is healthy.
 func (all Snapshots) Get(name TargetName) Snapshot {
 	if s, ok := all[name]; ok {
 		return s
@@ -147,7 +148,7 @@ func (all Snapshots) Get(name TargetName) Snapshot {
 	return Snapshot{Ready: true}
 }
 
-// Snapshots returns the statistics of all targets at now.
+// Snapshots returns the statistics of all targets as of now.
 func (r *Registry) Snapshots(now time.Time) Snapshots {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,11 +162,11 @@ func (r *Registry) Snapshots(now time.Time) Snapshots {
 // BudgetStatus is the state of a provider's retry budget.
 type BudgetStatus struct {
 	Provider string
-	Left     float64 // retries
+	Left     float64 // retries left
 	Denied   uint64  // retries rejected because the budget was exhausted
 }
 
-// Budgets returns the state of all retry budgets, by provider.
+// Budgets returns the state of all retry budgets, sorted by provider.
 func (r *Registry) Budgets() []BudgetStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

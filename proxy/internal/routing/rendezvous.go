@@ -2,12 +2,14 @@ package routing
 
 import "math/bits"
 
-// Weighted rendezvous hashing chooses among targets by a hash, the same on every gateway and without a memory: each target draws a
-// number from the hash and its own name, and the numbers alone order the targets. Where a target leaves, only what it had been first
-// for goes elsewhere, in proportion to the weights, and it comes back with the target. The section "Affinity" of sdk/abi/README.md
-// specifies every step, and sdk/abi/testdata/rendezvous.json has examples; plugins/router chooses by the same numbers.
+// Weighted rendezvous hashing chooses among targets by a hash, without state and identically on every gateway. Each
+// target draws a number from the hash and its own name, and these numbers order the targets. If a target is removed,
+// only the hashes for which it came first move to other targets, in proportion to their weights; they return if the
+// target does. The section "Affinity" of sdk/abi/README.md specifies every step, and sdk/abi/testdata/rendezvous.json
+// has examples. plugins/router uses the same numbers.
 
-// nameHash is the FNV-1a hash of a target's name: the provider, a zero byte, and the provider's name for the model.
+// nameHash returns the FNV-1a hash of a target's name: the provider, a zero byte, and the provider's name for the
+// model.
 func nameHash(provider, model string) uint64 {
 	h := hashText(fnvOffset, provider)
 	return hashText(hashByte(h, 0), model)
@@ -16,10 +18,10 @@ func nameHash(provider, model string) uint64 {
 // maxRendezvousWeight keeps products of a weight and a cost within 64 bits.
 const maxRendezvousWeight = 1<<32 - 1
 
-// lot is what a target draws for a hash: the smaller of cost / weight comes first.
+// lot is what a target draws for a hash. The target with the smallest cost / weight comes first.
 type lot struct{ cost, weight uint64 }
 
-// drawLot draws for the nth target of a name, from 0.
+// drawLot draws for the nth target, from 0, with the same name.
 func drawLot(affinity, name uint64, nth int, weight int) lot {
 	s := splitMix(affinity ^ name)
 	for range nth {
@@ -28,7 +30,7 @@ func drawLot(affinity, name uint64, nth int, weight int) lot {
 	return lot{negativeLog2(s.next()), uint64(min(max(int64(weight), 0), maxRendezvousWeight))}
 }
 
-// before reports whether l comes before o. Those without a weight come after all others, by their costs.
+// before reports whether l comes before o. Lots with weight 0 come after all others, ordered by cost.
 func (l lot) before(o lot) bool {
 	if l.weight == 0 && o.weight == 0 {
 		return l.cost < o.cost
@@ -56,15 +58,16 @@ func nth(targets []Target, earlier []int, i int) (n int) {
 	return n
 }
 
-// negativeLog2 is -log2(u) for u = (x|1) / 2^64, in units of 2^-24: from 1 to 64 << 24. It is exponentially
-// distributed, and so the share for which cost / weight is the smallest is the target's share of all weights.
+// negativeLog2 returns -log2(u) for u = (x|1) / 2^64, in units of 2^-24: from 1 to 64 << 24. For random x it is
+// exponentially distributed, so the probability that a target has the smallest cost / weight is its share of all
+// weights.
 func negativeLog2(x uint64) uint64 {
 	x |= 1
 	zeros := bits.LeadingZeros64(x)
 	m := x << zeros >> 32 // 1 <= m / 2^31 < 2
 	var log uint64
 	for bit := uint64(1 << 23); bit > 0; bit >>= 1 {
-		// Squaring doubles the logarithm, whose next bit is whether it has passed 1.
+		// Squaring doubles the logarithm. Its next bit tells whether it has passed 1.
 		if m = m * m >> 31; m >= 1<<32 {
 			log |= bit
 			m >>= 1
@@ -73,7 +76,7 @@ func negativeLog2(x uint64) uint64 {
 	return uint64(zeros+1)<<24 - log
 }
 
-// splitMix is a sequence of numbers that follows from its first one (SplitMix64).
+// splitMix is the SplitMix64 pseudorandom generator; its value is the seed.
 type splitMix uint64
 
 func (s *splitMix) next() uint64 {

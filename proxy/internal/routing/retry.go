@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// maxRetryWait is the longest Retry-After that is waited for before another attempt at the same target.
+// maxRetryWait is the longest Retry-After that a request waits for before another attempt at the same target.
 const maxRetryWait = 2 * time.Second
 
-// RetryWait returns how long to wait before another attempt at the same target, after made ones that failed; false where there is none.
-// retryAfter is how long the target wants no requests; 0 if it does not say.
+// RetryWait returns how long to wait before another attempt at the same target after made failed attempts, or false if
+// there is none. retryAfter is the target's Retry-After, or 0 if it sent none.
 func RetryWait(c config.Retry, made int, retryAfter time.Duration) (time.Duration, bool) {
 	if made >= c.Attempts || retryAfter > maxRetryWait {
 		return 0, false

@@ -8,26 +8,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
-// Outcome is how an attempt at a target ended, as far as the target's health is concerned.
+// Outcome is the outcome of an attempt, as far as it concerns the target's health.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Succeeded    Outcome = iota
 	Failed               // the provider failed, or could not be reached
-	RateLimited          // the provider rejected the request and said for how long
+	RateLimited          // the provider rejected the request and said when to retry
 	Inconclusive         // the client disconnected, or the request was at fault
 	outcomes     = iota
 )
 
-// Health is the state of a target, for operators. Routing does not depend on it: a target whose pause is over gets the next
-// request in its turn, as a trial, and stays Open until that has been sent.
+// Health is the state of a target as shown to operators. Routing does not depend on it: when the pause of a target is
+// over, its next request is sent as a trial, and until then its state remains Open.
 type Health uint8
 
 // The states.
 const (
 	Healthy  Health = iota
-	Retrying        // a trial request is in flight, or has closed the circuit and nothing has succeeded since
+	Retrying        // a trial request is in flight, or has closed the circuit and no request has succeeded since
 	Open            // the circuit is open, or the target asked not to be used for some time
 )
 
@@ -36,11 +36,11 @@ var healthNames = [...]string{Healthy: "healthy", Retrying: "retrying", Open: "o
 // String returns the state's name.
 func (h Health) String() string { return healthNames[h] }
 
-// LastError is the last error that a target responded with or caused.
+// LastError is the most recent error that a target returned or caused.
 type LastError struct {
-	At   time.Time // zero: there was none
+	At   time.Time // zero if there was none
 	Code string
-	Text string // holds nothing that a client or a provider sent
+	Text string // contains nothing that a client or a provider sent
 }
 
 // smoothing is the weight of the newest value in the moving averages.
@@ -52,14 +52,14 @@ type Stats struct {
 	inflight int64
 	latency  time.Duration // moving average of the time to the first event
 	errors   float64       // moving average of failures, 0 to 1
-	speed    average       // moving average of completion tokens per second of a stream; 0: unknown
-	cached   average       // moving average of the share of prompts that were cached
+	speed    average       // moving average of completion tokens per second in streams
+	cached   average       // moving average of the cached share of prompts
 	opened   uint64        // times that the breaker opened
 	rejected uint64        // attempts that the breaker rejected
-	retries  uint64        // further attempts at the target at a request
+	retries  uint64        // attempts at the target that were retries of a request
 	breaker  breaker.Breaker
 	last     LastError
-	times    *samples // nil: there are none
+	times    *samples // nil if there are none
 
 	outcomes [outcomes]atomic.Uint64
 }
@@ -69,28 +69,28 @@ type Snapshot struct {
 	Health    Health
 	Ready     bool // a request that has a choice may be sent to it
 	Inflight  int64
-	Latency   time.Duration // moving average of the time to the first event; 0: unknown
+	Latency   time.Duration // moving average of the time to the first event; 0 if unknown
 	ErrorRate float64       // moving average, 0 to 1
 
-	TokensPerSecond float64 // moving average of completion tokens in a stream; 0: unknown
-	CachedShare     float64 // moving average of cached tokens in prompts, 0 to 1; 0 also if the provider does not count them
+	TokensPerSecond float64 // moving average of completion tokens per second in streams; 0 if unknown
+	CachedShare     float64 // moving average of the cached share of prompts, 0 to 1; 0 also if the provider does not report it
 
-	Failures  int       // in a row
-	LastError LastError // the last one
+	Failures  int // consecutive failures
+	LastError LastError
 
 	Breaker     breaker.State
 	Until       time.Time // end of the pause of an open breaker, or of a cooldown that the target asked for; may be in the past
-	RateLimited bool      // that is for the target's rate limit
+	RateLimited bool      // Until is due to the target's rate limit
 
 	Opened   uint64 // times that the breaker opened
 	Rejected uint64 // attempts that the breaker rejected
-	Retries  uint64 // further attempts at the target at a request
+	Retries  uint64 // attempts at the target that were retries of a request
 
 	Outcomes [outcomes]uint64 // finished attempts, by Outcome
 }
 
-// start counts an attempt if the breaker allows it. A retry is not sent to a target in cooldown. Each allowed attempt needs one
-// end.
+// start counts an attempt if the breaker allows it. A retry is not allowed while the target is in cooldown. Each
+// allowed attempt needs exactly one call of end.
 func (s *Stats) start(c *breaker.Config, now time.Time, retry bool) (breaker.Ticket, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,8 @@ func (s *Stats) end(c *breaker.Config, t breaker.Ticket, o Outcome, cooldown, fi
 	return change
 }
 
-// minStreamed is how many tokens a stream has at least whose speed counts: those of a short one mostly arrive together.
+// minStreamed is the minimum number of tokens in a stream for its speed to count. The tokens of shorter streams mostly
+// arrive at once.
 const minStreamed = 16
 
 func (s *Stats) recordUsage(u Usage) {
@@ -166,7 +167,7 @@ func (s *Stats) recordUsage(u Usage) {
 	}
 }
 
-// average is a moving average. The first value counts in full.
+// average is an exponential moving average that starts with its first value.
 type average struct {
 	value float64
 	known bool
@@ -213,7 +214,8 @@ func (s *Stats) Snapshot(now time.Time) Snapshot {
 	case s.breaker.Recovering():
 		shot.Health = Retrying
 	case now.Before(s.breaker.Until()), s.breaker.State() != breaker.Closed && !s.breaker.RateLimited():
-		// A rate limit is over when the target said that it would be; a failure is not before an attempt has succeeded.
+		// A rate limit ends at the time that the target named. After failures, the target is open until an attempt
+		// succeeds.
 		shot.Health = Open
 	}
 	for o := range s.outcomes {

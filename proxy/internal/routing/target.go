@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Target is one configured endpoint of a model. Stats are shared by all targets with the same provider and model, Budget by all
-// targets of the same provider; both survive a reload of the configuration.
+// Target is one configured target of a model. Stats are shared by all targets with the same provider and model, and
+// Budget by all targets of the same provider. Both survive a reload of the configuration.
 type Target struct {
 	Provider    string
 	Model       string // the provider's name for the model
@@ -19,35 +19,35 @@ type Target struct {
 	Fallback    bool
 	InputPrice  float64         // US dollars per million tokens
 	OutputPrice float64         // US dollars per million tokens
-	Prices      *cost.Prices    // what a request costs; nil: unknown
+	Prices      *cost.Prices    // nil if unknown
 	Options     json.RawMessage // a JSON object; nil for none
-	ServiceTier string          // that Options ask for, whatever the client does; "" leaves it to the client
-	When        *config.When    // requests that it serves; nil: every one
+	ServiceTier string          // tier that Options ask for, which overrides the client's; "" leaves it to the client
+	When        *config.When    // requests that the target serves; nil means all
 
-	CachesPrompts bool // the provider reuses what prompts begin with
+	CachesPrompts bool // the provider caches prefixes of prompts
 
 	Stats      *Stats
 	Breaker    breaker.Config
 	Budget     *Budget
-	Tokens     *PromptTokens // of the model at this target; nil: they are not counted
-	RetryShare float64       // retries that each request adds to the provider's budget
+	Tokens     *PromptTokens // prompt tokens of the model at this target; nil if they are not counted
+	RetryShare float64       // fraction of a retry that each request adds to the provider's budget
 }
 
-// Usage is what is known of a complete response.
+// Usage is the usage of a complete response.
 type Usage struct {
 	Prompt, Cached, Completion int64         // tokens
-	CountsCached               bool          // the provider has said how much of the prompt was cached
+	CountsCached               bool          // the provider reported how much of the prompt was cached
 	Streamed                   time.Duration // from the first event to the end; 0 for a non-streaming response
 }
 
-// RecordRetry counts an attempt that has been started as a further one at a request that the target has failed.
+// RecordRetry counts a started attempt as a retry of a request that has failed at this target.
 func (t *Target) RecordRetry() {
 	t.Stats.mu.Lock()
 	t.Stats.retries++
 	t.Stats.mu.Unlock()
 }
 
-// RecordUsage records the tokens of a complete response, as the provider has counted them.
+// RecordUsage records the tokens of a complete response as counted by the provider.
 func (t *Target) RecordUsage(u Usage) {
 	t.Stats.recordUsage(u)
 	if t.Tokens != nil && u.CountsCached {
@@ -56,14 +56,15 @@ func (t *Target) RecordUsage(u Usage) {
 	}
 }
 
-// FullName is "provider/model", as in Request.Previous.
+// FullName returns "provider/model", as in Request.Previous.
 func (t *Target) FullName() string { return t.Provider + "/" + t.Model }
 
-// name is the hash of the target's name.
-func (t *Target) name() uint64 { return nameHash(t.Provider, t.Model) }
+// nameHash returns the hash of the target's name.
+func (t *Target) nameHash() uint64 { return nameHash(t.Provider, t.Model) }
 
-// StartAttempt asks to send a request to the target. retry says that the request has failed on another target, sameProvider that
-// this target's provider has already been sent it. If it may be sent, the attempt is counted and needs exactly one EndAttempt.
+// StartAttempt asks for permission to send a request to the target. retry means that the request has failed before, and
+// sameProvider that it has already been sent to this target's provider. If it returns true, the attempt is counted and
+// needs exactly one EndAttempt or CancelAttempt.
 func (t *Target) StartAttempt(now time.Time, retry, sameProvider bool) (breaker.Ticket, bool) {
 	ticket, ok := t.Stats.start(&t.Breaker, now, retry)
 	switch {
@@ -84,15 +85,16 @@ func (t *Target) RecordFirstEvent(ticket breaker.Ticket) {
 	}
 }
 
-// RecordError keeps an error of the target, for operators.
+// RecordError stores the last error of the target, for operators.
 func (t *Target) RecordError(e LastError) { t.Stats.recordError(e) }
 
-// EndAttempt records how an attempt ended. cooldown is how long the target asked not to be used, and firstEvent the time to the
-// first event of the response; 0 if there was none.
+// EndAttempt records the end of an attempt. cooldown is how long the target asked not to be used, and firstEvent the
+// time to the first event of the response, 0 if there was none.
 func (t *Target) EndAttempt(ticket breaker.Ticket, o Outcome, cooldown, firstEvent time.Duration, now time.Time) breaker.Change {
 	t.Stats.outcomes[o].Add(1)
 	return t.Stats.end(&t.Breaker, ticket, o, cooldown, firstEvent, now)
 }
 
-// Wait returns how long a target that rejected an attempt should not be used, and whether that is for its rate limit.
+// Wait returns how long a target that did not permit an attempt should not be used, and whether that is due to its rate
+// limit.
 func (t *Target) Wait(now time.Time) (d time.Duration, rateLimited bool) { return t.Stats.wait(now) }

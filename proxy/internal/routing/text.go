@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// AppendText appends the decision as text for people, of several lines.
+// AppendText appends the decision as human-readable text of several lines.
 func (d *Decision) AppendText(dst []byte) []byte {
 	line := func(name, format string, args ...any) {
 		dst = fmt.Appendf(dst, "%-9s "+format+"\n", append([]any{name}, args...)...)
@@ -66,19 +66,19 @@ func (d *Decision) AppendText(dst []byte) []byte {
 	return dst
 }
 
-// Odds is how often a target is first in the order.
+// Odds is the share of decisions in which a target comes first.
 type Odds struct {
 	Target string // "provider/model"
 	Share  float64
 }
 
-// Draws reports whether the order may depend on the request's random number.
+// Draws reports whether the order may depend on Request.Random.
 func (d *Decision) Draws() bool {
 	return d.Router == RouterOrdered || d.policy.Canary != nil && !d.canaryBy.Known
 }
 
-// Odds returns how often each target comes first in decisions of the policy, the one with the best odds first. decide makes another
-// decision, or returns false.
+// Odds returns how often each target comes first in decisions of the policy, most frequent first. decide makes the nth
+// decision, or returns false to stop.
 func (p *Policy) Odds(decide func(n int, d *Decision) bool) (odds []Odds) {
 	first, total := make([]int, len(p.Targets)), 0
 	for d := new(Decision); decide(total, d); total++ {
@@ -93,7 +93,7 @@ func (p *Policy) Odds(decide func(n int, d *Decision) bool) (odds []Odds) {
 	return odds
 }
 
-// leftWords say why a target is left out.
+// leftWords are the reasons for leaving a target out, in words.
 var leftWords = [...]string{
 	LeftByWhen: "its condition (when) does not hold", LeftByRule: "the rule does not name it", LeftByRouter: "the router did not name it",
 	LeftByCanary: "the canary does not take this request",

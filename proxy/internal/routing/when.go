@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// matches reports whether a condition holds for a request; a nil one always does. zone is the one of its times.
+// matches reports whether a condition holds for a request. A nil condition always does. zone is the time zone of its
+// times.
 func matches(w *config.When, r *Request, now time.Time, zone *time.Location) bool {
 	if w == nil {
 		return true
@@ -33,7 +34,8 @@ func matches(w *config.When, r *Request, now time.Time, zone *time.Location) boo
 	return len(w.Times) == 0 || withinTimes(w.Times, now, zone)
 }
 
-// matchesAny reports whether a pattern covers a name. None covers "": the name of a key that is not known, or of no team.
+// matchesAny reports whether any pattern matches a name. The empty name, which stands for an unknown key or no team,
+// never matches.
 func matchesAny(patterns []config.Glob, name string) bool {
 	if name == "" {
 		return false
@@ -46,7 +48,7 @@ func matchesAny(patterns []config.Glob, name string) bool {
 	return false
 }
 
-// withinTimes reports whether the time of day is within one of the ranges.
+// withinTimes reports whether the time of day is in any of the ranges.
 func withinTimes(times []config.DayTime, now time.Time, zone *time.Location) bool {
 	if zone != nil {
 		now = now.In(zone)
@@ -54,7 +56,7 @@ func withinTimes(times []config.DayTime, now time.Time, zone *time.Location) boo
 	minute := now.Hour()*60 + now.Minute()
 	for _, t := range times {
 		within := t.From <= minute && minute < t.To
-		if t.From >= t.To { // it passes midnight
+		if t.From >= t.To { // the range spans midnight
 			within = minute >= t.From || minute < t.To
 		}
 		if within {

@@ -1,7 +1,8 @@
-// Package policies makes the routing policies of a configuration: for each model its targets, with the statistics that outlive the
-// configuration, its canary, shadows, rules and routers.
+// Package policies builds the routing policies of a configuration: for each model its targets, with the statistics that
+// outlive the configuration, its canary, shadows, rules and routers.
 //
-// It owns what a model's configuration means for routing, and binds the plugins of routers. Deciding by a policy is package routing's.
+// It translates a model's configuration into a routing.Policy and binds the router plugins. Package routing makes the
+// decisions.
 //
 // Concurrency: a Set is immutable once Bind has returned it.
 package policies
@@ -22,7 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// Lasting is what policies refer to, and outlives them.
+// Lasting is the state that policies use and that outlives them.
 type Lasting struct {
 	Registry *routing.Registry
 	Canaries *canary.Set
@@ -32,14 +33,14 @@ type Lasting struct {
 type Set struct {
 	lasting    Lasting
 	config     *config.Config
-	providers  map[string]*config.Provider // those that are on
-	router     *routing.Router             // of models that only providers list; nil: the configured order
-	configured map[string]*routing.Policy  // by model; without those that have no target
+	providers  map[string]*config.Provider // providers that are on
+	router     *routing.Router             // router of models that are only listed by providers; nil means the configured order
+	configured map[string]*routing.Policy  // by model; only models with a target
 	canaries   []*canary.Canary
 }
 
-// Bind makes the policies of a configuration, whose plugins are loaded. The redactor takes credentials out of what routers say. The error is
-// about all that is wrong, with positions in the configuration.
+// Bind builds the policies of a configuration, whose plugins must be loaded. The redactor removes credentials from the
+// explanations of routers. The error joins everything that is wrong, with positions in the configuration.
 func Bind(ctx context.Context, cfg *config.Config, loaded *plugin.Set, redactor *credential.Redactor, lasting Lasting) (*Set, error) {
 	s := &Set{lasting: lasting, config: cfg, providers: make(map[string]*config.Provider), configured: make(map[string]*routing.Policy)}
 	for i := range cfg.Providers {
@@ -65,7 +66,8 @@ func Bind(ctx context.Context, cfg *config.Config, loaded *plugin.Set, redactor 
 	return s, errors.Join(errs...)
 }
 
-// Of returns how requests of a model are routed, among targets whose providers are on. A model that a provider lists has a policy.
+// Of returns the policy of a model, with those of its targets whose providers are on. It also works for models that are
+// only listed by a provider.
 func (s *Set) Of(m *catalog.Model) *routing.Policy {
 	if p, ok := s.configured[m.ID]; ok {
 		return p
@@ -73,13 +75,13 @@ func (s *Set) Of(m *catalog.Model) *routing.Policy {
 	return s.simple(m.ID, m.Targets, m.Pricing, s.config.Router.Affinity, s.router)
 }
 
-// Configured returns the policy of a model of the configuration; nil if it has no target whose provider is on.
+// Configured returns the policy of a configured model, or nil if the model has no target whose provider is on.
 func (s *Set) Configured(model string) *routing.Policy { return s.configured[model] }
 
-// Canaries are those of models, also where they are out of use because a provider is off.
+// Canaries returns the canaries of all models, including those that are not used because a provider is off.
 func (s *Set) Canaries() []*canary.Canary { return s.canaries }
 
-// Targets are the targets of the configured models whose providers are on, in the order of the file.
+// Targets returns the targets of the configured models whose providers are on, in the order of the configuration.
 func (s *Set) Targets() []routing.TargetName {
 	var all []routing.TargetName
 	seen := make(map[routing.TargetName]bool)
@@ -101,7 +103,7 @@ func (s *Set) Targets() []routing.TargetName {
 	return all
 }
 
-// bind returns how requests of a configured model are routed.
+// bind returns the policy of a configured model.
 func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*routing.Policy, error) {
 	router, err := routers.bind(ctx, m.Router)
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *Set) bind(ctx context.Context, routers *binder, m *config.Model) (*rout
 	return p, nil
 }
 
-// simple returns how requests of a model are routed that has nothing but targets and a router.
+// simple returns a policy that has only targets and a router.
 func (s *Set) simple(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
 	p := &routing.Policy{
 		Model: model, Targets: s.targets(configured, price), Router: router, Affinity: affinity, Zone: s.config.Router.Zone,
@@ -147,7 +149,8 @@ func (s *Set) simple(model string, configured []config.Target, price config.Pric
 	return p
 }
 
-// targets returns configured targets with their statistics; price is the model's.
+// targets returns the configured targets whose providers are on. price is the model's, for targets without prices of
+// their own.
 func (s *Set) targets(configured []config.Target, price config.Pricing) []routing.Target {
 	var targets []routing.Target
 	registry := s.lasting.Registry
@@ -175,8 +178,8 @@ func breakerConfig(c *config.Breaker) breaker.Config {
 	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
 }
 
-// addCanary adds a model's canary to its policy, with the canary's target unless it is one of the model's. Its state is kept while its
-// provider is off, or the model's are.
+// addCanary adds a model's canary to its policy, and the canary's target if it is not one of the model's. The canary's
+// state is kept even while its provider, or all of the model's, are off.
 func (s *Set) addCanary(p *routing.Policy, m *config.Model) {
 	c := m.Canary
 	if c == nil {
@@ -198,8 +201,8 @@ func (s *Set) addCanary(p *routing.Policy, m *config.Model) {
 	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
 }
 
-// addShadows adds a model's shadows to its policy, but for those whose provider is off. A shadow that is one of the model's targets has its
-// prices.
+// addShadows adds a model's shadows to its policy, except those whose provider is off. A shadow that is also a target
+// of the model has that target's prices.
 func (s *Set) addShadows(p *routing.Policy, m *config.Model) {
 	for i := range m.Shadows {
 		c := &m.Shadows[i]

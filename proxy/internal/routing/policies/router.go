@@ -10,14 +10,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// chooser is a router plugin.
+// chooser adapts a router plugin to routing.Chooser.
 type chooser struct{ binding *plugin.Binding }
 
 func (c chooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
 	return c.binding.ChooseFor(ctx, tenant, input, n)
 }
 
-// binder binds router plugins: once for each plugin with the same settings, however many models and rules use it.
+// binder binds router plugins. A plugin with the same settings is bound only once, however many models and rules use
+// it.
 type binder struct {
 	config   *config.Router
 	plugins  *plugin.Set
@@ -25,7 +26,7 @@ type binder struct {
 	bound    map[string]*routing.Router // by plugin and settings
 }
 
-// bind returns a router, nil for the configured order.
+// bind returns a router, or nil for the configured order.
 func (b *binder) bind(ctx context.Context, c config.ModelRouter) (*routing.Router, error) {
 	if c.Plugin == "" {
 		return nil, nil
