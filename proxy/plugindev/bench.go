@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Measure is what a kind of call takes: the medians of all that were measured.
+// Measure is the cost of calls of an export. Time and Fuel are medians.
 type Measure struct {
 	Plugin string
 	Call   string // the export
 	Calls  int
 	Time   time.Duration
 	Fuel   int64
-	Share  float64 // the greatest part of its budget that one took
+	Share  float64 // largest share of its budget that a call used
 }
 
-// Bench measures the calls of a plugin on its vectors, again and again for some time.
+// Bench measures the calls of a plugin on its vectors, repeatedly for at least some time.
 func (s *Suite) Bench(ctx context.Context, h *Host, m Module, atLeast time.Duration) ([]Measure, error) {
 	if len(s.cases) == 0 {
 		return nil, fmt.Errorf("no vectors in %s", s.Dir)
@@ -34,13 +34,13 @@ func (s *Suite) Bench(ctx context.Context, h *Host, m Module, atLeast time.Durat
 	shares := make(map[string]float64)
 	for begin, rounds := time.Now(), 0; rounds < 2 || time.Since(begin) < atLeast; rounds++ {
 		for _, c := range s.cases {
-			b, err := used.of(ctx, c)
+			b, err := used.bindFor(ctx, c)
 			if err != nil {
 				continue
 			}
 			calls := timedCalls(c, b)
 			if rounds == 0 {
-				continue // the first call of an instance makes its memory
+				continue // the first call of an instance allocates its memory
 			}
 			for _, call := range calls {
 				all[call.Name] = append(all[call.Name], call)
@@ -83,7 +83,7 @@ func median[T int64 | time.Duration](calls []Call, of func(Call) T) T {
 	return values[len(values)/2]
 }
 
-// BenchHello measures what a provider takes for a request of a few words; nothing for a plugin that is none.
+// BenchHello measures a provider on a request of a few words. It returns nothing for a plugin that is not a provider.
 func BenchHello(ctx context.Context, h *Host, m Module, u Use, atLeast time.Duration) ([]Measure, error) {
 	p, err := h.Load(ctx, m)
 	if err != nil {

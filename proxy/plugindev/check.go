@@ -19,23 +19,23 @@ type Report struct {
 	Kind     string // such as "a provider"
 	Provider bool
 	Router   bool
-	ABI      string // the version of the contract that it was written for
-	HostABI  string // the gateway's
-	Size     int    // of the module, in bytes
+	ABI      string // version of the plugin ABI that it was written for
+	HostABI  string // version of the gateway's plugin ABI
+	Size     int    // size of the module, in bytes
 	SHA256   string
-	Memory   int // of an idle instance, in bytes
+	Memory   int // memory of an idle instance, in bytes
 
-	Exports []string            // functions
-	Imports map[string][]string // functions by their module
+	Exports []string            // exported functions
+	Imports map[string][]string // imported functions, by module
 
 	Schema  bool     // whether the module describes its options
-	Options []string // "name (type)" each, in the order of their names
+	Options []string // each as "name (type)", sorted by name
 
-	Refused error    // why the plugin refuses the settings of its vectors, or none if it has no vectors; nil if it accepts them
-	Tested  []Tested // what came of its vectors
+	Refused error    // why the plugin refuses the settings of its vectors, or empty settings if it has none; nil if it accepts them
+	Tested  []Tested // results of its vectors
 }
 
-// Check loads a module as the gateway does, whose words an error has, and runs its vectors, if there are any.
+// Check loads a module as the gateway does, with the same errors, and runs its vectors, if there are any.
 func Check(ctx context.Context, h *Host, m Module, vectors *Suite) (*Report, error) {
 	p, err := h.Load(ctx, m)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Report) readSchema(m Module) error {
 	return nil
 }
 
-// Costliest is the vector with the call that took the greatest part of its budget; nil if there is none.
+// Costliest returns the vector with the call that used the largest share of its budget, or nil if there are no vectors.
 func (r *Report) Costliest() (costliest *Tested) {
 	for i := range r.Tested {
 		if t := &r.Tested[i]; costliest == nil || t.Cost.Share > costliest.Cost.Share {

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	maxDiffLines = 3  // of each side that are shown
-	maxDiffWidth = 96 // bytes of a line that are shown
+	maxDiffLines = 3  // lines shown of each side
+	maxDiffWidth = 96 // bytes shown of a line
 )
 
-// Diff shows in a few lines where two texts differ: the section, what was wanted and what came, with long lines cut to what is around
-// the first difference. It is empty if they are the same.
+// Diff shows the first difference of two texts in a few lines: the section, the wanted lines and the actual ones, with long lines cut to
+// the part around the difference. It is empty if the texts are the same.
 func Diff(want, got string) string { return diff(want, got, "want", "got ") }
 
-// diff is Diff with names of the two texts, of the same length.
+// diff is like Diff, with names of the two texts, which have the same length.
 func diff(want, got, wantName, gotName string) string {
 	if want == got {
 		return ""
@@ -60,14 +60,14 @@ func diff(want, got, wantName, gotName string) string {
 			if i == 0 {
 				from = at
 			}
-			fmt.Fprintf(&b, "  %s  %s\n", side.mark, around(line, from))
+			fmt.Fprintf(&b, "  %s  %s\n", side.mark, excerptAround(line, from))
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// around cuts a long line to what is around a byte of it.
-func around(line string, at int) string {
+// excerptAround cuts a long line to the part around the byte at an index.
+func excerptAround(line string, at int) string {
 	if len(line) <= maxDiffWidth {
 		return line
 	}
@@ -89,14 +89,14 @@ func around(line string, at int) string {
 	return s
 }
 
-// excerpt is the first lines of a text.
+// excerpt returns the first n lines of a text, with long lines cut.
 func excerpt(text string, n int) string {
 	lines := strings.SplitN(strings.TrimRight(text, "\n"), "\n", n+1)
 	if len(lines) > n {
 		lines[n] = "…"
 	}
 	for i, line := range lines {
-		lines[i] = around(line, 0)
+		lines[i] = excerptAround(line, 0)
 	}
 	return strings.Join(lines, "\n")
 }

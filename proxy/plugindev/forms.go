@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// findAPI returns the API with the name of a form, nil for a name that is not one.
+// findAPI returns the API of a form, or nil if there is no form with that name.
 func findAPI(form string) *clientapi.API {
 	switch form {
 	case "", "chat":
@@ -39,7 +39,8 @@ func findAPI(form string) *clientapi.API {
 	return nil
 }
 
-// CheckRequest tells why the gateway would refuse a client's request in a form before any plugin gets it; nil if it would not.
+// CheckRequest returns the error with which the gateway would reject a client's request in a form before any plugin gets it, or nil if it
+// would not.
 func CheckRequest(form string, body []byte) error {
 	api := findAPI(form)
 	if api == nil {
@@ -51,23 +52,13 @@ func CheckRequest(form string, body []byte) error {
 	return nil
 }
 
-// clientAPI returns the API with the name of a form as a client of it knows it.
-func clientAPI(form string) *clientapi.API {
-	if form != "responses" {
-		return findAPI(form)
-	}
-	return responses.API(responses.Options{
-		Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(testCreated, 0) },
-	})
-}
-
 // streams reports whether the responses to requests in a form can be streams.
 func streams(form string) bool {
 	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
-// newRequest returns a request of an API. Where the path has the model and says whether the response is a stream, these are the
-// model of all vectors, and stream.
+// newRequest returns a request of an API. If the API has the model and the kind of response in the path, they are the model of all
+// vectors, and stream.
 func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	r := api.NewRequest()
 	if addressed, ok := r.(clientapi.AddressedRequest); ok {
@@ -76,7 +67,7 @@ func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	return r
 }
 
-// dialectAPI returns the API that the gateway reads the response to a request in a form of, nil if the plugin reads it.
+// dialectAPI returns the API with which the gateway itself reads the response to a request in a form, or nil if the plugin reads it.
 func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	switch d {
 	case abi.DialectOpenAI:
@@ -88,14 +79,14 @@ func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	case abi.DialectMessages:
 		return findAPI("messages")
 	case abi.DialectResponses:
-		return clientAPI("responses")
+		return findAPI("responses")
 	case abi.DialectGemini:
 		return findAPI("gemini")
 	}
 	return nil
 }
 
-// openReader prepares to read a response of an API. The client whose own document the upstream was sent gets the events as they come.
+// openReader prepares to read a response of an API. If the upstream got the client's own document, events are passed on unchanged.
 func (r *run) openReader(api *clientapi.API) {
 	r.reader = api.NewReader()
 	if chat, ok := r.reader.(*openai.Reader); ok {

@@ -8,11 +8,11 @@ import (
 
 // Event is one event of an upstream's stream.
 type Event struct {
-	Kind       abi.EventKind // of an AWS event stream
+	Kind       abi.EventKind // kind of an AWS event
 	Name, Data string
 }
 
-// responseFiles are the extensions of files that hold a response, and the content type that each stands for.
+// responseFiles are the extensions of files that contain a response, and the content types that they stand for.
 var responseFiles = [...]struct{ extension, contentType string }{
 	{".json", "application/json"},
 	{".sse", "text/event-stream"},
@@ -20,7 +20,8 @@ var responseFiles = [...]struct{ extension, contentType string }{
 	{".eventstream", "application/vnd.amazon.eventstream"},
 }
 
-// newDecoder returns a decoder for a content type, of a response for which the plugin has declared a framing; nil for one document.
+// newDecoder returns a decoder for a response with a content type, for which the plugin has declared a framing. It is nil if the
+// response is one document.
 func newDecoder(contentType string, declared abi.Framing) framing.Decoder {
 	media := string(framing.MediaType([]byte(contentType)))
 	for _, f := range []abi.Framing{declared, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream} {
@@ -31,7 +32,7 @@ func newDecoder(contentType string, declared abi.Framing) framing.Decoder {
 	return nil
 }
 
-// SplitEvents returns the events of a stream, as far as it can be read.
+// SplitEvents returns the events of a stream, up to the first error.
 func SplitEvents(contentType string, body []byte) (events []Event) {
 	d := newDecoder(contentType, abi.FramingJSON)
 	if d == nil {

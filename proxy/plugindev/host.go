@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Engine compiles modules, and keeps what it has compiled, for several Hosts. It is safe for concurrent use.
+// Engine compiles modules for several Hosts, and caches the machine code. It is safe for concurrent use.
 type Engine struct {
 	engine *engine.Engine
 
@@ -20,7 +20,7 @@ type Engine struct {
 	last engine.Source
 }
 
-// NewEngine makes an engine. Machine code is also kept in cacheDir, unless that is "". Close it after the last Host that uses it.
+// NewEngine creates an engine. Machine code is also cached in cacheDir unless it is "". Close the engine after the last Host that uses it.
 func NewEngine(cacheDir string) (*Engine, error) {
 	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
 	if err != nil {
@@ -32,7 +32,8 @@ func NewEngine(cacheDir string) (*Engine, error) {
 // Close frees the machine code.
 func (e *Engine) Close() error { return e.engine.Close() }
 
-// source is that of a module. A tool loads the same one again and again, and a digest of megabytes takes longer than a call.
+// source returns the source of a module. It caches the last one, because tools load the same module repeatedly and computing the digest
+// of megabytes takes longer than a call.
 func (e *Engine) source(wasm []byte) engine.Source {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,10 +43,10 @@ func (e *Engine) source(wasm []byte) engine.Source {
 	return e.last
 }
 
-// Options say how a Host runs plugins.
+// Options are the options of a Host.
 type Options struct {
-	Engine    *Engine      // that compiles its modules; it outlives the Host
-	PluginLog *slog.Logger // receives what plugins log, prompts and responses included; nil: it is dropped
+	Engine    *Engine      // compiles the Host's modules; must outlive the Host
+	PluginLog *slog.Logger // receives the log of plugins, which may include prompts and responses; nil drops it
 }
 
 // Host holds loaded plugins.
@@ -54,7 +55,7 @@ type Host struct {
 	engine *Engine
 }
 
-// NewHost makes a Host. Its caller closes it after the plugins.
+// NewHost creates a Host. The caller closes it after its plugins.
 func NewHost(o Options) (*Host, error) {
 	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: o.PluginLog})
 	if err != nil {
@@ -63,19 +64,19 @@ func NewHost(o Options) (*Host, error) {
 	return &Host{h, o.Engine}, nil
 }
 
-// Close ends what the Host runs by itself.
+// Close releases the Host's resources.
 func (h *Host) Close() error { return h.host.Close() }
 
 // Use is how a configuration would use a plugin.
 type Use struct {
-	Settings string   // of the provider or the router, a JSON object; empty is {}
-	Paths    []string // that it may ask for
-	Headers  []string // that it may set
+	Settings string   // settings of the provider or the router, a JSON object; empty means {}
+	Paths    []string // upstream paths that the plugin may request
+	Headers  []string // request headers that the plugin may set
 }
 
 // Module is a plugin in WebAssembly.
 type Module struct {
-	Name  string // of the plugin; in a module of several it also says which
+	Name  string // name of the plugin, which selects it in a module of several plugins
 	Wasm  []byte // must not be changed
 	Fresh bool   // every call runs on a fresh instance
 }
@@ -99,7 +100,7 @@ func (h *Host) Load(ctx context.Context, m Module) (*Plugin, error) {
 	return &Plugin{set.Plugin(m.Name), set}, nil
 }
 
-// LoadNative makes a plugin of code in this program. newGuest is called for each instance, with the host that serves its calls.
+// LoadNative creates a plugin from code in this program. newGuest is called for each instance, with the host that serves its imports.
 func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*Plugin, error) {
 	set, err := h.host.LoadNative(name, newGuest)
 	if err != nil {
@@ -111,25 +112,25 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*P
 // Close closes the plugin's instances.
 func (p *Plugin) Close() { p.set.Close() }
 
-// Provider tells whether the plugin is a provider.
+// Provider reports whether the plugin is a provider.
 func (p *Plugin) Provider() bool { return p.plugin.Provider() }
 
-// Router tells whether the plugin is a router.
+// Router reports whether the plugin is a router.
 func (p *Plugin) Router() bool { return p.plugin.Router() }
 
-// Filter tells whether the plugin is a filter.
+// Filter reports whether the plugin is a filter.
 func (p *Plugin) Filter() bool { return p.plugin.Filter() }
 
-// Fuel is the fuel that all calls of the plugin have taken so far.
+// Fuel returns the fuel that all calls of the plugin have used so far.
 func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
 
-// Memory is the memory of the plugin's idle instances in bytes.
+// Memory returns the memory of the plugin's idle instances, in bytes.
 func (p *Plugin) Memory() int64 { return p.plugin.Stats().Memory }
 
 // Binding is one use of a plugin: a provider or a router of a configuration.
 type Binding struct{ binding *plugin.Binding }
 
-// Bind binds the plugin. The error is the plugin's reason to refuse the settings.
+// Bind binds the plugin. If the plugin refuses the settings, the error has its reason.
 func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
 	b, err := p.plugin.Bind(ctx, plugin.BindingConfig{Name: p.plugin.Name(), Settings: []byte(u.Settings), Paths: u.Paths, Headers: u.Headers})
 	if err != nil {
@@ -138,14 +139,14 @@ func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
 	return &Binding{b}, nil
 }
 
-// Internal returns the gateway's own binding, for what this package does not do.
+// Internal returns the gateway's own binding, for calls that this package does not support.
 func (b *Binding) Internal() *plugin.Binding { return b.binding }
 
-// Forms are the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
+// Forms returns the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
 func (b *Binding) Forms() abi.Forms { return b.binding.Forms() }
 
-// Choose asks a router for the order in which to try the targets of a request. input is the document that the gateway
-// would show it, with so many targets.
+// Choose calls a router to order the targets of a request. input is the document that the gateway would pass to it, and targets is the
+// number of targets in it.
 func (b *Binding) Choose(input []byte, targets int) (order []int, explain string, err error) {
 	return b.binding.Choose(context.Background(), input, targets)
 }
@@ -156,10 +157,10 @@ type ListRequest struct {
 	Headers []Header
 }
 
-// Header is a header of a request; its name is in lower case.
+// Header is a header of a request, with a lower-case name.
 type Header struct{ Name, Value string }
 
-// List has a provider build the request for a page of its model list; an empty cursor is the first page.
+// List calls a provider to build the request for a page of its model list. An empty cursor means the first page.
 func (b *Binding) List(cursor string) (ListRequest, error) {
 	out, err := b.binding.List(context.Background(), []byte(cursor))
 	r := ListRequest{Path: out.Path}
@@ -169,8 +170,8 @@ func (b *Binding) List(cursor string) (ListRequest, error) {
 	return r, err
 }
 
-// Models has a provider read a page of its model list. It returns the models, a JSON object each with a space between
-// them, and the cursor of the next page. headers have names in lower case.
+// Models calls a provider to read a page of its model list. It returns the models as JSON objects separated by spaces, and the cursor of
+// the next page. The names of headers must be in lower case.
 func (b *Binding) Models(status int, headers map[string]string, body string) (models, next string, err error) {
 	page, err := b.binding.Models(context.Background(), status, lookup(headers), []byte(body))
 	var list []string
@@ -180,7 +181,7 @@ func (b *Binding) Models(status int, headers map[string]string, body string) (mo
 	return strings.Join(list, " "), page.Next, err
 }
 
-// lookup finds headers by their names in lower case.
+// lookup returns a function that finds headers by their lower-case names.
 func lookup(headers map[string]string) func(name []byte) []byte {
 	return func(name []byte) []byte {
 		if value, ok := headers[string(name)]; ok {

@@ -21,31 +21,31 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Native runs a plugin as native code, in a process of a program that serves it (package sdk/native). A process that ends is replaced
-// at the next instance, unless it did not return from a call in time. Close it after the plugins that are made of it.
+// Native runs a plugin as native code, in a process of a program that serves it (package sdk/native). A process that has ended is
+// replaced for the next instance, unless it ended because a call timed out. Close it after the plugins that were created from it.
 type Native struct {
 	Program string        // the file to run
-	Timeout time.Duration // of a call; 0: unlimited
-	Output  io.Writer     // receives what the process prints; nil: nothing does
+	Timeout time.Duration // timeout of a call; 0 for unlimited
+	Output  io.Writer     // receives the output of the process; may be nil
 
-	process *process // that runs; nil before the first and after the end of one
-	failure string   // of a call, until takeFailure
+	process *process // the process; nil before the first one starts
+	failure string   // the first failure since the last takeFailure
 }
 
-// process is a process of the program. Its calls run one at a time, as those of a plugin's process do.
+// process is a process of the program. Its calls run one at a time.
 type process struct {
 	cmd       *exec.Cmd
 	in        *gob.Encoder
 	out       *gob.Decoder
-	flush     *bufio.Writer // of in
+	flush     *bufio.Writer // buffer of in
 	pipes     []io.Closer
 	printed   *output
 	instances int
-	late      atomic.Bool // the call that runs has exceeded its timeout
+	timedOut  atomic.Bool // a call has exceeded its timeout
 	ended     error
 }
 
-// message is package sdk/native's.
+// message must have the fields of the message in package sdk/native.
 type message struct {
 	Instance int
 	Name     string
@@ -57,7 +57,7 @@ type message struct {
 	Panic    string
 }
 
-// PID starts a process, if none runs, and returns its ID.
+// PID returns the ID of the process, which it starts if none is running.
 func (n *Native) PID() (int, error) {
 	p, err := n.start()
 	if err != nil {
@@ -74,7 +74,7 @@ func (n *Native) Close() {
 	}
 }
 
-// takeFailure returns, once, how the first call that failed since did.
+// takeFailure returns and clears the first failure since it was last called.
 func (n *Native) takeFailure() string {
 	s := n.failure
 	n.failure = ""
@@ -82,16 +82,16 @@ func (n *Native) takeFailure() string {
 }
 
 const (
-	// killDelay is how long a process has to end by itself before it is killed.
+	// killDelay is how long a process may take to end by itself before it is killed.
 	killDelay = 2 * time.Second
 
-	// traceDelay is how long one has to print where it is. Go's runtime gives each further thread five seconds, and what is running may be
-	// the last.
+	// traceDelay is how long a process may take to print its goroutines. Go's runtime gives each further thread five seconds, and the
+	// goroutine of the call may be the last one.
 	traceDelay = time.Minute
 )
 
 func (n *Native) start() (*process, error) {
-	if n.process != nil && (n.process.ended == nil || n.process.late.Load()) {
+	if n.process != nil && (n.process.ended == nil || n.process.timedOut.Load()) {
 		return n.process, n.process.ended
 	}
 	calls, writer, err := os.Pipe()
@@ -108,7 +108,8 @@ func (n *Native) start() (*process, error) {
 		pipes: []io.Closer{writer, reader}, printed: &output{to: n.Output},
 	}
 	p.cmd.ExtraFiles = []*os.File{calls, results}
-	// A module has no environment. With this variable a process that is interrupted shows also what it is running.
+	// The environment is otherwise empty, as a module's is. With this variable, an interrupted process also prints the goroutines that are
+	// running.
 	p.cmd.Env = []string{"GOTRACEBACK=crash"}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.printed, p.printed, killDelay
 	err = p.cmd.Start()
@@ -119,7 +120,7 @@ func (n *Native) start() (*process, error) {
 	return p, nil
 }
 
-// end closes the process's input, at which it ends, and waits for that.
+// end closes the input of the process, which makes it end, and waits for it.
 func (p *process) end() {
 	if p.ended != nil {
 		return
@@ -129,13 +130,13 @@ func (p *process) end() {
 	}
 	kill := time.AfterFunc(killDelay, func() { p.cmd.Process.Kill() })
 	defer kill.Stop()
-	_ = p.cmd.Wait() // the state says how
+	_ = p.cmd.Wait() // ProcessState has the result
 	p.ended = fmt.Errorf("the plugin's process has ended: %v", p.cmd.ProcessState)
 }
 
-// interrupt makes a process whose call is late print its goroutines and end.
+// interrupt makes a process whose call has timed out print its goroutines and end.
 func (p *process) interrupt() {
-	p.late.Store(true)
+	p.timedOut.Store(true)
 	if p.cmd.Process.Signal(syscall.SIGQUIT) != nil {
 		p.cmd.Process.Kill()
 		return
@@ -143,7 +144,7 @@ func (p *process) interrupt() {
 	time.AfterFunc(traceDelay, func() { p.cmd.Process.Kill() })
 }
 
-// call makes one call of an instance, whose imports are calls of host.
+// call makes one call to an instance. While it runs, the instance's imports call host.
 func (p *process) call(m *message, host abi.Host, timeout time.Duration) (int64, error) {
 	if p.ended != nil {
 		return 0, p.ended
@@ -161,7 +162,7 @@ func (p *process) call(m *message, host abi.Host, timeout time.Duration) (int64,
 	}
 	p.end()
 	err = fmt.Errorf("%s: %w", m.Name, p.ended)
-	if p.late.Load() {
+	if p.timedOut.Load() {
 		err = fmt.Errorf("%s has not returned within %v; the plugin's process was ended", m.Name, timeout)
 	}
 	if text := p.printed.text(); text != "" {
@@ -190,7 +191,7 @@ func (p *process) exchange(m *message, host abi.Host) (message, error) {
 	return message{}, err
 }
 
-// serveImport calls the host for a process. Its messages are of the author's own code: they are well-formed.
+// serveImport calls a method of the host for a process. Messages are not validated, since they come from the author's own code.
 func serveImport(m *message, host abi.Host) (result message, served bool) {
 	f := reflect.ValueOf(hostMethods[m.Name])
 	if !f.IsValid() {
@@ -221,7 +222,8 @@ func serveImport(m *message, host abi.Host) (result message, served bool) {
 	return result, true
 }
 
-// hostMethods are all methods of abi.Host. They are a table, as looking methods up by name would link all methods of the gateway.
+// hostMethods are all methods of abi.Host. It is a table because looking up methods by name with reflection would keep the linker from
+// removing any unused exported method of the gateway.
 var hostMethods = map[string]any{
 	"Log": abi.Host.Log, "Fail": abi.Host.Fail, "HostMinor": abi.Host.HostMinor, "InputGet": abi.Host.InputGet,
 	"InputCount": abi.Host.InputCount, "InputText": abi.Host.InputText, "BodyGet": abi.Host.BodyGet, "BodySet": abi.Host.BodySet,
@@ -241,13 +243,13 @@ var hostMethods = map[string]any{
 type remoteGuest struct {
 	native  *Native
 	process *process // nil if it could not be started
-	err     error    // why not
+	err     error    // why it could not be started
 	host    abi.Host
 	id      int
 }
 
-// guest makes an instance of the plugin of this name.
-func (n *Native) guest(name string) func(host abi.Host) plugin.Guest {
+// newGuest returns a function that creates instances of the plugin with this name.
+func (n *Native) newGuest(name string) func(host abi.Host) plugin.Guest {
 	return func(host abi.Host) plugin.Guest {
 		g := &remoteGuest{native: n, host: host}
 		if g.process, g.err = n.start(); g.err != nil {
@@ -267,7 +269,7 @@ func (n *Native) guest(name string) func(host abi.Host) plugin.Guest {
 	}
 }
 
-// call makes a call; a panic, and all else that goes wrong, is a panic, as of other native guests.
+// call makes a call. Like other native guests, it panics if the plugin panics, and also if the call fails in any other way.
 func (g *remoteGuest) call(name string, ints []int64, slices ...[]byte) int32 {
 	var result int64
 	err := g.err
@@ -332,7 +334,7 @@ func (g *remoteGuest) FilterText(binding int32, what abi.What, choice int32, fla
 	return g.call("FilterText", []int64{int64(binding), int64(what), int64(choice), int64(flags), int64(held)}, text)
 }
 
-// output passes on what a process prints, and keeps the beginning of what a call prints.
+// output passes on the output of a process, and keeps the beginning of the output during a call.
 type output struct {
 	to io.Writer
 
@@ -340,7 +342,7 @@ type output struct {
 	kept []byte
 }
 
-// maxKept is how much is kept: a fatal error's first goroutine is at its beginning.
+// maxKept limits the output that is kept, in bytes. The first goroutine of a fatal error is at its beginning.
 const maxKept = 4 << 10
 
 func (o *output) Write(p []byte) (int, error) {
@@ -365,12 +367,12 @@ func (o *output) text() string {
 	return string(o.kept)
 }
 
-// testNative runs each vector's plugin as native code. What comes of it must be what the module's is.
+// testNative runs each vector on native code. The outcome must be the same as the module's, which texts contains.
 func (s *Suite) testNative(ctx context.Context, h *Host, name string, n *Native, cases []testCase, texts []string, tested []Tested) error {
 	if _, err := n.start(); err != nil {
 		return fmt.Errorf("run the plugin natively: %w", err)
 	}
-	p, err := h.LoadNative(name, n.guest(name))
+	p, err := h.LoadNative(name, n.newGuest(name))
 	if failure := n.takeFailure(); err != nil && failure != "" {
 		err = errors.New(failure)
 	}
@@ -382,7 +384,7 @@ func (s *Suite) testNative(ctx context.Context, h *Host, name string, n *Native,
 	for i, c := range cases {
 		const where = "native code"
 		t := &tested[i]
-		b, err := bound.of(ctx, c)
+		b, err := bound.bindFor(ctx, c)
 		if err != nil {
 			if failure := n.takeFailure(); failure != "" || len(t.Failures) == 0 {
 				t.fail(where, err.Error()+"\n"+failure)
@@ -397,8 +399,8 @@ func (s *Suite) testNative(ctx context.Context, h *Host, name string, n *Native,
 		case failure != "" && len(t.Failures) > 0:
 			t.fail(where, failure)
 		}
-		if n.process.late.Load() {
-			return nil // each other vector would take as long
+		if n.process.timedOut.Load() {
+			return nil // the other vectors would time out as well
 		}
 	}
 	return nil

@@ -15,22 +15,22 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// RecordOptions say what becomes of recordings.
+// RecordOptions are the options of a RecordWriter.
 type RecordOptions struct {
-	Dir    string // is created if it is missing; only its owner can read what is written
+	Dir    string // created if it does not exist; only its owner can read the files
 	Module Module // the plugin of the provider
-	File   string // of the module; "" for a bundled plugin
-	Use    Use    // as the provider is configured
-	Count  int    // after so many vectors Write returns; 0: when its context ends
-	// Written is called after each vector. problem is why it has no want.txt, "" if it has one.
+	File   string // file of the module; "" for a bundled plugin
+	Use    Use    // the configuration of the provider
+	Count  int    // number of vectors after which Write returns; 0 for no limit
+	// Written is called after each vector. problem is the reason why it has no want.txt, or "".
 	Written func(name, problem string)
 }
 
-// Recorded is what became of recordings.
+// Recorded counts the requests that were recorded.
 type Recorded struct {
-	Vectors int   // written
-	Left    int   // not written, since the client had left before the end
-	Dropped int64 // not written for want of room, or because a credential could not be taken out
+	Vectors int   // written as vectors
+	Left    int   // not written, because the client disconnected before the end
+	Dropped int64 // not written, because of the memory limit or because a credential could not be removed
 }
 
 // RecordWriter writes the recordings of a provider as vectors. It belongs to one goroutine.
@@ -41,7 +41,8 @@ type RecordWriter struct {
 	last    int // number of the last vector
 }
 
-// NewRecordWriter loads the plugin, and makes the folder one of vectors for it, besides those that are there. The caller closes it.
+// NewRecordWriter loads the plugin, and prepares the folder, which may already contain vectors for the same plugin. The caller closes the
+// RecordWriter.
 func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWriter, error) {
 	w := &RecordWriter{o: o}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -73,8 +74,8 @@ func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWrit
 // Close unloads the plugin.
 func (w *RecordWriter) Close() { w.plugin.Close() }
 
-// Write writes each recording as a vector, with what the plugin makes of it as want.txt, until ctx ends, and then those that are there
-// already. Where the plugin itself fails there is no want.txt, so that the vector fails until the plugin is right.
+// Write writes each recorded request as a vector, with the plugin's outcome as want.txt, until ctx ends, and then those that are already
+// queued. If the plugin itself fails, the vector has no want.txt, so that it fails until the plugin is fixed.
 func (w *RecordWriter) Write(ctx context.Context, from *recording.Recorder) (done Recorded, err error) {
 	defer func() { done.Dropped += from.Dropped() }()
 	for w.o.Count == 0 || done.Vectors < w.o.Count {
@@ -99,9 +100,9 @@ func (w *RecordWriter) Write(ctx context.Context, from *recording.Recorder) (don
 	return done, nil
 }
 
-// writeSuite writes suite.json, or checks that the one that is there is for the same plugin.
+// writeSuite writes suite.json, or checks that an existing one is for the same plugin.
 func (w *RecordWriter) writeSuite() error {
-	if text, err := optional(w.o.Dir, SuiteFile); err != nil || text != nil {
+	if text, err := readOptional(w.o.Dir, SuiteFile); err != nil || text != nil {
 		var s struct{ Plugin string }
 		if err == nil {
 			err = json.Unmarshal(text, &s)
@@ -134,7 +135,7 @@ func (w *RecordWriter) writeSuite() error {
 	return writeJSON(filepath.Join(w.o.Dir, SuiteFile), s)
 }
 
-// transferHeaders are those of a response that are about its transfer, which a vector has not.
+// transferHeaders are response headers that concern the transfer, and are not part of a vector.
 var transferHeaders = map[string]bool{
 	"connection": true, "content-encoding": true, "content-length": true, "date": true, "keep-alive": true, "transfer-encoding": true,
 }
@@ -152,14 +153,15 @@ type vectorFile struct {
 	Headers    map[string]string `json:"headers,omitempty"`
 }
 
-// write writes a vector. It is false where there is nothing worth writing.
+// write writes a vector. It returns false if the request is not recorded: its client disconnected, or a credential in a binary stream
+// cannot be removed.
 func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	if t.Ending == recording.Disconnected {
 		return false, nil
 	}
 	body := t.Redact(t.Body)
 	if t.Framing == abi.FramingAWSEventStream && !bytes.Equal(body, t.Body) {
-		return false, nil // its checksums would be wrong
+		return false, nil // redacting has invalidated the stream's checksums
 	}
 	files := map[string][]byte{"request.json": t.Redact(t.Request.Body)}
 	v := vectorFile{
@@ -178,9 +180,9 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	if l := (Limits{t.Request.MaxTokens, t.Request.DefaultMaxTokens}); l != (Limits{}) {
 		v.Limits = &l
 	}
-	way, outcome := "whole", "own"
+	kind, outcome := "whole", "own"
 	if t.Request.Stream {
-		way = "stream"
+		kind = "stream"
 	}
 	if t.Status != 0 {
 		outcome = fmt.Sprint(t.Status)
@@ -201,11 +203,12 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	}
 	files["vector.json"] = append(t.Redact(text), '\n')
 	w.last++
-	name := fmt.Sprintf("%04d-%s-%s-%s", w.last, cmp.Or(t.Request.ClientForm, t.Request.Form, "chat"), way, outcome)
+	name := fmt.Sprintf("%04d-%s-%s-%s", w.last, cmp.Or(t.Request.ClientForm, t.Request.Form, "chat"), kind, outcome)
 	return true, w.writeFolder(name, files)
 }
 
-// writeFolder writes a vector's files, and its want.txt. The folder appears when it is complete.
+// writeFolder writes a vector's files, and its want.txt. It renames the folder when it is complete, so that incomplete vectors are not
+// visible.
 func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err error) {
 	dir := filepath.Join(w.o.Dir, ".writing")
 	if err := os.RemoveAll(dir); err != nil {
@@ -224,7 +227,7 @@ func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err er
 			return err
 		}
 	}
-	v, err := load(w.o.Dir, dir)
+	v, err := loadVector(w.o.Dir, dir)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Difference is a vector of which two modules make something else.
+// Difference is a vector for which two modules give different results.
 type Difference struct{ Name, Text string }
 
-// Replay runs the vectors through two modules of a plugin, and returns how many there are and where the results differ.
+// Replay runs the vectors through two modules of a plugin, and returns the number of vectors and the differences.
 func (s *Suite) Replay(ctx context.Context, h *Host, a, b Module) (n int, differences []Difference, err error) {
 	if len(s.cases) == 0 {
 		return 0, nil, fmt.Errorf("no vectors in %s", s.Dir)
@@ -23,7 +23,7 @@ func (s *Suite) Replay(ctx context.Context, h *Host, a, b Module) (n int, differ
 	for _, c := range s.cases {
 		var texts [2]string
 		for i, side := range sides {
-			bound, err := side.of(ctx, c)
+			bound, err := side.bindFor(ctx, c)
 			if err != nil {
 				texts[i] = "-- settings --\n" + err.Error()
 				continue

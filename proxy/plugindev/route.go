@@ -15,7 +15,7 @@ import (
 // targetsFile is the input of a router's vector: the document that router_choose gets.
 const targetsFile = "targets.json"
 
-// Route is a vector of a router: a request's summary and its targets, of which the order should come.
+// Route is a vector of a router: a request's summary and its targets, which the router orders.
 type Route struct {
 	Name    string
 	Dir     string
@@ -42,7 +42,7 @@ func loadRoute(base, dir string) (*Route, error) {
 		return nil, fmt.Errorf("%s: %w", targetsFile, err)
 	}
 	r.Input, r.targets = bytes.TrimSpace(r.Input), len(document.Targets)
-	more, err := optional(dir, "vector.json")
+	more, err := readOptional(dir, "vector.json")
 	if err != nil || more == nil {
 		return r, err
 	}

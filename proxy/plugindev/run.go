@@ -18,15 +18,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Result is the outcome of a vector. Where the plugin itself failed, Response begins with a line that says in which call
-// and how, and goes on with what the client would receive.
+// Result is the outcome of running a vector. If the plugin itself failed, Response begins with a line that says in which call and how,
+// followed by the response that the client would receive.
 type Result struct {
-	Request  string // method, path, headers and body of the upstream's request, of each attempt; empty if the plugin answered itself
-	Warnings string // a line each
+	Request  string // method, path, headers and body of the upstream request of each attempt; empty if the plugin responded itself
+	Warnings string // one per line
 	Response string // a line with the HTTP status, and the body that the client receives
 	Cost     Cost
 	Calls    []Call // in their order
-	Err      error  // what ended the last attempt, nil if it succeeded
+	Err      error  // the error that ended the last attempt; nil if it succeeded
 	Broken   bool   // the plugin itself failed
 }
 
@@ -35,19 +35,19 @@ type Call struct {
 	Name  string // the export
 	Fuel  int64  // 0 for a native plugin
 	Time  time.Duration
-	Share float64 // of its budget
+	Share float64 // share of its budget
 }
 
-// Cost is the fuel that a vector's calls took; 0 for a native plugin.
+// Cost is the fuel that a vector's calls used. It is 0 for a native plugin.
 type Cost struct {
-	Request int64 // of provider_request
-	Reading int64 // of all calls that read the response
-	Reads   int   // how many they were
+	Request int64 // fuel of provider_request
+	Reading int64 // fuel of all calls that read the response
+	Reads   int   // number of calls that read the response
 
-	Share float64 // the greatest part of its budget that a call took
+	Share float64 // largest share of its budget that a call used
 }
 
-// addCall adds a call that took some fuel of the budget that it has for an input.
+// addCall adds a call that used some fuel, and returns its share of the budget that a call has for an input of this size.
 func (c *Cost) addCall(used, base int64, input int) (share float64) {
 	share = float64(used) / float64(base+plugin.DefaultFuelPerByte*int64(input))
 	c.Share = max(c.Share, share)
@@ -60,52 +60,53 @@ const (
 	testCreated = 1700000000
 	testRandom  = 0x9f86d081884c7d65
 
-	// A body arrives in pieces of this size, which matches no boundary within it.
+	// Size of the pieces in which a body arrives. As a prime number, it does not coincide with boundaries within the body.
 	pieceBytes = 61
 )
 
-// how says how a vector is run.
-type how struct {
-	stream bool   // the client wants a stream
-	form   string // the API of a client that uses another one than the vector's, with its own request
-	asked  []byte
+// runMode says how a vector is run.
+type runMode struct {
+	stream        bool   // the client wants a stream
+	form          string // the API of a client that uses another one than the vector's, with its own request
+	clientRequest []byte
 
-	pieces int // the size of the pieces in which a body arrives; 0 is pieceBytes
-	cut    int // if not 0, a body arrives in two pieces, the first of which has so many bytes
-	leave  int // if not 0, the client leaves after so many calls that read the response
+	pieces     int // the size of the pieces in which a body arrives; 0 is pieceBytes
+	cut        int // if not 0, a body arrives in two pieces, the first of which has so many bytes
+	leaveAfter int // if not 0, the client leaves after so many calls that read the response
 }
 
-// run is a client's request with all attempts at it.
+// run is a client's request with all its attempts.
 type run struct {
-	how
+	runMode
 	v        *Vector
 	b        *plugin.Binding
 	attempt  plugin.Attempt
 	request  clientapi.Request
-	api      *clientapi.API // of the request and of the client
+	api      *clientapi.API // API of the client
 	renderer clientapi.Renderer
 	writer   *response.Writer
 	reader   clientapi.Reader // nil if the plugin reads the response
 	batch    response.Batch
-	answer   Answer // to this attempt
+	answer   Answer // response to the current attempt
 	result   Result
 
-	requests, warnings, attempts strings.Builder // of all attempts
+	requests, warnings, attempts strings.Builder // texts of all attempts
 }
 
-// errLeft ends a run whose client has left.
-var errLeft = errors.New("the client has left")
+// errClientLeft ends a run whose client has disconnected.
+var errClientLeft = errors.New("the client has left")
 
-// Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
-// asks for. What the plugin learns of the request follows from its body.
-func (v *Vector) Run(b *Binding, stream bool) Result { return v.run(b, how{stream: stream}) }
+// Run runs the vector for a client that wants a stream with usage, or a non-streaming response, regardless of the request's own stream
+// member. The summary that the plugin gets is derived from the request's body.
+func (v *Vector) Run(b *Binding, stream bool) Result { return v.run(b, runMode{stream: stream}) }
 
-// RunFor is Run for a client of another API than that of the vector's request: form, whose request asks for the same.
+// RunFor is like Run for a client that uses another API than the vector's request: asked is the client's request in form, which must be
+// equivalent.
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
-	return v.run(b, how{form: form, asked: asked, stream: stream})
+	return v.run(b, runMode{form: form, clientRequest: asked, stream: stream})
 }
 
-func (v *Vector) run(b *Binding, h how) Result {
+func (v *Vector) run(b *Binding, h runMode) Result {
 	api := findAPI(v.Form)
 	if api == nil {
 		return Result{Response: "vector.json has an unknown form " + v.Form}
@@ -116,21 +117,21 @@ func (v *Vector) run(b *Binding, h how) Result {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
 	client, responded := api, request
-	if h.asked != nil {
-		client = clientAPI(h.form)
+	if h.clientRequest != nil {
+		client = findAPI(h.form)
 		responded = newRequest(client, h.stream)
-		if err := responded.Parse(bytes.Clone(h.asked), clientapi.Limits{}); err != nil {
+		if err := responded.Parse(bytes.Clone(h.clientRequest), clientapi.Limits{}); err != nil {
 			return Result{Response: "the client's request is refused: " + err.Error()}
 		}
 	}
 	renderer := client.NewRenderer()
-	r := run{how: h, v: v, b: b.binding, request: request, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
+	r := run{runMode: h, v: v, b: b.binding, request: request, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
 	answers := v.answers()
 	for n := 1; ; n++ {
 		r.answer = answers[n-1]
-		r.prepare(n)
+		r.startAttempt(n)
 		renderer.Respond(responded)
-		r.result.Err = r.calls()
+		r.result.Err = r.callPlugin()
 		failed := r.failure(r.result.Err)
 		if failed == nil || n == len(answers) || !failed.TryNext || r.stream && r.writer.Started() {
 			if n < len(answers) {
@@ -145,7 +146,7 @@ func (v *Vector) run(b *Binding, h how) Result {
 	return r.result
 }
 
-// failure is how an attempt failed, nil if it has not.
+// failure returns the error that the client gets for an attempt that ended with err, or nil if it succeeded.
 func (r *run) failure(err error) *apierror.Error {
 	if err == nil {
 		return r.writer.Failed()
@@ -159,7 +160,7 @@ func (r *run) failure(err error) *apierror.Error {
 	return apierror.Fail(abi.FailBadAnswer, "", "", "")
 }
 
-// describeFailure is a failure in a line.
+// describeFailure formats a failure on one line.
 func describeFailure(e *apierror.Error) string {
 	s := fmt.Sprintf("%d %s", e.Status, cmp.Or(e.Code, string(e.Kind)))
 	if e.RetryAfter > 0 {
@@ -168,8 +169,8 @@ func describeFailure(e *apierror.Error) string {
 	return s
 }
 
-// prepare begins the attempt of this number.
-func (r *run) prepare(n int) {
+// startAttempt prepares attempt n.
+func (r *run) startAttempt(n int) {
 	v, a, facts := r.v, &r.attempt, r.request.Describe()
 	r.reader = nil
 	a.Reset()
@@ -188,8 +189,8 @@ func (r *run) prepare(n int) {
 	})
 }
 
-// calls makes the plugin calls of an attempt.
-func (r *run) calls() error {
+// callPlugin makes the plugin calls of an attempt.
+func (r *run) callPlugin() error {
 	a, began := &r.attempt, time.Now()
 	err := r.b.Request(context.Background(), a)
 	took := time.Since(began)
@@ -230,21 +231,21 @@ func (r *run) calls() error {
 		err = r.b.Response(context.Background(), a, r.answer.Status, r.answer.Body)
 		r.addRead(abi.ExportResponse, began, before, plugin.DefaultCallFuel, len(r.answer.Body))
 		if err == nil && r.writer.Failed() == nil {
-			err = native.Failure(r.answer.Status, nil) // the plugin found no error in the body: the status decides
+			err = native.Failure(r.answer.Status, nil) // the plugin found no error in the body, so the status decides
 		}
 	default:
 		if d := newDecoder(r.answer.ContentType, a.Framing); d != nil {
-			err = r.events(d)
+			err = r.readEvents(d)
 		} else {
-			err = r.whole()
+			err = r.readDocument()
 		}
 	}
 	r.result.Cost.Reading += a.Fuel - before
 	return err
 }
 
-// whole reads a response that is one document.
-func (r *run) whole() error {
+// readDocument reads a response that is one document.
+func (r *run) readDocument() error {
 	if r.answer.Truncated && r.answer.Status < 300 {
 		return response.Truncated()
 	}
@@ -267,8 +268,8 @@ func (r *run) whole() error {
 	return r.writer.End()
 }
 
-// events reads a response event by event, until it is complete or its body ends.
-func (r *run) events(d framing.Decoder) error {
+// readEvents reads a response event by event, until it is complete or its body ends.
+func (r *run) readEvents(d framing.Decoder) error {
 	for body, size := r.answer.Body, cmp.Or(r.cut, r.pieces, pieceBytes); len(body) > 0; {
 		n := min(size, len(body))
 		if r.cut > 0 {
@@ -284,7 +285,7 @@ func (r *run) events(d framing.Decoder) error {
 			if !ok {
 				break
 			}
-			if err := r.event(ev); err != nil || r.writer.Complete() {
+			if err := r.readEvent(ev); err != nil || r.writer.Complete() {
 				return err
 			}
 		}
@@ -295,7 +296,7 @@ func (r *run) events(d framing.Decoder) error {
 	if ev, ok, err := d.End(); err != nil {
 		return err
 	} else if ok {
-		if err := r.event(ev); err != nil || r.writer.Complete() {
+		if err := r.readEvent(ev); err != nil || r.writer.Complete() {
 			return err
 		}
 	}
@@ -312,13 +313,13 @@ func (r *run) events(d framing.Decoder) error {
 	return r.writer.End()
 }
 
-func (r *run) event(ev framing.Event) error {
+func (r *run) readEvent(ev framing.Event) error {
 	if r.reader == nil {
 		before, began := r.attempt.Fuel, time.Now()
 		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
 		r.addRead(abi.ExportEvent, began, before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
-		if err == nil && r.result.Cost.Reads == r.leave {
-			return errLeft
+		if err == nil && r.result.Cost.Reads == r.leaveAfter {
+			return errClientLeft
 		}
 		return err
 	}
@@ -329,7 +330,7 @@ func (r *run) event(ev framing.Event) error {
 	return r.writer.Apply(&r.batch)
 }
 
-// addRead adds a call that read the response, which began when the attempt had taken so much fuel.
+// addRead adds a call that read the response. before is the fuel that the attempt had used when the call began.
 func (r *run) addRead(call string, began time.Time, before, base int64, input int) {
 	used, took := r.attempt.Fuel-before, time.Since(began)
 	r.result.Cost.Reads++
@@ -342,7 +343,7 @@ func (r *run) finish(err error) {
 	m, stream := r.writer, r.stream
 	out := &r.result.Response
 	*out = r.attempts.String()
-	if err == errLeft {
+	if err == errClientLeft {
 		*out += fmt.Sprintf("the client has left\n%s", m.Output())
 		return
 	}

@@ -14,25 +14,25 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Mark is what the conformance suite says about a rule of the plugin ABI.
+// Mark is the result of the conformance suite for one rule of the plugin ABI.
 type Mark struct {
 	Rule   string
-	Tried  int    // 0: the plugin has nothing that could break it
-	Broken string // how the plugin breaks it, "" if it does not
+	Tried  int    // number of trials; 0 if the rule does not apply to the plugin
+	Broken string // how the plugin broke the rule first; "" if it did not
 }
 
-// score tries a plugin on rules.
-type score struct {
+// scorer runs the rules on a plugin.
+type scorer struct {
 	ctx         context.Context
 	suite       *Suite
-	fresh, used *bindings
+	fresh, used *bindings // with a fresh instance for each call, and with instances that are reused
 	tested      []Tested
 	marks       []Mark
 }
 
-// Score runs the conformance suite: each rule of the plugin ABI that a plugin can break is tried on variations of its vectors.
+// Score runs the conformance suite: it tests each rule of the plugin ABI that a plugin can break on variations of its vectors.
 func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
-	c := &score{ctx: ctx, suite: s}
+	c := &scorer{ctx: ctx, suite: s}
 	var err error
 	if c.fresh, err = s.bind(ctx, h, Module{Name: m.Name, Wasm: m.Wasm, Fresh: true}); err != nil {
 		return nil, err
@@ -48,10 +48,10 @@ func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 		}
 	}
 	c.rule("options are accepted, or refused with a reason", c.options)
-	c.rule("each vector gives what its want.txt holds", c.failing("fresh instance", func(f Failure) bool { return !strings.Contains(f.Text, "of its budget") }))
-	c.rule("an instance keeps nothing between calls", c.failing("instance that has served", nil))
+	c.rule("each vector matches its want.txt", c.vectorFailures("fresh instance", func(f Failure) bool { return !strings.Contains(f.Text, "of its budget") }))
+	c.rule("an instance keeps no state between calls", c.vectorFailures("instance that has served", nil))
 	c.rule("the same input gives the same output and uses the same fuel", c.deterministic)
-	c.rule("a call takes at most two thirds of its budget", c.failing("fresh instance", func(f Failure) bool { return strings.Contains(f.Text, "of its budget") }))
+	c.rule("a call uses at most two thirds of its budget", c.vectorFailures("fresh instance", func(f Failure) bool { return strings.Contains(f.Text, "of its budget") }))
 	if c.used.plugin.Provider() {
 		c.provider()
 	}
@@ -64,10 +64,10 @@ func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 	return c.marks, nil
 }
 
-// trial tries a rule. It calls try for everything that is tried.
+// trial tests a rule. It calls try once for each trial, with how the rule was broken, or "".
 type trial func(try func(broken string))
 
-func (c *score) rule(text string, t trial) {
+func (c *scorer) rule(text string, t trial) {
 	m := Mark{Rule: text}
 	t(func(broken string) {
 		m.Tried++
@@ -78,8 +78,9 @@ func (c *score) rule(text string, t trial) {
 	c.marks = append(c.marks, m)
 }
 
-// failing is a rule that vectors break whose failures are at a place, and of a kind.
-func (c *score) failing(where string, kind func(Failure) bool) trial {
+// vectorFailures returns a trial with one try for each vector, which is broken if the vector has a failure of a kind whose Where starts
+// with where.
+func (c *scorer) vectorFailures(where string, kind func(Failure) bool) trial {
 	return func(try func(string)) {
 		for _, t := range c.tested {
 			broken := ""
@@ -94,7 +95,7 @@ func (c *score) failing(where string, kind func(Failure) bool) trial {
 	}
 }
 
-func (c *score) options(try func(string)) {
+func (c *scorer) options(try func(string)) {
 	for _, settings := range []string{c.suite.Use.Settings, `{}`, `{"x_sluice_unknown":{"a":[1]}}`, `{"":null}`} {
 		_, err := c.used.plugin.Bind(c.ctx, Use{Settings: settings, Paths: c.suite.Use.Paths, Headers: c.suite.Use.Headers})
 		broken := ""
@@ -105,9 +106,9 @@ func (c *score) options(try func(string)) {
 	}
 }
 
-func (c *score) deterministic(try func(string)) {
+func (c *scorer) deterministic(try func(string)) {
 	for _, one := range c.suite.cases {
-		b, err := c.fresh.of(c.ctx, one)
+		b, err := c.fresh.bindFor(c.ctx, one)
 		if err != nil {
 			continue
 		}
@@ -124,31 +125,31 @@ func (c *score) deterministic(try func(string)) {
 	}
 }
 
-// vectors calls f with those of a provider, each with its binding, as a copy that can be changed.
-func (c *score) vectors(f func(v Vector, b *Binding)) {
+// vectors calls f with a copy of each vector of a provider, which f may change, and its binding.
+func (c *scorer) vectors(f func(v Vector, b *Binding)) {
 	for _, v := range c.suite.Vectors() {
-		if b, err := c.used.of(c.ctx, v); err == nil {
+		if b, err := c.used.bindFor(c.ctx, v); err == nil {
 			f(*v, b)
 		}
 	}
 }
 
-// streamVectors are vectors of a provider whose response is one stream of text events that the plugin or the host reads to its end.
-func (c *score) streamVectors(f func(v Vector, b *Binding, events []Event, whole Result)) {
+// streamVectors calls f with each vector of a provider whose response is one stream of text events that is read to its end.
+func (c *scorer) streamVectors(f func(v Vector, b *Binding, events []Event, whole Result)) {
 	c.vectors(func(v Vector, b *Binding) {
 		if len(v.Answers) > 0 || v.Status != 200 || v.Truncated || frameOf(v.ContentType) == nil || !streams(v.Form) {
 			return
 		}
 		r := v.Run(b, false)
 		events := SplitEvents(v.ContentType, v.Response)
-		if len(events) == 0 || r.Err != nil || r.Cost.Reads == 0 || with(v, b, events, false).Response != r.Response {
-			return // an event without an end is not among them
+		if len(events) == 0 || r.Err != nil || r.Cost.Reads == 0 || runWithEvents(v, b, events, false).Response != r.Response {
+			return // such as a stream whose last event is incomplete, which SplitEvents does not return
 		}
 		f(v, b, events, r)
 	})
 }
 
-// frameOf is how an event is written in a stream of text; nil for other streams.
+// frameOf returns a function that encodes an event of a text stream, or nil for other content types.
 func frameOf(contentType string) func(e Event) string {
 	switch contentType {
 	case "text/event-stream":
@@ -165,8 +166,8 @@ func frameOf(contentType string) func(e Event) string {
 	return nil
 }
 
-// with is the result of a vector whose response has these events.
-func with(v Vector, b *Binding, events []Event, stream bool) Result {
+// runWithEvents runs a vector with a response of these events.
+func runWithEvents(v Vector, b *Binding, events []Event, stream bool) Result {
 	var body strings.Builder
 	frame := frameOf(v.ContentType)
 	for _, e := range events {
@@ -176,7 +177,7 @@ func with(v Vector, b *Binding, events []Event, stream bool) Result {
 	return v.Run(b, stream)
 }
 
-// describeBroken says how a plugin itself failed in a vector; "" if it has not.
+// describeBroken says how the plugin itself failed in a vector, or returns "" if it did not.
 func describeBroken(v *Vector, r Result) string {
 	if !r.Broken {
 		return ""
@@ -184,27 +185,27 @@ func describeBroken(v *Vector, r Result) string {
 	return fmt.Sprintf("%s: %v", v.Name, r.Err)
 }
 
-const maxTried = 24 // places in a stream
+const maxTried = 24 // positions in a stream that are tried
 
-// provider tries the rules of providers.
-func (c *score) provider() {
-	c.rule("a stream means the same however its bytes are cut", c.failing("response ", nil))
-	c.rule("a client that leaves has no effect on others", c.failing("after a client", nil))
+// provider tests the rules of providers.
+func (c *scorer) provider() {
+	c.rule("a stream has the same meaning however its bytes are split", c.vectorFailures("response ", nil))
+	c.rule("a client that disconnects has no effect on others", c.vectorFailures("after a client", nil))
 	c.rule("any instance can read any event of a stream", func(try func(string)) {
 		c.streamVectors(func(v Vector, b *Binding, _ []Event, whole Result) {
-			fresh, err := c.fresh.of(c.ctx, &v)
+			fresh, err := c.fresh.bindFor(c.ctx, &v)
 			if err != nil {
 				return
 			}
 			r := v.Run(fresh, false)
-			try(differs(&v, whole, r))
+			try(describeDifference(&v, whole, r))
 		})
 	})
 	c.rule("an unknown event is ignored", func(try func(string)) {
 		unknown := Event{Name: "x_sluice_unknown", Data: `{"type":"x_sluice_unknown","x_sluice":[1,{"a":null}]}`}
 		c.streamVectors(func(v Vector, b *Binding, events []Event, whole Result) {
 			for _, at := range append(spread(len(events)-1, maxTried), 0) {
-				try(differs(&v, whole, with(v, b, slices.Insert(slices.Clone(events), at, unknown), false)))
+				try(describeDifference(&v, whole, runWithEvents(v, b, slices.Insert(slices.Clone(events), at, unknown), false)))
 			}
 		})
 	})
@@ -216,10 +217,10 @@ func (c *score) provider() {
 					more[i].Data = `{"x_sluice_unknown":[1,{"a":null}],` + rest
 				}
 			}
-			try(differs(&v, whole, with(v, b, more, false)))
+			try(describeDifference(&v, whole, runWithEvents(v, b, more, false)))
 		})
 	})
-	c.rule("an event that is torn is the provider's failure", func(try func(string)) {
+	c.rule("a truncated event is the provider's failure", func(try func(string)) {
 		c.streamVectors(func(v Vector, b *Binding, events []Event, whole Result) {
 			for i, e := range events[:min(len(events), maxTried)] {
 				if !strings.HasPrefix(e.Data, "{") || len(e.Data) < 4 || i >= whole.Cost.Reads {
@@ -227,10 +228,10 @@ func (c *score) provider() {
 				}
 				torn := slices.Clone(events)
 				torn[i].Data = e.Data[:len(e.Data)/2]
-				r := with(v, b, torn, false)
+				r := runWithEvents(v, b, torn, false)
 				broken := describeBroken(&v, r)
 				if r.Err == nil {
-					broken = fmt.Sprintf("%s: event %d is torn, and the response is complete", v.Name, i+1)
+					broken = fmt.Sprintf("%s: event %d is truncated, but the response is complete", v.Name, i+1)
 				}
 				try(broken)
 			}
@@ -242,7 +243,7 @@ func (c *score) provider() {
 				return
 			}
 			for _, stream := range []bool{false, true} {
-				r := with(v, b, events[:1], stream)
+				r := runWithEvents(v, b, events[:1], stream)
 				broken := describeBroken(&v, r)
 				if r.Err == nil {
 					broken = v.Name + ": the response is complete after the first of " + fmt.Sprint(len(events)) + " events"
@@ -253,7 +254,7 @@ func (c *score) provider() {
 	})
 	c.rule("events after the end do no harm", func(try func(string)) {
 		c.streamVectors(func(v Vector, b *Binding, events []Event, _ Result) {
-			try(describeBroken(&v, with(v, b, append(slices.Clone(events), events...), false)))
+			try(describeBroken(&v, runWithEvents(v, b, append(slices.Clone(events), events...), false)))
 		})
 	})
 	c.rule("a large event is read", func(try func(string)) {
@@ -261,20 +262,20 @@ func (c *score) provider() {
 		n := 0
 		c.streamVectors(func(v Vector, b *Binding, events []Event, whole Result) {
 			if n++; n <= 3 {
-				try(differs(&v, whole, with(v, b, slices.Insert(slices.Clone(events), len(events)-1, large), false)))
+				try(describeDifference(&v, whole, runWithEvents(v, b, slices.Insert(slices.Clone(events), len(events)-1, large), false)))
 			}
 		})
 	})
-	c.rule("any response is read, or refused as the provider's failure", c.responses)
-	c.rule("a rejected credential is not the client's", c.statuses([]int{401}, func(status int) bool { return status != 401 && status != 403 }))
+	c.rule("any response is accepted, or rejected as the provider's failure", c.responses)
+	c.rule("a rejected credential is not reported as the client's", c.statuses([]int{401}, func(status int) bool { return status != 401 && status != 403 }))
 	c.rule("a rate limit is a 429", c.statuses([]int{429}, func(status int) bool { return status == 429 }))
-	c.rule("a provider's fault is a 5xx", c.statuses([]int{500, 502, 503, 529}, func(status int) bool { return status >= 500 }))
-	c.rule("any request is built, or refused", c.requests)
-	c.rule("any model list is read, or refused", c.lists)
+	c.rule("a provider's failure is a 5xx", c.statuses([]int{500, 502, 503, 529}, func(status int) bool { return status >= 500 }))
+	c.rule("any request is built, or rejected", c.requests)
+	c.rule("any model list is read, or rejected", c.modelLists)
 }
 
-// differs says where what the client receives is not the same; "" if it is.
-func differs(v *Vector, want, got Result) string {
+// describeDifference says where the client's response differs, or returns "" if it does not.
+func describeDifference(v *Vector, want, got Result) string {
 	if broken := describeBroken(v, got); broken != "" {
 		return broken
 	}
@@ -284,8 +285,9 @@ func differs(v *Vector, want, got Result) string {
 	return ""
 }
 
-// answered calls f with one vector for each way in which the plugin is used whose request it sends.
-func (c *score) answered(f func(v Vector, b *Binding)) {
+// sendingVectors calls f with up to two vectors for each combination of settings, form and options, for which the plugin sends a request
+// upstream. The vectors have no response; f sets it.
+func (c *scorer) sendingVectors(f func(v Vector, b *Binding)) {
 	seen := make(map[string]int)
 	c.vectors(func(v Vector, b *Binding) {
 		v.Answers = nil
@@ -299,8 +301,8 @@ func (c *score) answered(f func(v Vector, b *Binding)) {
 	})
 }
 
-func (c *score) responses(try func(string)) {
-	c.answered(func(v Vector, b *Binding) {
+func (c *scorer) responses(try func(string)) {
+	c.sendingVectors(func(v Vector, b *Binding) {
 		for _, body := range []string{"", "{}", "[]", "null", `"x"`, "not JSON", `{"x_sluice_unknown":1}`, `{"choices":[]}`, strings.Repeat("[", 200)} {
 			for _, contentType := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
 				v.Status, v.ContentType, v.Response = 200, contentType, []byte(body)
@@ -319,10 +321,10 @@ func (c *score) responses(try func(string)) {
 	})
 }
 
-// statuses is a rule about what the client's status is for a status of the provider.
-func (c *score) statuses(statuses []int, right func(status int) bool) trial {
+// statuses returns a trial that checks the client's status for each of the provider's statuses.
+func (c *scorer) statuses(statuses []int, right func(status int) bool) trial {
 	return func(try func(string)) {
-		c.answered(func(v Vector, b *Binding) {
+		c.sendingVectors(func(v Vector, b *Binding) {
 			for _, status := range statuses {
 				for _, body := range []string{"", "{}", "<html>", `{"error":{"message":"No.","code":"x"}}`, `{"message":"No."}`} {
 					v.Status, v.ContentType, v.Response = status, "application/json", []byte(body)
@@ -340,8 +342,8 @@ func (c *score) statuses(statuses []int, right func(status int) bool) trial {
 	}
 }
 
-func (c *score) requests(try func(string)) {
-	b, err := c.used.of(c.ctx, &Vector{})
+func (c *scorer) requests(try func(string)) {
+	b, err := c.used.bindFor(c.ctx, &Vector{})
 	if err != nil {
 		return
 	}
@@ -368,8 +370,8 @@ func (c *score) requests(try func(string)) {
 	}
 }
 
-func (c *score) lists(try func(string)) {
-	b, err := c.used.of(c.ctx, &Vector{})
+func (c *scorer) modelLists(try func(string)) {
+	b, err := c.used.bindFor(c.ctx, &Vector{})
 	if err != nil {
 		return
 	}
@@ -393,9 +395,9 @@ func (c *score) lists(try func(string)) {
 	}
 }
 
-// router tries the rules of routers.
-func (c *score) router() {
-	b, err := c.used.of(c.ctx, &Route{})
+// router tests the rules of routers.
+func (c *scorer) router() {
+	b, err := c.used.bindFor(c.ctx, &Route{})
 	if err != nil {
 		return
 	}
@@ -429,7 +431,7 @@ func (c *score) router() {
 			if !ok {
 				continue
 			}
-			bound, err := c.used.of(c.ctx, r)
+			bound, err := c.used.bindFor(c.ctx, r)
 			if err != nil {
 				continue
 			}
@@ -438,23 +440,23 @@ func (c *score) router() {
 			more.Input = bytes.ReplaceAll(more.Input, []byte(",}"), []byte("}"))
 			want, _, _ := r.outcome(bound)
 			got, _, _ := more.outcome(bound)
-			try(named(r.Name, Diff(want, got)))
+			try(prefixName(r.Name, Diff(want, got)))
 		}
 	})
 }
 
-// named puts a name before what is broken, if anything is.
-func named(name, broken string) string {
+// prefixName puts a name before a description of what is broken, unless that is empty.
+func prefixName(name, broken string) string {
 	if broken == "" {
 		return ""
 	}
 	return name + ":\n" + broken
 }
 
-// filter tries the rules of filters.
-func (c *score) filter() {
-	c.rule("a text means the same however it is cut", c.failing("text ", nil))
-	b, err := c.used.of(c.ctx, &FilteredText{})
+// filter tests the rules of filters.
+func (c *scorer) filter() {
+	c.rule("a text has the same result however it is split", c.vectorFailures("text ", nil))
+	b, err := c.used.bindFor(c.ctx, &FilteredText{})
 	if err != nil {
 		return
 	}
@@ -485,7 +487,7 @@ func (c *score) filter() {
 		}
 		try(broken)
 	})
-	c.rule("what is told of a request is ignored where it is unknown", func(try func(string)) {
+	c.rule("unknown members of the request's description are ignored", func(try func(string)) {
 		err := b.binding.FilterRequest(c.ctx, &plugin.Filtering{}, []byte(`{"x_sluice_unknown":1,"summary":{"x_sluice_unknown":[1],"model":"m","key":"k","body":10,"flags":["x_sluice"]}}`))
 		broken := ""
 		if e, ok := errors.AsType[*plugin.CallError](err); ok {

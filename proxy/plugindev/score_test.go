@@ -112,7 +112,7 @@ func TestOldModulesConform(t *testing.T) {
 				}
 			case "pair":
 				module.Name = "left"
-				breaks = []string{"any request is built, or refused"} // it repeats the first text that it was sent, however long
+				breaks = []string{"any request is built, or rejected"} // it repeats the first text that it was sent, however long
 			case "router-by-length":
 				s = openSuite(t, "../../examples/plugins/testdata/router")
 			}
@@ -156,12 +156,12 @@ func TestScoreShowsBrokenRules(t *testing.T) {
 	}
 	leaky := openSuite(t, folder(t, map[string]string{"a/request.json": strings.Replace(hello, "hello", "a secret", 1), "b/request.json": hello}))
 	test(t, leaky, "proxy/plugintest/testdata/leaky", plugindev.TestOptions{Update: true})
-	if got := broken(leaky, "proxy/plugintest/testdata/leaky"); !slices.Contains(got, "an instance keeps nothing between calls") {
+	if got := broken(leaky, "proxy/plugintest/testdata/leaky"); !slices.Contains(got, "an instance keeps no state between calls") {
 		t.Errorf("of a plugin that remembers, broken are %q", got)
 	}
 	// The provider may ask for nothing: every request is the plugin's own failure.
 	s := openSuite(t, folder(t, map[string]string{"a/request.json": hello}))
-	if got := broken(s, provider); !slices.Contains(got, "any request is built, or refused") || !slices.Contains(got, "each vector gives what its want.txt holds") {
+	if got := broken(s, provider); !slices.Contains(got, "any request is built, or rejected") || !slices.Contains(got, "each vector matches its want.txt") {
 		t.Errorf("of a plugin that fails, broken are %q", got)
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"strings"
 )
 
-// SuiteFile is the file at the root of a folder of vectors that says what they are for; see Suite. Recordings have one.
+// SuiteFile is the file at the root of a folder of vectors that names their plugin; see Suite. Recordings have one.
 const SuiteFile = "suite.json"
 
-// Suite is the vectors of a folder, and the plugin that they are for.
+// Suite is a folder of vectors, and the plugin that they are for.
 type Suite struct {
 	Dir    string `json:"-"`
-	Plugin string `json:"plugin"` // its name
-	Module string `json:"module"` // its file, relative to the folder; empty is the bundled plugin of the name, or one that the caller knows
+	Plugin string `json:"plugin"` // name of the plugin
+	Module string `json:"module"` // file of the module, relative to Dir; empty for a bundled plugin, or one that the caller knows
 	Use    Use    `json:"-"`
 
 	cases []testCase
 }
 
-// testCase is a folder with an input and what should come of it: a vector of a provider, a route of a router, or texts of a filter.
+// testCase is a folder with an input and its expected outcome: a vector of a provider, a route of a router, or a text of a filter.
 type testCase interface {
 	name() string
 	dir() string
-	settings() json.RawMessage // in place of the suite's, may be empty
-	// outcome runs it, and returns what want.txt should hold, with what is wrong whatever that is.
+	settings() json.RawMessage // replace the suite's settings unless empty
+	// outcome runs the test case, and returns the contents of want.txt, and problems that are errors whatever want.txt contains.
 	outcome(b *Binding) (text string, problems []string, cost Cost)
-	// variants runs it in every other way that must make no difference, and calls differs with those that do.
+	// variants runs the test case in every way that must give the same outcome, and calls differs for those that do not.
 	variants(b *Binding, differs func(variant, want, got string))
 }
 
 // OpenSuite reads the vectors below a folder, in the order of their names, and its suite.json if there is one.
 func OpenSuite(dir string) (*Suite, error) {
 	s := &Suite{Dir: dir}
-	text, err := optional(dir, SuiteFile)
+	text, err := readOptional(dir, SuiteFile)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func OpenSuite(dir string) (*Suite, error) {
 		var c testCase
 		switch d.Name() {
 		case "request.json":
-			c, err = load(dir, filepath.Dir(path))
+			c, err = loadVector(dir, filepath.Dir(path))
 		case targetsFile:
 			c, err = loadRoute(dir, filepath.Dir(path))
 		case textFile:
@@ -80,15 +80,15 @@ func OpenSuite(dir string) (*Suite, error) {
 	return s, err
 }
 
-// Len is how many vectors there are.
+// Len returns the number of vectors.
 func (s *Suite) Len() int { return len(s.cases) }
 
-// Files are the folders of the vectors and the files in them, for who watches them.
+// Files returns the folders of the vectors and the files in them, so that they can be watched.
 func (s *Suite) Files() (files []string) {
 	for _, c := range s.cases {
 		entries, err := os.ReadDir(c.dir())
 		if err != nil {
-			continue // the next reading will tell
+			continue // opening the suite again will report the error
 		}
 		files = append(files, c.dir())
 		for _, e := range entries {
@@ -107,7 +107,7 @@ func LoadVectors(dir string) ([]*Vector, error) {
 	return s.Vectors(), nil
 }
 
-// Vectors are those of a provider.
+// Vectors returns the vectors of a provider.
 func (s *Suite) Vectors() (vectors []*Vector) {
 	for _, c := range s.cases {
 		if v, ok := c.(*Vector); ok {
@@ -117,29 +117,29 @@ func (s *Suite) Vectors() (vectors []*Vector) {
 	return vectors
 }
 
-// TestOptions say how a suite is tested.
+// TestOptions are the options of Suite.Test.
 type TestOptions struct {
-	Run    *regexp.Regexp // only vectors with a matching name; nil: all
-	Update bool           // write want.txt
-	Native *Native        // the plugin as native code, to run too; may be nil
+	Run    *regexp.Regexp // runs only vectors with a matching name; nil runs all
+	Update bool           // writes want.txt
+	Native *Native        // the plugin as native code, to run as well; may be nil
 }
 
-// Tested is what came of a vector.
+// Tested is the result of testing a vector.
 type Tested struct {
 	Name     string
 	Cost     Cost
-	Failures []Failure // none: it passed
-	Updated  bool      // want.txt was written and held something else, or was missing
+	Failures []Failure // empty if the vector passed
+	Updated  bool      // want.txt was written, because it differed or was missing
 }
 
-// Failure is one thing that is wrong with a vector.
+// Failure is one failure of a vector.
 type Failure struct {
-	Where string // in which way it was run, such as "fresh instance"
-	Text  string // what is wrong, in a few lines
+	Where string // the way in which the vector was run, such as "fresh instance"
+	Text  string // description in a few lines
 }
 
-// Test runs each vector on a fresh instance for each call, on an instance that has served all others, after clients that left early,
-// and with the upstream's response in other pieces. All must give what want.txt holds.
+// Test runs each vector with a fresh instance for each call, on an instance that has served all other vectors, after clients that
+// disconnected, and with the upstream's response split in other ways. All must give the outcome in want.txt.
 func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]Tested, error) {
 	var cases []testCase
 	for _, c := range s.cases {
@@ -174,16 +174,16 @@ func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]T
 	}
 	for round := range 2 {
 		for i, c := range cases {
-			b, err := used.of(ctx, c)
+			b, err := used.bindFor(ctx, c)
 			if err != nil {
 				continue // testFresh has reported it
 			}
 			text, _, _ := c.outcome(b)
 			if round == 0 {
-				continue // in the second round the instance has served every other vector
+				continue // only in the second round has the instance served every other vector
 			}
 			if text != texts[i] {
-				tested[i].fail("instance that has served other requests", "the plugin remembers something of them\n"+Diff(texts[i], text))
+				tested[i].fail("instance that has served other requests", "the plugin keeps state between requests\n"+Diff(texts[i], text))
 			}
 			c.variants(b, func(variant, want, got string) { tested[i].fail(variant, Diff(want, got)) })
 		}
@@ -191,7 +191,7 @@ func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]T
 	return tested, nil
 }
 
-// maxFailures is how many failures of a vector are kept: more say the same.
+// maxFailures limits the failures reported for a vector. Further ones usually have the same cause.
 const maxFailures = 3
 
 func (t *Tested) fail(where, text string) {
@@ -203,7 +203,7 @@ func (t *Tested) fail(where, text string) {
 // testFresh compares a vector's outcome with want.txt, and returns it.
 func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, update bool, t *Tested) (text string, err error) {
 	t.Name = c.name()
-	b, err := bindings.of(ctx, c)
+	b, err := bindings.bindFor(ctx, c)
 	if err != nil {
 		t.fail("settings", err.Error())
 		return "", nil
@@ -231,7 +231,7 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 	return text, nil
 }
 
-// bindings are uses of a plugin with the settings of vectors.
+// bindings holds the bindings of a plugin with the settings of vectors.
 type bindings struct {
 	suite  *Suite
 	plugin *Plugin
@@ -248,8 +248,8 @@ func (s *Suite) bind(ctx context.Context, h *Host, m Module) (*bindings, error) 
 
 func (b *bindings) close() { b.plugin.Close() }
 
-// of returns the use with a vector's settings.
-func (b *bindings) of(ctx context.Context, c testCase) (*Binding, error) {
+// bindFor returns the binding with a test case's settings.
+func (b *bindings) bindFor(ctx context.Context, c testCase) (*Binding, error) {
 	use := b.suite.Use
 	if own := c.settings(); len(own) > 0 {
 		use.Settings = string(own)
@@ -276,9 +276,9 @@ func (v *Vector) outcome(b *Binding) (text string, problems []string, cost Cost)
 }
 
 const (
-	// maxCuts is at how many places a response is cut in two.
+	// maxCuts limits the offsets at which a response is split in two.
 	maxCuts = 256
-	// maxLeaves is after how many different events a client leaves.
+	// maxLeaves limits the events after which a client disconnects.
 	maxLeaves = 8
 )
 
@@ -287,8 +287,8 @@ func (v *Vector) variants(b *Binding, differs func(variant, want, got string)) {
 		if stream && !streams(v.Form) {
 			break
 		}
-		want := v.run(b, how{stream: stream})
-		check := func(variant string, h how) {
+		want := v.run(b, runMode{stream: stream})
+		check := func(variant string, h runMode) {
 			h.stream = stream
 			if got := v.run(b, h); got.text() != want.text() {
 				differs(variant, want.text(), got.text())
@@ -299,29 +299,29 @@ func (v *Vector) variants(b *Binding, differs func(variant, want, got string)) {
 			size = max(size, len(a.Body))
 		}
 		if size > 1 {
-			check("response in pieces of 1 byte", how{pieces: 1})
-			check("response in one piece", how{pieces: size})
+			check("response in pieces of 1 byte", runMode{pieces: 1})
+			check("response in one piece", runMode{pieces: size})
 		}
 		if !stream {
 			continue
 		}
 		for _, cut := range spread(size-1, maxCuts) {
-			check(fmt.Sprintf("response cut at byte %d", cut), how{cut: cut})
+			check(fmt.Sprintf("response cut at byte %d", cut), runMode{cut: cut})
 		}
 		for _, n := range spread(want.Cost.Reads-1, maxLeaves) {
-			left := v.run(b, how{stream: true, leave: n})
-			if _, sent, ok := strings.Cut(left.Response, "the client has left\n"); ok && left.Err == errLeft && !strings.Contains(want.Response, sent) {
+			left := v.run(b, runMode{stream: true, leaveAfter: n})
+			if _, sent, ok := strings.Cut(left.Response, "the client has left\n"); ok && left.Err == errClientLeft && !strings.Contains(want.Response, sent) {
 				differs(fmt.Sprintf("client that leaves after %d events", n), want.Response, sent)
 			}
-			check(fmt.Sprintf("after a client that left at event %d", n), how{})
+			check(fmt.Sprintf("after a client that left at event %d", n), runMode{})
 		}
 	}
 }
 
-// text is all of a result that must not depend on how a vector is run.
+// text returns the part of a result that must not depend on how a vector is run.
 func (r *Result) text() string { return r.Request + r.Warnings + r.Response }
 
-// spread returns at most n of the numbers 1 to last, evenly spread, with the last one.
+// spread returns at most n of the numbers 1 to last, evenly spread and including last.
 func spread(last, n int) (numbers []int) {
 	if last <= n {
 		n = max(last, 0)

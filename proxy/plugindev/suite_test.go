@@ -127,7 +127,7 @@ func TestPluginThatRemembersFails(t *testing.T) {
 	const leaky = "proxy/plugintest/testdata/leaky"
 	test(t, s, leaky, plugindev.TestOptions{Update: true})
 	tested := test(t, s, leaky, plugindev.TestOptions{})
-	if got := failures(tested["second"]); !strings.Contains(got, "instance that has served other requests: the plugin remembers") || !strings.Contains(got, "I heard a secret.") {
+	if got := failures(tested["second"]); !strings.Contains(got, "instance that has served other requests: the plugin keeps state") || !strings.Contains(got, "I heard a secret.") {
 		t.Errorf("failures %q", got)
 	}
 }

@@ -19,15 +19,15 @@ import (
 // textFile is the input of a filter's vector: a text of a request or a response.
 const textFile = "text.json"
 
-// FilteredText is a vector of a filter: a text, of which another or a refusal should come.
+// FilteredText is a vector of a filter: a text that the filter passes, changes or refuses.
 type FilteredText struct {
 	Name string
 	Dir  string
 	What abi.What
 	Text string
-	Tags []string // that the filter may set
+	Tags []string // tags that the filter may set
 
-	own json.RawMessage // settings
+	own json.RawMessage // settings of the vector
 }
 
 // textKinds are the names of texts in text.json.
@@ -77,7 +77,7 @@ func (t *FilteredText) outcome(b *Binding) (text string, problems []string, cost
 	return text, problems, cost
 }
 
-// filter has the filter work on the text, which arrives in pieces.
+// filter passes the text to the filter in pieces.
 func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cost Cost) {
 	filtering := plugin.Filtering{Tags: t.Tags}
 	var out strings.Builder
@@ -109,7 +109,7 @@ func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cos
 	cost.Reading = filtering.Fuel
 	outcome = "-- text --\n" + out.String() + "\n"
 	if err != nil {
-		// How much has gone on by then depends on the pieces.
+		// The text that was passed on before the error depends on the pieces.
 		outcome = "-- error --\n" + err.Error() + "\n"
 	}
 	for set := filtering.Set; set != 0; set &= set - 1 {
@@ -118,7 +118,7 @@ func (t *FilteredText) filter(b *Binding, pieces ...string) (outcome string, cos
 	return outcome, cost
 }
 
-// variants has the text of a response arrive in pieces: those of a stream, which end within no character.
+// variants passes the text of a response in pieces, as a stream does. Pieces do not split a character.
 func (t *FilteredText) variants(b *Binding, differs func(variant, want, got string)) {
 	if t.What >= abi.WhatSystem {
 		return

@@ -14,49 +14,49 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
-// Vector is a client's request and an upstream's answer to it. The members with a name in JSON come from vector.json.
+// Vector is a client's request and an upstream's response to it. Fields with a JSON name come from vector.json.
 type Vector struct {
-	Name     string `json:"-"` // the folder's path below that of all vectors
+	Name     string `json:"-"` // path of the folder, relative to the folder of all vectors
 	Request  []byte `json:"-"` // the client's body
-	Response []byte `json:"-"` // the upstream's body, nil if there is none
-	Dir      string `json:"-"` // the folder, "" if it was not read from one
+	Response []byte `json:"-"` // the upstream's body; nil if there is none
+	Dir      string `json:"-"` // the folder; "" if the vector was not read from one
 
-	// Form is the API whose request this is, as Messages clients and others write it; empty is chat completions. A plugin gets such a
-	// request only if it has declared the form. ClientForm is the API that the client uses, if that is another one.
+	// Form is the API of the request, such as "messages"; empty means chat completions. A plugin gets requests of another API only if it
+	// has declared the form. ClientForm is the API that the client uses if it is another one.
 	Form       string   `json:"form"`
 	ClientForm string   `json:"client_form"`
-	Betas      []string `json:"betas"` // of a Messages client
+	Betas      []string `json:"betas"` // betas that a Messages client has requested
 
-	Target      string            `json:"target"`   // the upstream's name of the model; empty is "target-model"
-	Settings    json.RawMessage   `json:"settings"` // of the provider, in place of those of the others
-	Options     json.RawMessage   `json:"options"`  // of the target
+	Target      string            `json:"target"`   // the upstream's name of the model; empty means "target-model"
+	Settings    json.RawMessage   `json:"settings"` // settings of the provider, replacing the suite's
+	Options     json.RawMessage   `json:"options"`  // options of the target
 	Limits      Limits            `json:"limits"`
-	Status      int               `json:"status"`       // of the answer; 0 is 200
-	ContentType string            `json:"content_type"` // of the answer; empty is what the file's name says
-	Headers     map[string]string `json:"headers"`      // of the answer, with names in lower case
-	Truncated   bool              `json:"truncated"`    // the answer is cut off at the end of the file
+	Status      int               `json:"status"`       // status of the response; 0 means 200
+	ContentType string            `json:"content_type"` // content type of the response; empty derives it from the file's extension
+	Headers     map[string]string `json:"headers"`      // headers of the response, with lower-case names
+	Truncated   bool              `json:"truncated"`    // the response is cut off at the end of the file
 
-	// Answers are those of several attempts, where Response is nil: a request that fails so that another target may do better is
-	// tried again. Their bodies are the files answer.1.json, answer.2.sse and so on.
+	// Answers are the responses to several attempts, if Response is nil. The next attempt is made if one fails in a way for which the
+	// gateway would try another target. Their bodies are the files answer.1.json, answer.2.sse and so on.
 	Answers []Answer `json:"answers"`
 }
 
-// Answer is a response of an upstream.
+// Answer is a response of an upstream. Its fields are those of Vector.
 type Answer struct {
-	Body        []byte            `json:"-"`            // nil if there is none
-	Status      int               `json:"status"`       // 0 is 200
-	ContentType string            `json:"content_type"` // empty is what the file's name says
-	Headers     map[string]string `json:"headers"`      // with names in lower case
-	Truncated   bool              `json:"truncated"`    // it is cut off at the end of the file
+	Body        []byte            `json:"-"` // nil if there is none
+	Status      int               `json:"status"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Truncated   bool              `json:"truncated"`
 }
 
-// Limits are those of a model.
+// Limits are the limits of a model.
 type Limits struct {
 	MaxTokens        int64 `json:"max_tokens"`
 	DefaultMaxTokens int64 `json:"default_max_tokens"`
 }
 
-// answers are the responses to the attempts, one at least.
+// answers returns the responses to the attempts, at least one.
 func (v *Vector) answers() []Answer {
 	if len(v.Answers) > 0 {
 		return v.Answers
@@ -64,7 +64,7 @@ func (v *Vector) answers() []Answer {
 	return []Answer{{v.Response, v.Status, v.ContentType, v.Headers, v.Truncated}}
 }
 
-func load(base, dir string) (*Vector, error) {
+func loadVector(base, dir string) (*Vector, error) {
 	name, err := filepath.Rel(base, dir)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func load(base, dir string) (*Vector, error) {
 		return nil, err
 	}
 	v.Request = bytes.TrimSpace(v.Request)
-	more, err := optional(dir, "vector.json")
+	more, err := readOptional(dir, "vector.json")
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func load(base, dir string) (*Vector, error) {
 			return nil, fmt.Errorf("vector.json: %w", err)
 		}
 	}
-	one := Answer{Status: v.Status, ContentType: v.ContentType}
-	if err := one.load(dir, ""); err != nil {
+	a := Answer{Status: v.Status, ContentType: v.ContentType}
+	if err := a.load(dir, ""); err != nil {
 		return nil, err
 	}
-	v.Response, v.Status, v.ContentType = one.Body, one.Status, one.ContentType
+	v.Response, v.Status, v.ContentType = a.Body, a.Status, a.ContentType
 	if err := v.loadAnswers(dir); err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ func (v *Vector) loadAnswers(dir string) error {
 	}
 }
 
-// load reads the file of a response, whose name has a number if there are several.
+// load reads the file of a response. number is the part of its name for one of several responses, such as ".2".
 func (a *Answer) load(dir, number string) error {
 	for _, form := range responseFiles {
-		body, err := optional(dir, "answer"+number+form.extension)
+		body, err := readOptional(dir, "answer"+number+form.extension)
 		if err != nil {
 			return err
 		}
@@ -142,15 +142,15 @@ func (a *Answer) load(dir, number string) error {
 	return nil
 }
 
-// decodeStrict reads a JSON document, in which a misspelt member is an error.
+// decodeStrict decodes a JSON document. An unknown member is an error.
 func decodeStrict(text []byte, to any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	return dec.Decode(to)
 }
 
-// optional reads a file that may be missing; it is nil then.
-func optional(dir, name string) ([]byte, error) {
+// readOptional reads a file that may be missing. If so, it returns nil.
+func readOptional(dir, name string) ([]byte, error) {
 	p, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -161,13 +161,13 @@ func optional(dir, name string) ([]byte, error) {
 	return p, err
 }
 
-// Outcome is what comes of a vector, for a client that wants a non-streaming response and for one that wants a stream.
+// Outcome is the outcome of a vector, for a client that wants a non-streaming response and for one that wants a stream.
 type Outcome struct {
 	Whole, Stream Result
 	text          string
 }
 
-// Outcome runs the vector in both ways.
+// Outcome runs the vector for both clients.
 func (v *Vector) Outcome(b *Binding) Outcome {
 	o := Outcome{Whole: v.Run(b, false), Stream: v.Run(b, true)}
 	var text strings.Builder
@@ -186,13 +186,13 @@ func (v *Vector) Outcome(b *Binding) Outcome {
 	return o
 }
 
-// Text is the outcome as want.txt holds it.
+// Text returns the outcome in the format of want.txt.
 func (o Outcome) Text() string { return o.text }
 
-// Problems are what is wrong with an outcome whatever it should have been, a line each.
+// Problems returns what is wrong with an outcome regardless of want.txt.
 func (o Outcome) Problems() (problems []string) {
 	if w, s := o.Whole, o.Stream; w.Request != s.Request || w.Warnings != s.Warnings {
-		problems = append(problems, "two runs of the same request give the upstream different ones\n"+Diff(w.Request+w.Warnings, s.Request+s.Warnings))
+		problems = append(problems, "two runs of the same request build different upstream requests\n"+Diff(w.Request+w.Warnings, s.Request+s.Warnings))
 	}
 	if share := o.Share(); share > MaxShare {
 		problems = append(problems, budgetProblem(share))
@@ -201,16 +201,16 @@ func (o Outcome) Problems() (problems []string) {
 }
 
 func budgetProblem(share float64) string {
-	return fmt.Sprintf("a call took %.0f%% of its budget, more than %.0f%%", 100*share, 100*MaxShare)
+	return fmt.Sprintf("a call used %.0f%% of its budget, more than %.0f%%", 100*share, 100*MaxShare)
 }
 
-// Share is the greatest part of its budget that a call took.
+// Share returns the largest share of its budget that a call used.
 func (o Outcome) Share() float64 { return max(o.Whole.Cost.Share, o.Stream.Cost.Share) }
 
-// MaxShare is how much of its budget a call may take, also for a request that was made to be expensive.
+// MaxShare is the share of its budget that a call may use, even for a request that is designed to be expensive.
 const MaxShare = 2.0 / 3
 
-// WantFile is the file of a vector's folder with its expected outcome.
+// WantFile is the file in a vector's folder with its expected outcome.
 const WantFile = "want.txt"
 
 // Stream reports whether the request asks for a stream.

@@ -15,17 +15,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 )
 
-// Builder builds plugins with the compilers of this machine. It downloads nothing, and its modules are the same bytes on every machine
-// with the same compiler.
+// Builder builds plugins with the compilers on this machine. It downloads nothing, and builds the same bytes on every machine with the
+// same compiler.
 type Builder struct {
-	Environ []string  // of the compilers, which are found by its PATH
-	Output  io.Writer // receives what compilers print, unchanged
+	Environ []string  // environment of the compilers, which are searched in its PATH
+	Output  io.Writer // receives the compilers' output, unchanged
 
-	dirs   []string // where compilers are searched after PATH
-	target []string // variables that name another target than WebAssembly to Go
+	dirs   []string // directories in which compilers are searched after PATH
+	target []string // variables that select another Go target than WebAssembly
 }
 
-// NewBuilder makes a Builder that finds compilers where their installers put them too.
+// NewBuilder creates a Builder that finds compilers in PATH and in the usual installation directories.
 func NewBuilder(environ []string, output io.Writer) *Builder {
 	b := &Builder{Environ: environ, Output: output}
 	b.dirs = []string{"/usr/local/bin", "/usr/bin", "/usr/local/go/bin", "/opt/homebrew/bin", "/opt/homebrew/opt/llvm/bin", "/usr/local/opt/llvm/bin"}
@@ -36,7 +36,7 @@ func NewBuilder(environ []string, output io.Writer) *Builder {
 	return b
 }
 
-// Artifact is a module that was built.
+// Artifact describes a module that was built.
 type Artifact struct {
 	Path     string
 	Compiler string // the program and its version
@@ -44,7 +44,7 @@ type Artifact struct {
 	SHA256   string
 }
 
-// OptionsFile is the JSON Schema of the plugin's options in its folder. It may be missing.
+// OptionsFile is the file in the plugin's folder with the JSON Schema of its options. It is optional.
 const OptionsFile = "options.json"
 
 // Build compiles a plugin and writes its module. Errors of the compiler are in Output.
@@ -80,7 +80,7 @@ func (b *Builder) Build(ctx context.Context, p *Project) (Artifact, error) {
 	return a, replaceFile(a.Path, module)
 }
 
-// replaceFile writes a file at once: a gateway that watches it never reads half of a module.
+// replaceFile replaces a file atomically, so that a gateway that watches it never reads a partial module.
 func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package project is the folder of a plugin: it writes a new one, finds the compiler of its language, builds it, and renews its kit.
+// Package project manages the folder of a plugin: it creates a new one, finds the compiler of its language, builds it, and upgrades its
+// kit.
 //
-// A folder holds plugin.toml, which says what the plugin is, its source, vectors, and sdk, a copy of the SDK for its language. What it
-// starts from is embedded in this package's binary: no function uses the network, and a compiler that would is told not to.
+// A folder contains plugin.toml, which describes the plugin, its source, vectors, and sdk, a copy of the SDK for its language. Templates
+// and SDKs are embedded in the binary. No function uses the network, and compilers are configured not to use it.
 //
-// Nothing here loads a module: see package plugindev. A Project is not changed after Load, and may be used from any goroutine; two
-// builds of one folder at a time write the same file.
+// The package does not load modules: see package plugindev. A Project is not changed after Load, and may be used from any goroutine, but
+// two concurrent builds of one folder write the same file.
 package project

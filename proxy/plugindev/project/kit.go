@@ -20,14 +20,14 @@ import (
 
 const (
 	sdkModule = "github.com/sluice-gateway/sluice/sdk"
-	goVersion = "1.26" // the SDK's, that of the repository
+	goVersion = "1.26" // Go version of the SDK, the same as the repository's
 
 	kitDir = "sdk"
-	// sumFile lists the kit's files with their SHA-256, as sha256sum does, below a comment with its version.
+	// sumFile lists the kit's files with their SHA-256 in the format of sha256sum, below a comment with the kit's version.
 	sumFile = "KIT"
 )
 
-// inKit tells whether a file below sdk is a part of a language's kit. The contract is a part of each.
+// inKit reports whether a file below sdk is part of a language's kit. The description of the ABI is part of each.
 func inKit(language, name string) bool {
 	if name == "abi/README.md" {
 		return true
@@ -39,7 +39,7 @@ func inKit(language, name string) bool {
 	return language == "go" && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/kit/")
 }
 
-// kitFiles are the files of a language's kit by their paths in the folder of a plugin.
+// kitFiles returns the files of a language's kit, by their paths in the folder of a plugin.
 func kitFiles(language, version string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := copyFiles(files, kitDir, kitDir, func(name string, text []byte) []byte {
@@ -71,9 +71,9 @@ func kitVersion(version string) string {
 	return fmt.Sprintf("the kit of sluice %s, plugin ABI %d.%d", version, abi.Major, abi.Minor)
 }
 
-// ChangedError is about files of a kit that are not as they were written.
+// ChangedError reports files of a kit that the author has changed.
 type ChangedError struct {
-	Dir   string // of the kit
+	Dir   string // folder of the kit
 	Files []string
 }
 
@@ -81,8 +81,8 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s was changed: %s; keep your own code outside of it, or overwrite the changes with --force", e.Dir, strings.Join(e.Files, ", "))
 }
 
-// Upgrade replaces the folder's kit by that of this binary, and returns what both are. Unless force is set, it refuses to overwrite
-// what the author changed, with a *ChangedError.
+// Upgrade replaces the folder's kit with the kit of this binary, and returns the versions of both. If the author has changed files of the
+// kit, it returns a *ChangedError unless force is set.
 func (p *Project) Upgrade(version string, force bool) (from, to string, err error) {
 	dir := filepath.Join(p.Dir, p.sdk)
 	from, old, err := readSums(filepath.Join(dir, sumFile))
@@ -118,7 +118,7 @@ func (p *Project) Upgrade(version string, force bool) (from, to string, err erro
 	return from, kitVersion(version), write(dir, kit)
 }
 
-// readSums reads a kit's sumFile: what the kit is, and the digests by file.
+// readSums reads a kit's sumFile: the kit's version, and the digests by file.
 func readSums(file string) (version string, sums map[string]string, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -139,7 +139,7 @@ func readSums(file string) (version string, sums map[string]string, err error) {
 	return version, sums, nil
 }
 
-// changedFiles are the files of a kit that differ from what was written, in the order of their names. One that was deleted does not.
+// changedFiles returns the files of a kit whose digests differ from sums, sorted by name. Deleted files do not count.
 func changedFiles(dir string, sums map[string]string) (changed []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// compilers compile a plugin to a file and return the compiler that did it.
+// compilers are the functions that compile a plugin to a file, by language. They return the name and version of the compiler.
 var compilers = map[string]func(b *Builder, ctx context.Context, p *Project, out string) (compiler string, err error){
 	"go": (*Builder).compileGo, "rust": (*Builder).compileRust, "c": (*Builder).compileC, "assemblyscript": (*Builder).compileAssemblyScript,
 }
@@ -32,14 +32,14 @@ func (b *Builder) compileGo(ctx context.Context, p *Project, out string) (string
 	return version, err
 }
 
-// stackSize leaves most of the page of memory, with which an instance begins, to its data. A stack that overflows ends the call.
+// stackSize leaves most of an instance's first page of memory to its data. A stack overflow ends the call.
 const stackSize = "-zstack-size=16384"
 
-// rustTarget is what plugins in Rust are built for: the kit uses nothing of WASI.
+// rustTarget is the target for plugins in Rust. The kit does not need WASI.
 const rustTarget = "wasm32-unknown-unknown"
 
 func (b *Builder) compileRust(ctx context.Context, p *Project, out string) (string, error) {
-	var without []string // the compilers that lack the target
+	var without []string // compilers without the target, with the reason
 	for _, rustc := range b.find("rustc") {
 		version, err := b.print(ctx, p, rustc, "--version")
 		if err != nil {
@@ -63,7 +63,7 @@ func (b *Builder) compileRust(ctx context.Context, p *Project, out string) (stri
 	}
 }
 
-// runRustc compiles the kit and, with it, the plugin.
+// runRustc compiles the kit, and then the plugin with it.
 func (b *Builder) runRustc(ctx context.Context, p *Project, rustc, root, out string) error {
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Builder) compileC(ctx context.Context, p *Project, out string) (string,
 			without = append(without, clang+" ("+version+") lacks the target wasm32")
 			continue
 		}
-		// clang knows the linker that it was built with.
+		// Prefer the linker that belongs to this clang.
 		linker, err := b.print(ctx, p, clang, "--print-prog-name=wasm-ld")
 		if err != nil || !filepath.IsAbs(linker) {
 			linkers := b.findVersions("wasm-ld")
@@ -132,7 +132,7 @@ func (b *Builder) runClang(ctx context.Context, p *Project, clang, linker, out s
 			return err
 		}
 	}
-	// Linking with -O would run whichever wasm-opt is in PATH.
+	// No -O: it would make clang run a wasm-opt from PATH.
 	args := slices.Concat(target, objects, link, []string{"-fuse-ld=" + linker, "-Wl,--strip-debug,--stack-first," + stackSize, "-o", out})
 	return b.compile(ctx, p, clang, args...)
 }
@@ -142,7 +142,7 @@ func (b *Builder) compileAssemblyScript(ctx context.Context, p *Project, out str
 	if err != nil {
 		return "", err
 	}
-	var packages []string // of the folder and of those above it, as node finds packages
+	var packages []string // node_modules of the folder and of its parents, as node looks up packages
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		packages = append(packages, filepath.Join(dir, "node_modules", ".bin"))
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-gateway/sluice"
 )
 
-// Template says what a new folder is to hold.
+// Template selects the contents of a new folder.
 type Template struct {
-	Name     string // of the plugin
+	Name     string // name of the plugin
 	Language string
 	Kind     string
-	Version  string // of the gateway, whose kit it is
+	Version  string // version of the gateway, for the kit
 }
 
 const examples = "examples/plugins"
 
-// New writes the folder of a new plugin, which must not exist or be empty. It builds, and its vectors pass.
+// New writes the folder of a new plugin, which must be empty or not exist. The plugin builds, and its vectors pass.
 func New(dir string, t Template) error {
 	if err := errors.Join(checkName(t.Name), oneOf("language", t.Language, Languages), oneOf("kind", t.Kind, Kinds)); err != nil {
 		return err
@@ -43,14 +43,14 @@ func New(dir string, t Template) error {
 	return write(dir, files)
 }
 
-// files are the contents of a new folder by their paths.
+// files returns the contents of a new folder, by path.
 func (t Template) files() (map[string][]byte, error) {
 	example := t.Language + "-" + t.Kind
 	files, err := kitFiles(t.Language, t.Version)
 	if err != nil {
 		return nil, err
 	}
-	// An example is written for its place in the repository and by its folder's name.
+	// An example contains its folder's name, and paths relative to its place in the repository.
 	local := strings.NewReplacer("../../../sdk", "./sdk", "../testdata/"+t.Kind, "testdata/vectors", example, t.Name)
 	err = copyFiles(files, path.Join(examples, example), "", func(name string, text []byte) []byte {
 		if strings.HasSuffix(name, "_test.go") {
@@ -74,8 +74,8 @@ func (t Template) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// copyFiles adds the files below a folder of the repository to others, below another folder. edit, which may be nil, changes them, and
-// leaves out one that it returns nil for.
+// copyFiles adds the files below the folder from of the repository to files, below the folder to. edit may change their text; if it
+// returns nil, the file is left out. edit may be nil.
 func copyFiles(files map[string][]byte, from, to string, edit func(name string, text []byte) []byte) error {
 	return fs.WalkDir(sluice.Files, from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -92,7 +92,7 @@ func copyFiles(files map[string][]byte, from, to string, edit func(name string, 
 	})
 }
 
-// write writes files below a folder, and makes the folders that it takes.
+// write writes files below a folder, and creates the folders that they need.
 func write(dir string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := filepath.Join(dir, filepath.FromSlash(name))

@@ -59,7 +59,7 @@ func Load(dir string) (*Project, error) {
 	}
 	err = errors.Join(checkName(m.Name), oneOf("language", m.Language, Languages), oneOf("kind", m.Kind, Kinds))
 	if m.Libc && m.Language != "c" {
-		err = errors.Join(err, fmt.Errorf("libc is about plugins in C, not in %s", m.Language))
+		err = errors.Join(err, fmt.Errorf("libc is only for plugins in C, not in %s", m.Language))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -70,10 +70,10 @@ func Load(dir string) (*Project, error) {
 	}, nil
 }
 
-// Module is the file that Build writes.
+// Module returns the path of the module that Build writes.
 func (p *Project) Module() string { return filepath.Join(p.Dir, "plugin.wasm") }
 
-// Sources are the folders and files that a build may read, without the kit and what is hidden, for who watches them.
+// Sources returns the folders and files that a build may read, except for the kit and hidden files, so that they can be watched.
 func (p *Project) Sources() (paths []string, err error) {
 	skip := []string{p.Module(), p.Vectors(), filepath.Join(p.Dir, p.sdk), filepath.Join(p.Dir, "node_modules")}
 	err = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func (p *Project) Sources() (paths []string, err error) {
 	return paths, err
 }
 
-// Vectors is the folder of the plugin's vectors, which may be missing.
+// Vectors returns the folder of the plugin's vectors, which may not exist.
 func (p *Project) Vectors() string {
 	if filepath.IsAbs(p.vectors) {
 		return p.vectors
@@ -99,7 +99,7 @@ func (p *Project) Vectors() string {
 	return filepath.Join(p.Dir, p.vectors)
 }
 
-// manifestError says where in plugin.toml a mistake is.
+// manifestError adds the line in plugin.toml to an error of the TOML decoder.
 func manifestError(path string, err error) error {
 	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		var errs []error

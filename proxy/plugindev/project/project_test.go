@@ -180,7 +180,7 @@ func TestManifestErrors(t *testing.T) {
 		{valid + "kind = [\n", "plugin.toml:3: "},
 		{"name = \"mine\"\n", `plugin.toml: invalid language "": want go, rust, c or assemblyscript`},
 		{"language = \"c\"\n", `plugin.toml: invalid name ""`},
-		{"name = \"mine\"\nlanguage = \"go\"\nlibc = true\n", "plugin.toml: libc is about plugins in C, not in go"},
+		{"name = \"mine\"\nlanguage = \"go\"\nlibc = true\n", "plugin.toml: libc is only for plugins in C, not in go"},
 	} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, project.ManifestFile), test.toml)
@@ -284,13 +284,13 @@ func program(tb testing.TB, dir, name, script string) {
 // TestMissingCompilers checks what an author without a compiler reads.
 func TestMissingCompilers(t *testing.T) {
 	const rust = "a Rust compiler with the target wasm32-unknown-unknown is not installed\nDIR"
-	const rustGet = "Install it by one of:\n  apt-get install rustc libstd-rust-dev-wasm32\n  rustup target add wasm32-unknown-unknown"
+	const rustGet = "Install it with one of:\n  apt-get install rustc libstd-rust-dev-wasm32\n  rustup target add wasm32-unknown-unknown"
 	for _, test := range []struct {
 		name, language string
 		programs       map[string]string
 		want           string
 	}{
-		{"Go", "go", nil, "Go is not installed\nInstall it by one of:\n  apt-get install golang-go\n  https://go.dev/doc/install"},
+		{"Go", "go", nil, "Go is not installed\nInstall it with one of:\n  apt-get install golang-go\n  https://go.dev/doc/install"},
 		{"Rust", "rust", nil, strings.Replace(rust, "DIR", "", 1) + rustGet},
 		{
 			"Rust without the target", "rust", map[string]string{"rustc": `if [ "$1" = --version ]; then echo rustc 1.95.0; else echo /nowhere; fi`},
@@ -299,16 +299,16 @@ func TestMissingCompilers(t *testing.T) {
 		{
 			"clang without the target", "c", map[string]string{"clang-9": "echo clang 9", "clang-19": "echo clang 19"},
 			"clang for WebAssembly is not installed\n  found DIR/clang-19 (clang 19) lacks the target wasm32\n  found DIR/clang-9 (clang 9) lacks the target wasm32\n" +
-				"Install it by one of:\n  apt-get install clang lld\n  brew install llvm lld",
+				"Install it with one of:\n  apt-get install clang lld\n  brew install llvm lld",
 		},
 		{
 			"clang without a linker", "c", map[string]string{"clang": `case "$1" in --version) echo clang 19;; --print-targets) echo wasm32;; *) echo wasm-ld;; esac`},
-			"wasm-ld, the linker for DIR/clang, is not installed\nInstall it by one of:\n  apt-get install lld\n  brew install lld",
+			"wasm-ld, the linker for DIR/clang, is not installed\nInstall it with one of:\n  apt-get install lld\n  brew install lld",
 		},
-		{"Node", "assemblyscript", nil, "Node, which runs the compiler of AssemblyScript, is not installed\nInstall it by one of:\n  apt-get install nodejs npm\n  https://nodejs.org"},
+		{"Node", "assemblyscript", nil, "Node, which runs the compiler of AssemblyScript, is not installed\nInstall it with one of:\n  apt-get install nodejs npm\n  https://nodejs.org"},
 		{
 			"AssemblyScript", "assemblyscript", map[string]string{"node": ""},
-			"asc, the compiler of AssemblyScript, is not installed\nInstall it by one of:\n  npm install assemblyscript\n  npm install --global assemblyscript",
+			"asc, the compiler of AssemblyScript, is not installed\nInstall it with one of:\n  npm install assemblyscript\n  npm install --global assemblyscript",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// MissingError is about a compiler that this machine lacks.
+// MissingError reports a compiler that is not installed.
 type MissingError struct {
 	Tool  string
-	Found []string // what is installed and does not do
-	Get   []string // ways to install it
+	Found []string // installed programs that are not suitable, with the reason
+	Get   []string // commands or pages to install it
 }
 
 func (e *MissingError) Error() string {
@@ -26,14 +26,14 @@ func (e *MissingError) Error() string {
 	for _, found := range e.Found {
 		b.WriteString("  found " + found + "\n")
 	}
-	b.WriteString("Install it by one of:")
+	b.WriteString("Install it with one of:")
 	for _, way := range e.Get {
 		b.WriteString("\n  " + way)
 	}
 	return b.String()
 }
 
-// getenv is the value of a variable in Environ, whose last one counts.
+// getenv returns the value of a variable in Environ. The last occurrence counts.
 func (b *Builder) getenv(name string) (value string) {
 	for _, v := range b.Environ {
 		if text, ok := strings.CutPrefix(v, name+"="); ok {
@@ -43,23 +43,23 @@ func (b *Builder) getenv(name string) (value string) {
 	return value
 }
 
-// find returns the programs of this name in PATH and where installers put them, each once.
+// find returns the programs with this name in PATH and in the usual installation directories, each once.
 func (b *Builder) find(name string) []string { return findIn(name, b.path()) }
 
-// path is where programs are searched.
+// path returns the directories in which programs are searched.
 func (b *Builder) path() []string { return append(filepath.SplitList(b.getenv("PATH")), b.dirs...) }
 
 func findIn(name string, dirs []string) (found []string) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
-			continue // a program of the current folder is not meant
+			continue // never run a program from the current folder
 		}
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			continue
 		}
-		// A link is called by its own name, by which rustup's know what they are.
+		// Return the link and not its target, because rustup's proxies depend on the name by which they are called.
 		target, err := filepath.EvalSymlinks(path)
 		if err != nil || seen[target] {
 			continue
@@ -70,7 +70,7 @@ func findIn(name string, dirs []string) (found []string) {
 	return found
 }
 
-// findVersions returns what find does, and then the programs with a version in their name, as clang-19, the highest first.
+// findVersions returns the programs of find, followed by programs with a version in their name, such as clang-19, the highest first.
 func (b *Builder) findVersions(name string) []string {
 	found, versions := b.find(name), map[int]string{}
 	for _, dir := range b.path() {
@@ -88,7 +88,7 @@ func (b *Builder) findVersions(name string) []string {
 	return found
 }
 
-// print runs a program in the plugin's folder and returns what it prints, without the end of the line.
+// print runs a program in the plugin's folder and returns its output, without leading and trailing white space.
 func (b *Builder) print(ctx context.Context, p *Project, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = p.Dir, b.environ()
@@ -99,7 +99,7 @@ func (b *Builder) print(ctx context.Context, p *Project, program string, args ..
 	return strings.TrimSpace(string(out)), nil
 }
 
-// compile runs a compiler in the plugin's folder. What it prints goes to Output.
+// compile runs a compiler in the plugin's folder. Its output goes to Output.
 func (b *Builder) compile(ctx context.Context, p *Project, compiler string, args ...string) error {
 	cmd := exec.CommandContext(ctx, compiler, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, b.environ(), b.Output, b.Output
@@ -110,8 +110,8 @@ func (b *Builder) compile(ctx context.Context, p *Project, compiler string, args
 	return err
 }
 
-// environ is Environ with what keeps compilers from downloads, and Go from what else an author's environment may say: another target,
-// the state of the repository as a part of the module, and a workspace that lacks the folder.
+// environ returns Environ with variables that keep compilers from downloading, and that override settings of Go in the author's
+// environment: another target, GOFLAGS, and a workspace that does not contain the folder.
 func (b *Builder) environ() []string {
 	return append(append(slices.Clone(b.Environ),
 		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "RUSTUP_AUTO_INSTALL=0"), b.target...)
