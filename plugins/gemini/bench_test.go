@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// streamEvent is an event with these parts, as the API writes it.
+// streamEvent returns an event with these parts, as the API writes it.
 func streamEvent(parts string) plugintest.Event {
 	return plugintest.Event{Data: `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": 44,` +
 		`"candidatesTokenCount": 44,"totalTokenCount": 990,"promptTokensDetails": [{"modality": "TEXT","tokenCount": 44}],"thoughtsTokenCount": 902,` +
 		`"serviceTier": "standard"},"modelVersion": "gemini-3-flash-preview","responseId": "eb-FapqKAZ36nsEP49ya-As"}`}
 }
 
-// streamEvents are events after the beginning of a tool call.
+// streamEvents are events after the start of a tool call.
 var streamEvents = plugintest.Events{
 	Opening: []plugintest.Event{streamEvent(`{"functionCall": {"name": "say","willContinue": true}}`)},
 	Measured: map[string]plugintest.Event{
@@ -26,7 +26,7 @@ var streamEvents = plugintest.Events{
 
 func BenchmarkEvent(b *testing.B) { suite.BenchmarkEvents(b, streamEvents) }
 
-// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
+// BenchmarkRequest measures provider_request alone, with a client body that has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	suite.BenchmarkRequests(b, map[string][]byte{"100KB with signatures": bytes.ReplaceAll(plugintest.Conversation(100<<10),
 		[]byte(`\"dog\"}"}}`), []byte(`\"dog\"}"},"extra_content":{"google":{"thought_signature":"c2lnbmF0dXJl"}}}`))})

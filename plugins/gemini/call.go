@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitCall emits a tool call: all of it, its beginning, or more of the arguments of the latest one.
+// emitCall emits a complete tool call, the start of one, or more arguments of the current one.
 func (q *piece) emitCall(a *provider.Answer, p *progress, choice int32) error {
 	var (
 		id, name      []byte
@@ -87,8 +87,9 @@ func (q *piece) emitCall(a *provider.Answer, p *progress, choice int32) error {
 	return nil
 }
 
-// compact is a JSON value without white space around its parts, valid until the next piece of arguments. The gateway could do
-// that, too, but would take a member that comes twice for this plugin's mistake: it is the model's, and the client's to judge.
+// compact returns a JSON value without insignificant white space. It is valid until the next piece of arguments. The
+// gateway could do this as well (abi.EncodingJSON), but would reject duplicate members as a mistake of the plugin,
+// while they are the model's and should reach the client.
 func (p *progress) compact(value json.Value) []byte {
 	p.text = translate.AppendCompact(p.text[:0], value)
 	return p.text
@@ -98,7 +99,7 @@ func badCall() error {
 	return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 }
 
-// emitCallSignature emits the signature of a call, in both forms that clients return it.
+// emitCallSignature emits the signature of a call, in both forms in which clients may return it.
 func (q *piece) emitCallSignature(a *provider.Answer, choice, key int32) {
 	if len(q.signature) == 0 {
 		return

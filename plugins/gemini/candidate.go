@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// candidate is the part of one event for a candidate. All of it is read before any is emitted: the finish reason
-// decides what is usable. String slices are escaped contents and alias the event.
+// candidate is a candidate's part of one event. It is read completely before any of it is emitted, because the finish
+// reason decides whether tool calls are usable. Strings are escaped string contents and share the memory of the event.
 type candidate struct {
 	index     int64
 	parts     []piece
@@ -19,7 +19,7 @@ type candidate struct {
 	sources   json.Value
 	logprobs  json.Value
 
-	// Memory for reading.
+	// Buffers for reading.
 	members, part json.Members
 	reader        json.Reader
 }
@@ -35,15 +35,15 @@ const (
 
 var candidateShape = json.NewShape("content.parts", "finishReason", "index", "groundingMetadata", "citationMetadata", "logprobsResult")
 
-// piece is one part of a candidate's content.
+// piece is a part of a candidate's content.
 type piece struct {
-	text      []byte // nil: it is no text
+	text      []byte // nil if it is not a text
 	thought   bool
 	signature []byte
 	call      json.Value
 	inline    json.Value
 	file      json.Value
-	other     []byte // the name of a member that is none of these
+	other     []byte // name of a member that is none of the above
 }
 
 const (
@@ -57,10 +57,10 @@ const (
 
 var pieceShape = json.NewShape("text", "thought", "thoughtSignature", "functionCall", "inlineData", "fileData")
 
-// keepPieces is how many pieces memory is kept for.
+// keepPieces is the number of pieces whose memory is kept for the next event.
 const keepPieces = 64
 
-// read reads the candidate that r stands at.
+// read reads the candidate at the position of r.
 func (c *candidate) read(r *json.Reader) {
 	clear(c.parts)
 	if c.parts = c.parts[:0]; cap(c.parts) > keepPieces {
@@ -105,15 +105,15 @@ func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	}
 	choice := int32(c.index)
 	if choice > 0 && p.lookup(choice) == nil {
-		p.addCandidate(choice) // it has been seen, which matters when others have finished
+		p.addCandidate(choice) // needed by allFinished
 	}
-	useless := discardsCalls(c.finish)
+	discardCalls := discardsCalls(c.finish)
 	from := int64(-1)
 	if c.hasCitations() {
 		from = a.TextLength(choice)
 	}
 	for i := range c.parts {
-		if err := c.parts[i].emit(a, p, choice, useless); err != nil {
+		if err := c.parts[i].emit(a, p, choice, discardCalls); err != nil {
 			return err
 		}
 	}
@@ -129,11 +129,11 @@ func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	return c.emitFinish(a, p, choice)
 }
 
-// emit emits one part.
-func (q *piece) emit(a *provider.Answer, p *progress, choice int32, useless bool) error {
+// emit emits a part.
+func (q *piece) emit(a *provider.Answer, p *progress, choice int32, discardCalls bool) error {
 	switch {
 	case q.call != nil:
-		if useless {
+		if discardCalls {
 			return nil
 		}
 		return q.emitCall(a, p, choice)
@@ -171,7 +171,7 @@ func (q *piece) emit(a *provider.Answer, p *progress, choice int32, useless bool
 	return nil
 }
 
-// emitTextSignature emits the signature of a text, which may be empty: then it is a block of its own.
+// emitTextSignature emits the signature of a text. Without text, the signature is a block of its own.
 func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32) error {
 	key, err := p.signatureKey(a, choice, len(q.text) > 0)
 	if err != nil {
@@ -181,8 +181,7 @@ func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32)
 	return nil
 }
 
-// emitImage emits an image. One that belongs to the thoughts is no part of the response, and neither is any other kind
-// of data.
+// emitImage emits an image. Images in thoughts and other media are not part of the response.
 func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address []byte) {
 	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
 		a.Unknown([]byte("media of a kind that has no place"))
@@ -211,13 +210,13 @@ func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address 
 	a.Extra(abi.ScopeMessage, choice, 0, "images", w.Buf)
 }
 
-// discardsCalls reports whether a reason to end means that the calls of the candidate cannot be used.
+// discardsCalls reports whether a finish reason means that the candidate's calls cannot be used.
 func discardsCalls(reason []byte) bool {
 	return string(reason) == "MALFORMED_FUNCTION_CALL" || string(reason) == "UNEXPECTED_TOOL_CALL"
 }
 
-// emitFinish emits the finish reason of a candidate. The provider's own reason is added where it says more. A finish
-// reason of tool_calls is derived by the gateway.
+// emitFinish emits the finish reason of a candidate, with the provider's own reason if it is more specific. The gateway
+// derives the finish reason tool_calls.
 func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) error {
 	reason, native := abi.FinishStop, provider.FitName(c.finish)
 	switch string(c.finish) {
@@ -229,7 +228,7 @@ func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) er
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
 		reason = abi.FinishContentFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
-		// Nothing that the model made can be used, unless it has said something.
+		// Fail unless the candidate has usable text.
 		if s := p.lookup(choice); s != nil && s.has(called) || a.TextLength(choice) == 0 {
 			return sdk.Fail(abi.FailBadToolCall, "")
 		}
@@ -242,7 +241,7 @@ func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) er
 		}
 	}
 	if s := p.lookup(choice); reason == abi.FinishStop && s != nil && s.has(calling) {
-		// The call was cut off, and would be taken for a whole one.
+		// The call is incomplete, and would be taken for a complete one.
 		return sdk.Fail(abi.FailBadToolCall, "")
 	}
 	a.Finish(choice, reason, native)

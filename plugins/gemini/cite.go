@@ -14,16 +14,16 @@ func (c *candidate) hasCitations() bool { return c.grounding != nil || c.sources
 // annotator writes the annotations of one event.
 type annotator struct {
 	w     json.Writer
-	limit int // of the bytes that are written
+	limit int // maximum number of bytes to write
 
-	content  []byte // the texts of this event, in one
-	parts    []int  // where in content the text of each part begins; -1 for one that is none
-	from, to int64  // the content that this event is about, in code points
+	content  []byte // the texts of this event, concatenated
+	parts    []int  // start of each part's text in content; -1 if the part is not a text
+	from, to int64  // range of the choice's content in this event, in code points
 
-	at, points int // a place in content, in bytes and in code points
+	at, points int // the last position looked up in content, in bytes and in code points
 }
 
-// emitAnnotations turns the sources of the text into annotations. from is the length of the content before this event.
+// emitAnnotations converts the sources of the text to annotations. from is the length of the content before this event.
 func (c *candidate) emitAnnotations(a *provider.Answer, choice int32, from int64) {
 	t := annotator{from: from, to: a.TextLength(choice), limit: 2*(len(c.grounding)+len(c.sources)) + 16<<10}
 	for i := range c.parts {
@@ -43,11 +43,11 @@ func (c *candidate) emitAnnotations(a *provider.Answer, choice int32, from int64
 	}
 }
 
-// source is a page that a text comes from. Both are escaped string contents.
+// source is a web page that a text is based on. Both fields are escaped string contents.
 type source struct{ url, title []byte }
 
-// writeGrounding writes annotations for groundingMetadata: a list of pages, and ranges of the text that refer to them.
-// A page without a range covers all of the text.
+// writeGrounding writes annotations for groundingMetadata: a list of pages, and text ranges that refer to them. A page
+// without a range applies to all of the text.
 func (t *annotator) writeGrounding(v json.Value) {
 	var pages []source
 	var r json.Reader
@@ -119,7 +119,7 @@ func readPage(r *json.Reader) (s source) {
 	return s
 }
 
-// writeSources writes annotations for citationMetadata: pages that the model quotes.
+// writeSources writes annotations for citationMetadata, the pages that the model quotes.
 func (t *annotator) writeSources(v json.Value) {
 	var r json.Reader
 	r.Reset(v)
@@ -150,8 +150,8 @@ func (t *annotator) writeSources(v json.Value) {
 	}
 }
 
-// locate converts a byte range of a part (-1: of the whole text) to code points of the content. If the text is not
-// available it returns the range of all content so far.
+// locate converts a byte range of a part (or of the whole text if part is -1) to code points of the content. If the
+// text is not in this event, it returns the range of all content so far.
 func (t *annotator) locate(part, begin, end int64) (from, to int64) {
 	first := 0
 	if part >= 0 {
@@ -167,8 +167,8 @@ func (t *annotator) locate(part, begin, end int64) (from, to int64) {
 	return t.codePointsBefore(first + int(begin)), t.codePointsBefore(first + int(end))
 }
 
-// codePointsBefore returns the number of code points before a byte of content. Offsets mostly ascend, so it continues
-// from the previous one.
+// codePointsBefore returns the number of code points before a byte offset in content. It continues from the previous
+// offset, because offsets usually ascend.
 func (t *annotator) codePointsBefore(place int) int64 {
 	if place < t.at {
 		t.at, t.points = 0, 0
@@ -181,7 +181,7 @@ func (t *annotator) codePointsBefore(place int) int64 {
 	return int64(t.points)
 }
 
-// writeAnnotation writes one annotation, if it has an address of the web.
+// writeAnnotation writes an annotation if the source has a web address.
 func (t *annotator) writeAnnotation(s *source, from, to int64) {
 	if !bytes.HasPrefix(s.url, []byte("http")) || len(t.w.Buf)+len(s.url)+len(s.title) > t.limit {
 		return

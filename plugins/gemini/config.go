@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// beginConfig begins a member of generationConfig, and that with its first member.
+// beginConfig writes the name of a member of generationConfig, after opening generationConfig if it is the first one.
 func (t *translation) beginConfig(name string) {
 	if !t.configured {
 		t.configured = true
@@ -16,7 +16,7 @@ func (t *translation) beginConfig(name string) {
 	t.w.Name(name)
 }
 
-// writeConfigRaw writes a member of generationConfig as the client gave it, if it did.
+// writeConfigRaw writes a member of generationConfig with the client's value, if there is one.
 func (t *translation) writeConfigRaw(name string, value json.Value) {
 	if value.Exists() {
 		t.beginConfig(name)
@@ -65,7 +65,7 @@ func (t *translation) writeConfig() error {
 	return nil
 }
 
-// limit is the maximum number of output tokens, 0 for the model's default.
+// limit returns the maximum number of output tokens, 0 for the model's default.
 func (t *translation) limit() int64 {
 	switch {
 	case t.MaxCompletionTokens > 0:
@@ -76,7 +76,7 @@ func (t *translation) limit() int64 {
 	return max(t.r.DefaultMaxTokens, 0)
 }
 
-// writeStop writes the stop sequences. The provider refuses empty ones, which are dropped.
+// writeStop writes the stop sequences, except empty ones, which the provider rejects.
 func (t *translation) writeStop() {
 	if !t.Stop.Exists() {
 		return
@@ -99,7 +99,7 @@ func (t *translation) writeStop() {
 	}
 }
 
-// writeModalities asks for images where the client does. Text comes anyway.
+// writeModalities requests images if the client does. Text is always returned.
 func (t *translation) writeModalities() error {
 	var r json.Reader
 	text, image := false, false

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeMessages writes the conversation: one content for each run of the same role, system messages apart.
+// writeMessages writes the conversation without system messages: one content for each run of messages with the same
+// role.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("contents")
@@ -19,7 +20,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 		m := &list.Message
 		for _, name := range m.Unknown {
 			switch string(name) {
-			case "cache_control": // warned of for the whole request
+			case "cache_control": // there is one warning for the whole request
 			case "thinking_blocks":
 			default:
 				t.warnDropped(true, "messages[]."+translate.Printable(name))
@@ -56,8 +57,8 @@ func (t *translation) writeMessage(m *chat.Message) error {
 	return sdk.Refuse(m.Param(".role"), "This provider does not support messages with this role.")
 }
 
-// openContent starts a content unless the current one has the role. It is called with the first part to write, so that
-// empty messages are omitted.
+// openContent starts a content unless the current one has the same role. It is called when the first part is written,
+// so that empty messages are omitted.
 func (t *translation) openContent(role string) {
 	if t.role == role {
 		return
@@ -80,7 +81,7 @@ func (t *translation) closeContent() {
 	}
 }
 
-// writeTextPart writes a part with text, and with its signature if it has one. Both are escaped string contents.
+// writeTextPart writes a text part, with its signature if there is one. Both are escaped string contents.
 func (t *translation) writeTextPart(inside, signature []byte) {
 	w := t.w
 	w.Object()
@@ -97,7 +98,7 @@ func (t *translation) writeSignature(signature []byte) {
 	}
 }
 
-// writeText writes text with a role. Empty text is omitted: the provider refuses it.
+// writeText writes a text with a role, unless it is empty, because the provider rejects empty text.
 func (t *translation) writeText(role string, inside []byte) {
 	if len(inside) > 0 {
 		t.openContent(role)
@@ -131,7 +132,7 @@ func (t *translation) writeContent(m *chat.Message, role string) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier assistant message: thoughts that have a signature, its text, its tool calls.
+// writeAssistantMessage writes an earlier assistant message: its signed thoughts, its text, its tool calls.
 func (t *translation) writeAssistantMessage(m *chat.Message) error {
 	if m.Audio {
 		return sdk.Refuse(m.Param(".audio"), "This provider does not support audio in assistant messages.")
@@ -156,8 +157,8 @@ func (t *translation) writeAssistantMessage(m *chat.Message) error {
 	return nil
 }
 
-// writeAssistantText writes the text of an assistant message with its signatures. The first goes to the last text if it
-// was there; any other is a part of its own.
+// writeAssistantText writes the text of an assistant message with its signatures. The first signature goes to the last
+// text if it was on a text originally; each other signature becomes a part of its own.
 func (t *translation) writeAssistantText(m *chat.Message) {
 	s := &t.signatures
 	texts := s.words[:0]

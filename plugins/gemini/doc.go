@@ -2,63 +2,63 @@
 // and streamGenerateContent.
 //
 // request.go reads the client's request once and writes the provider's body from it; contents.go, results.go, parts.go,
-// replay.go, tools.go, schema.go, shape.go, config.go and thinking.go hold the rules for its parts. event.go reads the
-// response and plain.go the usual event of a stream, candidate.go what a candidate says, call.go and partial.go its
-// tool calls, progress.go what one event leaves for the next, cite.go and logprobs.go what goes with the text;
-// failure.go reads an error and models.go the model list. options.go has what differs between models and hosts.
+// replay.go, tools.go, schema.go, shape.go, config.go and thinking.go translate its parts. event.go reads the response
+// and plain.go the usual event of a stream, candidate.go a candidate's content, call.go and partial.go its tool calls,
+// progress.go keeps the state between events, cite.go and logprobs.go read metadata of the text, failure.go an error
+// and models.go the model list. options.go has the options, most of which describe differences between models and
+// hosts.
 //
 // # Requests of Gemini clients
 //
-// native.go sends the request of a client that speaks the API itself as it is, to the path of the target's model. The gateway reads the
-// response. Without allow_file_uri a request is refused that refers to files, caches or stores of the operator's account, or to
-// an address.
+// native.go sends the request of a Gemini client unchanged to the path of the target's model, and the gateway reads the
+// response. Unless allow_file_uri is set, requests that refer to a URL or to files, caches or stores of the operator's
+// account are refused.
 //
 // # Reasoning
 //
-// Thoughts are reasoning. The signature of a tool call (thoughtSignature) leaves twice: as an entry of
-// reasoning_details that names the call's id, and on the call as extra_content.google.thought_signature. Clients may
-// return either; the latter overrides the former. The signature of a text is an entry without an id. The index of an
-// entry is the place of its block in the response, where thoughts, text and each call are blocks: so a signature
-// returns to its place, on the text or alone after it. Entries of another format than google-gemini-v1 are never sent
-// back, and nor are thoughts without a signature, which are summaries.
+// Thoughts are reported as reasoning. The signature of a tool call (thoughtSignature) is sent to the client twice: as
+// an entry of reasoning_details with the call's ID, and in the call as extra_content.google.thought_signature. Clients
+// may return either; the latter overrides the former. The signature of a text is an entry without an ID. The index of
+// an entry is the index of its block in the response, where thoughts, texts and calls are blocks. A signature therefore
+// returns to its original place, on the text or alone after it. Entries in a format other than google-gemini-v1 are
+// never sent back, and neither are thoughts without a signature, which are only summaries.
 //
-// # Arguments that come in pieces
+// # Streamed arguments
 //
-// Vertex AI can stream a call's arguments as values with JSON paths. They leave as pieces of the text that the whole
-// arguments would have, in the order in which they come. What that needs to know of the pieces before, the path of the
-// latest value and the names that the open objects have, is kept between two events within the 4 KiB that there are.
-// Where a path alone does not fit, the response fails with upstream_bad_answer; so it does where the pieces go back to
-// an object or a list that was closed, or to a name that was used. Of more than 256 names the later ones are not
-// remembered, and not found if they come again.
+// Vertex AI can stream a call's arguments as values with JSON paths. The plugin converts them, in the order in which
+// they arrive, to pieces of the JSON text of the complete arguments. The state that this needs between two events, the
+// path of the latest value and the names in the open objects, is kept in the attempt's state of at most 4 KiB. If the
+// path alone does not fit, the response fails with upstream_bad_answer. It also fails if pieces return to an object or
+// array that was closed, or to a name that was used. At most 256 names are remembered; repetitions of later names are
+// not detected.
 //
-// # Places of citations
+// # Citation ranges
 //
-// The provider counts bytes of a part, the OpenAI API counts characters of the content. Where the text lies in the same
-// event, as in a non-streaming response, a citation has its exact range. In a stream the text has been sent by then,
-// and a citation covers all of the text so far.
+// The provider counts bytes of a part, the OpenAI API counts characters of the content. If the text is in the same
+// event, as in a non-streaming response, a citation has its exact range. In a stream the text has been sent earlier, so
+// a citation applies to all of the text so far.
 //
 // # Options
 //
-// Of a provider, or of a target over those of its provider:
+// Options are set for a provider, and overridden for a target:
 //
-//	api               "gemini" (default) or "vertex", which has other paths, no ids of calls and no list of models.
-//	project, location of Vertex AI; needed there. base_url names the host of the location.
-//	publisher         of Vertex AI. Default: "google".
-//	thinking          "budget" for models that take a number of tokens, "level" for those that take a word. Default: by
+//	api               "gemini" (default) or "vertex", which has other paths, no IDs of calls and no model list.
+//	project, location required for Vertex AI. base_url is the host of the location.
+//	publisher         of the model on Vertex AI. Default: "google".
+//	thinking          "budget" for models with a thinking budget in tokens, "level" for those with thinking levels. Default: by
 //	                  the model's name, "level" from Gemini 3 on.
-//	levels            the words that the model takes, of minimal, low, medium, high. Default: all of them, for a model
-//	                  with pro in its name all but minimal. What the model lacks becomes the next that it has.
+//	levels            the levels that the model supports, of minimal, low, medium, high. Default: all of them; all but minimal for a
+//	                  model with pro in its name. A level that the model lacks becomes the next higher one.
 //	always_thinking   true for a model that cannot disable thinking. Default: by the name, true for pro models.
-//	schema            "json" where the model takes JSON Schema unchanged, "openapi" where a schema must be reduced to what
-//	                  the provider's own form can say. Default: "json".
-//	signatures        "demanded" where the model refuses a call in the history without its signature: the provider's word for
-//	                  a signature that is not there stands in for it. "optional" otherwise. Default: by the model's name,
-//	                  "demanded" from Gemini 3 on.
-//	allow_file_uri    true to hand addresses of images and files to the provider, which fetches them: http(s), and with
-//	                  the operator's own rights gs:// and uploaded files; for Gemini clients also the account's cached
+//	schema            "json" if the model accepts JSON Schema unchanged, "openapi" if a schema must be reduced to the
+//	                  provider's own schema format. Default: "json".
+//	signatures        "demanded" if the model rejects a call in the history without its signature: a missing one is replaced by the
+//	                  provider's placeholder. "optional" otherwise. Default: by the model's name, "demanded" from Gemini 3 on.
+//	allow_file_uri    true to pass URLs of images and files to the provider, which fetches them: http(s), and with
+//	                  the operator's permissions gs:// and uploaded files; for Gemini clients also the account's cached
 //	                  contents and stores. Default: false, they are refused.
-//	stream_arguments  true to ask Vertex AI for arguments in pieces. Default: false.
-//	safety_settings   a list for safetySettings, instead of any that the client sends. Default: none.
+//	stream_arguments  true to request streamed arguments from Vertex AI. Default: false.
+//	safety_settings   an array for safetySettings, which replaces the client's. Default: none.
 //
 // Sources of the format: https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Schema,
 // https://ai.google.dev/gemini-api/docs/thought-signatures, https://ai.google.dev/gemini-api/docs/thinking,

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// embed builds the provider's request for embeddings: batchEmbedContents of the Gemini API (https://ai.google.dev/api/embeddings),
-// or predict of Vertex AI
+// embed builds the provider's embeddings request: batchEmbedContents of the Gemini API
+// (https://ai.google.dev/api/embeddings), or predict of Vertex AI
 // (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).
 func (p *gemini) embed(r *provider.Request) error {
 	o := p.settings
@@ -101,7 +101,7 @@ func writeMember(w *json.Writer, name string, value json.Value) {
 	}
 }
 
-// readVectors reads the response to an embeddings request. The Gemini API counts no tokens of it.
+// readVectors reads the response to an embeddings request. The Gemini API does not report tokens for it.
 func (p *gemini) readVectors(a *provider.Answer, body []byte) error {
 	r := &p.reader
 	r.Reset(body)
@@ -135,7 +135,7 @@ func (p *gemini) readVectors(a *provider.Answer, body []byte) error {
 	return nil
 }
 
-// readVector reports the vector of the current object, and returns the tokens of its text, 0 if it does not say.
+// readVector reports the vector of the current object, and returns the number of tokens of its text, 0 if unknown.
 func readVector(a *provider.Answer, r *json.Reader, n int32) (tokens int64) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// The members of an event that mean something.
+// The members of an event that the plugin uses.
 const (
 	eventCandidates = iota
 	eventFeedback
@@ -51,8 +51,8 @@ func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
 	return p.progress.save()
 }
 
-// Response reads a non-streaming response or an error. A stream that was asked for without alt=sse is a list of what
-// would be its events, and so are the errors of some hosts.
+// Response reads a non-streaming response or an error. A stream that was requested without alt=sse is an array of its
+// events, and some hosts send errors in an array as well.
 func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(bodyError(body), status)
@@ -67,7 +67,7 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 		if err := p.read(a, r); err != nil {
 			return err
 		}
-		// One document is all there is, whether or not it says why it ended.
+		// Nothing follows this document, whether or not it has a finish reason.
 		a.Done()
 		return p.progress.save()
 	}
@@ -85,7 +85,7 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	return p.progress.save()
 }
 
-// read reads a chunk of a response, or all of it: the document of r.
+// read reads an event or a non-streaming response, the document of r.
 func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	m := &p.event
 	r.Members(m, eventShape)
@@ -130,29 +130,29 @@ func emitRefusal(a *provider.Answer, feedback json.Value) {
 		message = append([]byte("The provider blocked the prompt: "), feedback.Get("blockReason").Inside()...)
 	}
 	a.Refusal(0, abi.EncodingEscaped, message)
-	a.Usage(abi.UsageCompletion, 0) // the refusal has no tokens of the model
+	a.Usage(abi.UsageCompletion, 0) // the model wrote none of the refusal's tokens
 	a.Finish(0, abi.FinishContentFilter, provider.FitName(reason))
 	a.DoneAtEnd()
 }
 
-// maxCount bounds a token count; higher values are invalid.
+// maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// readCount returns a token count, 0 if absent.
-func readCount(m *json.Members, k int) (n int64, said bool) {
+// readCount returns a token count, 0 if it is absent.
+func readCount(m *json.Members, k int) (n int64, present bool) {
 	if !m.Has(k) {
 		return 0, false
 	}
-	n, said = m.Int(k)
+	n, present = m.Int(k)
 	if n < 0 || n > maxCount {
 		return 0, false
 	}
-	return n, said
+	return n, present
 }
 
-// emitUsage reads token counts. They are those of the response so far, and the latest count. Thoughts are not part of
-// the candidates' count, nor are the prompt tokens of built-in tools part of the prompt's; cached tokens are. last
-// marks the final counts, whose details by modality are read.
+// emitUsage reports token counts, which are totals of the response so far; the latest one counts. Thoughts are not
+// included in the candidates' count, and prompt tokens of built-in tools are not included in the prompt's count; cached
+// tokens are. last marks the final counts, whose details by modality are read as well.
 func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 	prompt, prompted := readCount(m, eventPrompt)
 	candidates, answered := readCount(m, eventAnswered)
@@ -161,7 +161,7 @@ func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 		tools, _ := readCount(m, eventToolPrompt)
 		a.Usage(abi.UsagePrompt, prompt+tools)
 	}
-	// A count of zero is omitted, so a missing count next to a prompt count means zero.
+	// The provider omits counts of zero, so a missing count next to another one is zero.
 	if prompted || answered || thought {
 		a.Usage(abi.UsageCompletion, candidates+thoughts)
 	}
@@ -178,8 +178,8 @@ func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 	}
 }
 
-// emitServiceTier reads which tier has served the request, if it is not the standard one: the Gemini API has its name, and Vertex AI a kind
-// of traffic, such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
+// emitServiceTier reports the service tier that served the request, unless it is the standard one. The Gemini API sends
+// its name, Vertex AI a traffic type such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
 func emitServiceTier(a *provider.Answer, m *json.Members) {
 	tier := m.Text(eventTier)
 	if len(tier) == 0 {
@@ -192,7 +192,7 @@ func emitServiceTier(a *provider.Answer, m *json.Members) {
 	a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", json.AppendString(nil, name))
 }
 
-// emitAudioUsage reads how many tokens of a count are sound.
+// emitAudioUsage reports how many of the counted tokens are audio.
 func emitAudioUsage(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
 	var r json.Reader
 	r.Reset(parts)
@@ -204,5 +204,5 @@ func emitAudioUsage(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
 	}
 }
 
-// badResponse is the failure of an invalid response.
+// badResponse returns the failure of an invalid response.
 func badResponse(text string) error { return sdk.Fail(abi.FailBadAnswer, text) }

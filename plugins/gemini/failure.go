@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failures are the provider's words for an error (google.rpc.Code), with the code that a client receives where it is
-// not the kind's own.
+// failures are the provider's error statuses (google.rpc.Code), with the code for the client if it is not the default
+// of the kind.
 var failures = [...]struct {
 	status string
 	kind   abi.FailKind
@@ -34,11 +34,11 @@ var failures = [...]struct {
 	{"DEADLINE_EXCEEDED", abi.FailTimeout, ""},
 }
 
-// tooLong is what a message of INVALID_ARGUMENT says of a conversation that the model cannot hold. There is no other
-// sign of it.
+// tooLong is part of the message of INVALID_ARGUMENT if the conversation exceeds the model's context. Nothing else
+// identifies that error.
 const tooLong = "exceeds the maximum number of tokens"
 
-// bodyError is the error in a body: that of an object, or of the first object of a list.
+// bodyError returns the error in a body, which is an object or an array of objects, of which the first counts.
 func bodyError(body json.Value) json.Value {
 	if body.Kind() == json.Array {
 		var r json.Reader
@@ -50,7 +50,7 @@ func bodyError(body json.Value) json.Value {
 	return body.Get("error")
 }
 
-// failure classifies a provider's error. Status is 0 for an error in a stream or in a response with status 200.
+// failure classifies an error of the provider. status is 0 for an error in a stream or in a response with status 200.
 func failure(e json.Value, status int) error {
 	if status == 0 {
 		code, _ := e.Get("code").Int()
@@ -67,7 +67,7 @@ func failure(e json.Value, status int) error {
 	message := e.Get("message").Text()
 	switch {
 	case bytes.HasPrefix(reason, []byte("API_KEY_")):
-		// A bad key is an INVALID_ARGUMENT, but not of the client's.
+		// A bad key is reported as INVALID_ARGUMENT, but it is not the client's.
 		f.Kind, f.Code = abi.FailAuth, ""
 	case string(reason) == "BILLING_DISABLED":
 		f.Kind = abi.FailBilling
@@ -76,15 +76,15 @@ func failure(e json.Value, status int) error {
 	}
 	f.RetryAfter = delay
 	if f.Kind != abi.FailAuth && f.Kind != abi.FailBilling {
-		// Details of the operator's account are not shown to the client.
+		// Messages about the operator's account are not shown to the client.
 		f.Message = string(message)
 		translate.CheckNotFound(f, message)
 	}
 	return f
 }
 
-// readDetails reads the details of an error: the reason of google.rpc.ErrorInfo, and of google.rpc.RetryInfo how long to
-// wait, in milliseconds.
+// readDetails reads the details of an error: the reason of google.rpc.ErrorInfo, and the delay of google.rpc.RetryInfo
+// in milliseconds.
 func readDetails(details json.Value) (reason []byte, delay int32) {
 	var r json.Reader
 	r.Reset(details)

@@ -14,8 +14,8 @@ func FuzzResponse(f *testing.F) {
 	suite.FuzzResponses(f, "text/event-stream", plugintest.FuzzUse{Request: hello})
 }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin: what the plugin accepts becomes a JSON
-// request with contents, each with a role and parts.
+// FuzzRequest sends every request that the gateway accepts to the plugin. If the plugin accepts it as well, it must
+// become a JSON request with contents, each with a role and parts.
 func FuzzRequest(f *testing.F) {
 	suite.FuzzRequests(f, checkRequest,
 		plugintest.FuzzUse{Target: "gemini-2.5-flash"},
@@ -39,7 +39,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 	last := ""
 	for _, c := range got.Contents {
 		if (c.Role != "user" && c.Role != "model") || c.Role == last || len(c.Parts) == 0 {
-			t.Fatalf("a content of %q behind %q with %d parts: %s", c.Role, last, len(c.Parts), sent)
+			t.Fatalf("content with role %q after %q has %d parts: %s", c.Role, last, len(c.Parts), sent)
 		}
 		last = c.Role
 	}
@@ -48,7 +48,8 @@ func checkRequest(t *testing.T, _ int, sent string) {
 	}
 }
 
-// FuzzPlainEvent compares both ways to read an event. A leading space makes the plugin take the general one.
+// FuzzPlainEvent checks that the fast path gives the same result as the general one, which a leading space makes the
+// plugin take.
 func FuzzPlainEvent(f *testing.F) {
 	for _, v := range suite.Vectors(f) {
 		if v.ContentType != "text/event-stream" {
@@ -77,7 +78,7 @@ func FuzzPlainEvent(f *testing.F) {
 			return v.Run(b, false).Response + v.Run(b, true).Response
 		}
 		if plain, other := run(""), run(" "); plain != other {
-			t.Errorf("%s\n\nread by its bytes: %s\nmember by member: %s", data, plain, other)
+			t.Errorf("%s\n\nfast path: %s\ngeneral path: %s", data, plain, other)
 		}
 	})
 }

@@ -7,10 +7,10 @@ import (
 
 func init() { provider.RegisterAs[gemini]("gemini") }
 
-// format names this provider's reasoning format. Reasoning in another format is never sent to it.
+// format is the reasoning format of Gemini models. Reasoning in another format is never sent to them.
 const format = "google-gemini-v1"
 
-// gemini is an instance of the plugin. Except for the settings its fields are reused buffers; no data outlives a call.
+// gemini is an instance of the plugin. Its fields are settings and reused buffers; no data outlives a call.
 type gemini struct {
 	settings  options
 	t         translation

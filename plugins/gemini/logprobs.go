@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitLogprobs emits the log probabilities of a text. The provider has the chosen tokens and the likeliest ones in two
-// lists of the same length.
+// emitLogprobs emits the log probabilities of a text. The provider sends the chosen tokens and the most likely ones in
+// two arrays of the same length.
 func emitLogprobs(a *provider.Answer, choice int32, v json.Value) {
 	var chosen, top json.Reader
 	chosen.Reset(v.Get("chosenCandidates"))
@@ -48,7 +48,7 @@ func emitLogprobs(a *provider.Answer, choice int32, v json.Value) {
 	}
 }
 
-// writeToken writes a token, its probability and its bytes. A member that is zero is omitted by the provider.
+// writeToken writes a token, its log probability and its bytes. The provider omits members with the value zero.
 func writeToken(w *json.Writer, r *json.Reader) {
 	var token []byte
 	probability := json.Value("0")

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// namePrefix is what the provider's list puts before a model's name.
+// namePrefix is the prefix of models' names in the provider's list.
 const namePrefix = "models/"
 
-// modelName returns a model's name as in a path.
+// modelName returns a model's name as it is used in a path.
 func modelName(name []byte) []byte { return bytes.TrimPrefix(name, []byte(namePrefix)) }
 
 // List requests a page of the model list (https://ai.google.dev/api/models). Vertex AI has no such list.
@@ -60,7 +60,7 @@ func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads one model. Those that serve nothing that clients of the gateway ask for are omitted.
+// readModel reads a model. Models that serve no kind of request of the gateway's clients are omitted.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	m.OwnedBy = []byte("google")
 	said := false

@@ -15,7 +15,7 @@ func TestModelList(t *testing.T) {
 		} {
 			out, err := b.List(cursor)
 			if err != nil || out.Path != want || len(out.Headers) != 0 {
-				t.Errorf("the request is %+v, %v", out, err)
+				t.Errorf("list request %+v, %v", out, err)
 			}
 		}
 	})
@@ -27,17 +27,17 @@ func TestModelList(t *testing.T) {
 				`{"name":"models/text-embedding-004","supportedGenerationMethods":["embedContent"]},{"name":"models/imagen","supportedGenerationMethods":["predict"]},{"name":"tunedModels/x","outputTokenLimit":1.5}]}`,
 			Models: `{"id":"gemini-2.5-flash","display_name":"Gemini 2.5 Flash","owned_by":"google","max_tokens":65536,"thinking":true,"kinds":["chat"]} {"id":"text-embedding-004","owned_by":"google","kinds":["embeddings"]} {"id":"tunedModels/x","owned_by":"google"}`,
 		},
-		"more":            {Body: `{"models":[{"name":"models/x"}],"nextPageToken":"t/="}`, Models: `{"id":"x","owned_by":"google"}`, Next: "t/="},
-		"nothing":         {Body: `{}`},
-		"without a name":  {Body: `{"models":[{"displayName":"x"},7,null,{"name":"models/"},{"name":"models/z"}]}`, Models: `{"id":"z","owned_by":"google"}`},
-		"an endless name": {Body: `{"models":[{"name":"models/` + strings.Repeat("x", 300) + `"}]}`},
+		"more":             {Body: `{"models":[{"name":"models/x"}],"nextPageToken":"t/="}`, Models: `{"id":"x","owned_by":"google"}`, Next: "t/="},
+		"nothing":          {Body: `{}`},
+		"without a name":   {Body: `{"models":[{"displayName":"x"},7,null,{"name":"models/"},{"name":"models/z"}]}`, Models: `{"id":"z","owned_by":"google"}`},
+		"a very long name": {Body: `{"models":[{"name":"models/` + strings.Repeat("x", 300) + `"}]}`},
 	})
 }
 
 func TestVertexHasNoModelList(t *testing.T) {
 	suite.EachForm(t, `{"api":"vertex","project":"p","location":"global"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(""); err != nil || out.Path != "" {
-			t.Errorf("the request is %+v, %v", out, err)
+			t.Errorf("list request %+v, %v", out, err)
 		}
 	})
 }

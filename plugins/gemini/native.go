@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms returns the forms, besides chat completions, of the requests that the plugin takes.
+// Forms returns the forms of requests, besides chat completions, that the plugin accepts.
 func (p *gemini) Forms() abi.Forms { return abi.FormGemini | abi.FormEmbeddings }
 
-// passContent sends the request of a Gemini client. Its body stays as it is: the model stands in the path. The options that say what a
-// model takes are for requests that this plugin writes: the client knows its model.
+// passContent sends the request of a Gemini client. Its body is unchanged, because the model is in the path. Options
+// about a model's abilities do not apply; they are for requests that this plugin writes.
 func (p *gemini) passContent(r *provider.Request) error {
 	o := p.settings
 	if err := o.read(r.Options); err != nil {
@@ -29,7 +29,7 @@ func (p *gemini) passContent(r *provider.Request) error {
 		}
 		r.Set("/safetySettings", o.safety)
 	}
-	if o.vertex { // it has no such members
+	if o.vertex { // Vertex AI lacks these members
 		for _, member := range [...]string{"functionCall", "function_call", "functionResponse", "function_response"} {
 			r.Delete("/contents/*/parts/*/" + member + "/id")
 		}
@@ -43,8 +43,8 @@ func (p *gemini) passContent(r *provider.Request) error {
 	return nil
 }
 
-// refuseAccountData refuses a request that makes the provider read what belongs to the operator's account, or fetch an address with
-// its rights. The edits that find such members have no effect on a request that is refused.
+// refuseAccountData refuses a request that makes the provider read data of the operator's account, or fetch a URL with
+// its permissions. It finds such members with edits, which have no effect because the request is refused.
 func refuseAccountData(r *provider.Request) error {
 	const message = "Fetching URLs and files of the account is not enabled for this provider; send the data in inlineData."
 	for _, member := range [...]string{"/cachedContent", "/cached_content"} {

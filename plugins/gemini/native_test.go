@@ -10,17 +10,18 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// sent splits what a vector sends.
+// sent splits the request that a vector sends.
 func sent(t *testing.T, r plugintest.Result) (head, body string) {
 	t.Helper()
 	head, body, ok := strings.Cut(r.Request, "\n\n")
 	if !ok {
-		t.Fatalf("nothing is sent: %s", r.Response)
+		t.Fatalf("no request: %s", r.Response)
 	}
 	return head, strings.TrimSuffix(body, "\n")
 }
 
-// TestContentIsPassedOn checks that requests of Gemini clients reach the provider byte for byte, for the target's model.
+// TestContentIsPassedOn checks that requests of Gemini clients reach the provider byte for byte, with the target's
+// model.
 func TestContentIsPassedOn(t *testing.T) {
 	paths, err := filepath.Glob("testdata/requests/*.json")
 	if err != nil || len(paths) < 8 {
@@ -50,7 +51,7 @@ func TestContentIsPassedOn(t *testing.T) {
 					expected := string(request)
 					if strings.Contains(settings, "vertex") && strings.Contains(expected, `"id":"`) {
 						if strings.Contains(body, `"id":"`) {
-							t.Errorf("%s: Vertex AI is sent IDs of calls", path)
+							t.Errorf("%s: IDs of calls were sent to Vertex AI", path)
 						}
 						expected = body
 					}

@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// options are facts of a model and choices of the operator, described in the package comment. Their slices alias the
-// document that they were read from.
+// options are facts about a model and choices of the operator, described in the package comment. Their slices share the
+// memory of the document that they were read from.
 type options struct {
 	vertex                       bool
 	project, location, publisher []byte
-	levels                       levelSet         // 0: by the model's name
-	byLevel                      translate.Choice // thinking is asked for by a word
+	levels                       levelSet         // 0 means by the model's name
+	byLevel                      translate.Choice // the model has thinking levels instead of a budget
 	alwaysThinking               translate.Choice
 	requireSignature             translate.Choice // a call in the history needs its signature
-	openAPI                      bool             // schemas are reduced
+	openAPI                      bool             // schemas are reduced to the provider's format
 	fileURI                      bool
 	streamArguments              bool
 	safety                       json.Value
@@ -36,7 +36,7 @@ func (p *gemini) Configure(settings json.Value) error {
 	return nil
 }
 
-// read overlays the members of v.
+// read overrides o with the members of v.
 func (o *options) read(v json.Value) error {
 	if !v.Exists() {
 		return nil
@@ -93,7 +93,7 @@ func (o *options) applyModelDefaults(model []byte) {
 	}
 }
 
-// generation is the number that a model's name has after "gemini-", 0 if there is none.
+// generation returns the number after "gemini-" in a model's name, 0 if there is none.
 func generation(model []byte) (n int) {
 	_, rest, _ := bytes.Cut(model, []byte("gemini-"))
 	for _, c := range rest {

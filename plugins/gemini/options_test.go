@@ -53,7 +53,7 @@ func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	})
 }
 
-// TestModelTraitsFromName checks what a model's name implies where the options do not say otherwise.
+// TestModelTraitsFromName checks the defaults that a model's name implies for unset options.
 func TestModelTraitsFromName(t *testing.T) {
 	for name, want := range map[string]struct {
 		generation int

@@ -8,21 +8,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// step is one step of a path into arguments: the name of a member, or the index of an element. The steps of the latest
-// value are the containers that are open, outermost first, and in the last place the value itself.
+// step is a step of a path into arguments: the name of a member or the index of an element. The path of the latest
+// value consists of the open containers, outermost first, and the value itself.
 type step struct {
-	index int64  // -1: it is a name
+	index int64  // -1 for a name
 	name  []byte // unescaped
-	used  []byte // hashes of the names that the object had so far, eight bytes each
+	used  []byte // hashes of the names that the object already has, eight bytes each
 }
 
-// maxUsed is how many names are remembered for one call.
+// maxUsed is the maximum number of names that are remembered for one call.
 const maxUsed = 256
 
-// maxGap is how many elements of a list may be omitted before the next one that comes.
+// maxGap is the maximum number of array elements that may be omitted before an element.
 const maxGap = 1024
 
-// badPieces is the failure of streamed arguments that do not form valid JSON.
+// badPieces returns the failure of streamed arguments that do not form valid JSON.
 func badPieces() error {
 	return badResponse("The provider's response holds argument pieces that do not fit together.")
 }
@@ -52,7 +52,7 @@ func (p *progress) emitArguments(a *provider.Answer, s *candidateState, partial 
 	return nil
 }
 
-// endCall ends the call that is being streamed, if any.
+// endCall completes the call that is being streamed, if any.
 func (p *progress) endCall(a *provider.Answer, choice int32) {
 	s := p.lookup(choice)
 	if s == nil || !s.has(calling) {
@@ -74,7 +74,7 @@ func (p *progress) endCall(a *provider.Answer, choice int32) {
 	p.dirty = true
 }
 
-// value is one piece of arguments. Path is unescaped; text is escaped string content, or JSON.
+// value is a piece of arguments. path is unescaped; text is escaped string content, or JSON.
 type value struct {
 	path     []byte
 	text     []byte
@@ -107,7 +107,7 @@ func (v *value) read(r *json.Reader) {
 	}
 }
 
-// appendValue appends a value to the text of the arguments. It returns false if the value cannot stand there.
+// appendValue appends a value to the text of the arguments. It returns false if the value does not fit there.
 func (p *progress) appendValue(s *candidateState, v *value) bool {
 	var ok bool
 	if p.target, ok = parsePath(p.target[:0], v.path); !ok {
@@ -115,7 +115,7 @@ func (p *progress) appendValue(s *candidateState, v *value) bool {
 	}
 	again := s.has(written) && samePath(p.steps, p.target)
 	if s.has(quoted) && (!again || !v.more) {
-		// Where another value comes, the string has ended without a word.
+		// A value with another path ends the string implicitly.
 		if again {
 			p.text = append(p.text, v.text...)
 		}
@@ -132,7 +132,7 @@ func (p *progress) appendValue(s *candidateState, v *value) bool {
 	case again:
 		return len(v.text) == 0 // an empty piece after the end
 	case v.text == nil:
-		return true // nothing has come yet
+		return true // the value has not started yet
 	case !p.advance(s):
 		return false
 	case !v.isString:
@@ -148,22 +148,22 @@ func (p *progress) appendValue(s *candidateState, v *value) bool {
 	return true
 }
 
-// advance appends what lies between the latest value and the one at target: the ends of what the latter is not in, and
-// the beginnings of what it is in.
+// advance appends the text between the latest value and the value at target: it closes the containers that target is
+// not in, and opens those that it is in.
 func (p *progress) advance(s *candidateState) bool {
 	same := 0
 	if !s.has(written) {
 		s.flags |= written
 		p.text = append(p.text, '{')
 		if p.target[0].index >= 0 {
-			return false // arguments are an object
+			return false // arguments must be an object
 		}
 	} else {
 		for same < len(p.steps) && same < len(p.target) && p.steps[same].equal(&p.target[same]) {
 			same++
 		}
 		if same == len(p.steps) || same == len(p.target) {
-			return false // a value and a container in the same place
+			return false // one path is a prefix of the other
 		}
 		p.closeTo(same)
 		was, is := &p.steps[same], &p.target[same]
@@ -189,7 +189,7 @@ func (p *progress) advance(s *candidateState) bool {
 		}
 		if is.index < 0 {
 			if !is.claimName(names) {
-				return false // its object has it already
+				return false // the object already has this name
 			}
 			p.text = append(json.AppendString(p.text, is.name), ':')
 		}
@@ -198,7 +198,7 @@ func (p *progress) advance(s *candidateState) bool {
 	return true
 }
 
-// closeTo appends the ends of the containers that are deeper than the one at a depth.
+// closeTo closes the containers that are deeper than the one at a depth.
 func (p *progress) closeTo(depth int) {
 	for i := len(p.steps) - 1; i > depth; i-- {
 		if p.steps[i].index < 0 {
@@ -209,7 +209,7 @@ func (p *progress) closeTo(depth int) {
 	}
 }
 
-// fill appends the elements of a list that were omitted.
+// fill appends nulls for omitted elements of an array.
 func (p *progress) fill(from, to int64) bool {
 	if to < from || to-from > maxGap {
 		return false
@@ -237,8 +237,8 @@ func samePath(a, b []step) bool {
 	return true
 }
 
-// claimName records the step's name in its object and returns false if the object has it already. names is the number
-// of names recorded elsewhere.
+// claimName records the step's name in its object. It returns false if the object already has it. names is the number
+// of names recorded for other steps.
 func (s *step) claimName(names int) bool {
 	// FNV-1a.
 	h := uint64(14695981039346656037)
@@ -301,7 +301,7 @@ func parsePath(dst []step, path []byte) (_ []step, ok bool) {
 	return dst, len(dst) > 0
 }
 
-// cutQuoted reads a name in quotes of either kind. Escapes are those of JSON, and \'.
+// cutQuoted reads a name in single or double quotes. It may contain JSON escapes and \'.
 func cutQuoted(p []byte) (name, rest []byte, ok bool) {
 	for i := 1; i < len(p); i++ {
 		switch p[i] {
@@ -318,7 +318,7 @@ func cutQuoted(p []byte) (name, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// packSteps appends steps as stored between two calls.
+// packSteps appends the encoding of steps that is stored between two calls.
 func packSteps(dst []byte, steps []step) []byte {
 	for i := range steps {
 		s := &steps[i]
@@ -334,7 +334,7 @@ func packSteps(dst []byte, steps []step) []byte {
 	return dst
 }
 
-// unpackSteps reads what packSteps wrote; the steps' slices alias it.
+// unpackSteps decodes the output of packSteps; the steps share its memory.
 func unpackSteps(dst []step, b []byte) []step {
 	for len(b) > 0 {
 		var n int64

@@ -69,8 +69,8 @@ func (t *translation) writePart(p *chat.Part, role string, m *chat.Message) erro
 	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
-// writeMedia writes an image, a video, a file or a sound: from a data URL, from an address, or where its type is known from the base64
-// alone.
+// writeMedia writes an image, a video, a file or audio, given as a data URL, as another URL, or as plain base64 if its
+// type is known.
 func (t *translation) writeMedia(from []byte, mediaType, role, param string) error {
 	from = unescaped(from)
 	data, isData := bytes.CutPrefix(from, []byte("data:"))
@@ -93,7 +93,7 @@ func (t *translation) writeMedia(from []byte, mediaType, role, param string) err
 		data = from
 	}
 	if mediaType == "image/jpg" {
-		mediaType = "image/jpeg" // what is meant by a name that was never registered
+		mediaType = "image/jpeg" // image/jpg is common, but was never registered
 	}
 	w := t.w
 	t.openContent(role)
@@ -109,11 +109,11 @@ func (t *translation) writeMedia(from []byte, mediaType, role, param string) err
 	return nil
 }
 
-// maxScheme is within how many bytes an address says its scheme.
+// maxScheme is the number of bytes within which the scheme of a URL must end.
 const maxScheme = 32
 
-// unescaped is escaped string content without the escapes that it can do without: no address and no base64 needs one,
-// but some clients escape every slash.
+// unescaped returns escaped string content without unnecessary escapes. URLs and base64 need none, but some clients
+// escape every slash.
 func unescaped(inside []byte) []byte {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return inside
@@ -121,8 +121,8 @@ func unescaped(inside []byte) []byte {
 	return json.AppendInside(nil, json.AppendText(nil, inside))
 }
 
-// writeAddress writes something by its address. The provider fetches it, with the operator's rights, so that the operator
-// must have allowed it.
+// writeAddress writes media given as a URL. The operator must allow it, because the provider fetches it with the
+// operator's permissions.
 func (t *translation) writeAddress(address []byte, role, param string) error {
 	if !t.o.fileURI {
 		return translate.Unsupported(param, "Fetching URLs is not enabled for this provider; send the data in a data URL.")
@@ -143,7 +143,7 @@ func (t *translation) writeAddress(address []byte, role, param string) error {
 	return nil
 }
 
-// types are the media types of the endings that files have which the provider reads.
+// types maps file name extensions to the media types that the provider reads.
 var types = [...]struct{ ending, kind string }{
 	{".png", "image/png"}, {".jpg", "image/jpeg"}, {".jpeg", "image/jpeg"}, {".webp", "image/webp"},
 	{".gif", "image/gif"}, {".heic", "image/heic"}, {".heif", "image/heif"},
@@ -153,7 +153,7 @@ var types = [...]struct{ ending, kind string }{
 	{".mp4", "video/mp4"}, {".mpeg", "video/mpeg"}, {".mov", "video/mov"}, {".webm", "video/webm"},
 }
 
-// mediaTypeByName is the media type that the end of a name or an address tells, else the one given.
+// mediaTypeByName returns the media type for the extension of a file name or URL, otherwise the given type.
 func mediaTypeByName(name []byte, given string) string {
 	if i := bytes.IndexAny(name, "?#"); i >= 0 {
 		name = name[:i]
@@ -166,7 +166,7 @@ func mediaTypeByName(name []byte, given string) string {
 	return given
 }
 
-// equalFold compares with a word in small letters of ASCII.
+// equalFold compares s with a lower-case ASCII word, ignoring case.
 func equalFold(s []byte, word string) bool {
 	for i, c := range s {
 		if 'A' <= c && c <= 'Z' {
@@ -179,7 +179,7 @@ func equalFold(s []byte, word string) bool {
 	return true
 }
 
-// plainWord reports whether s is made of small letters, digits, dots and dashes.
+// plainWord reports whether s consists of lower-case letters, digits, dots and dashes.
 func plainWord(s []byte) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {

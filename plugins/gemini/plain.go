@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Nearly all streaming events are one piece of text or thought in one fixed form. Comparing bytes costs a quarter of
-// parsing them; any other event goes through the JSON reader.
+// Nearly all events of a stream contain one text or thought and have the same layout. Comparing bytes costs a quarter
+// of parsing them. Any other event goes through the JSON reader.
 const (
 	plainHead       = `{"candidates": [{"content": {"parts": [{"text": "`
 	plainText       = `"}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
@@ -23,22 +23,22 @@ const (
 	plainEnd        = `"}`
 )
 
-// plainEvent is what such an event holds. Its slices alias the event.
+// plainEvent is the content of such an event. Its slices share the event's memory.
 type plainEvent struct {
-	inside                       []byte // of the text
+	inside                       []byte // escaped text
 	thought                      bool
 	prompt, answer, thoughts     int64
 	prompted, answered, reasoned bool
 	model, id                    []byte
 }
 
-// readPlain reads an event that is written in the usual way; ok is false for any other.
+// readPlain reads an event with the usual layout; ok is false for any other.
 func readPlain(r *json.Reader, data []byte) (ev plainEvent, ok bool) {
 	rest, ok := cut(data, plainHead)
 	if !ok {
 		return ev, false
 	}
-	r.Reset(data[len(plainHead)-1:]) // the string, with its quote
+	r.Reset(data[len(plainHead)-1:]) // start of the string, including its quote
 	if ev.inside = r.Inside(); ev.inside == nil {
 		return ev, false
 	}
@@ -86,7 +86,7 @@ func readPlain(r *json.Reader, data []byte) (ev plainEvent, ok bool) {
 	return ev, len(ev.model) <= abi.MaxName && len(ev.id) <= abi.MaxName && string(rest) == plainEnd
 }
 
-// cut takes s off the beginning of b.
+// cut removes the prefix s from b.
 func cut(b []byte, s string) (rest []byte, ok bool) {
 	if len(b) < len(s) || string(b[:len(s)]) != s {
 		return b, false
@@ -94,7 +94,7 @@ func cut(b []byte, s string) (rest []byte, ok bool) {
 	return b[len(s):], true
 }
 
-// digits reads a number of a few digits.
+// digits reads a number with few digits.
 func digits(b []byte) (n int64, ok bool, rest []byte) {
 	const few = 12
 	i := 0
@@ -105,7 +105,7 @@ func digits(b []byte) (n int64, ok bool, rest []byte) {
 	return n, i > 0 && i <= few && (i == 1 || b[0] != '0'), b[i:]
 }
 
-// number64 takes s and a number off the beginning of b.
+// number64 removes the prefix s and a number after it from b.
 func number64(b []byte, s string) (rest []byte, ok bool) {
 	if rest, ok = cut(b, s); ok {
 		_, ok, rest = digits(rest)
@@ -113,7 +113,7 @@ func number64(b []byte, s string) (rest []byte, ok bool) {
 	return rest, ok
 }
 
-// name reads the prefix of b that is made of the characters of ids and names.
+// name reads the prefix of b that consists of characters of IDs and names.
 func name(b []byte) (s, rest []byte) {
 	i := 0
 	for i < len(b) && nameByte[b[i]] {
@@ -122,7 +122,7 @@ func name(b []byte) (s, rest []byte) {
 	return b[:i], b[i:]
 }
 
-// nameByte reports whether a byte may stand in an id or a name that is read by its bytes.
+// nameByte reports whether a byte is allowed in an ID or name on the fast path.
 var nameByte = [256]bool{'-': true, '.': true, '_': true, '/': true, '@': true}
 
 func init() {

@@ -32,7 +32,7 @@ func TestRecordedEventsTakeFastPath(t *testing.T) {
 		}
 	}
 	if thoughts != 3 || texts != 25 || others != 1 {
-		t.Errorf("%d thoughts and %d texts are read by their bytes, %d events are not", thoughts, texts, others)
+		t.Errorf("%d thoughts and %d texts took the fast path, %d events did not", thoughts, texts, others)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 	plain := streamEvents.Measured["text"].Data
 	var r json.Reader
 	if _, ok := readPlain(&r, []byte(plain)); !ok {
-		t.Fatal("the event itself is not plain")
+		t.Fatal("the unchanged event did not take the fast path")
 	}
 	for name, change := range map[string][2]string{
 		"another layout":        {`{"candidates": `, `{"candidates":`},
@@ -51,14 +51,14 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 		"a leading zero":        {`"promptTokenCount": 44`, `"promptTokenCount": 044`},
 		"no number":             {`"promptTokenCount": 44`, `"promptTokenCount": null`},
 		"a fraction":            {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 44.5`},
-		"an endless number":     {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 4444444444444`},
+		"a very long number":    {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 4444444444444`},
 		"another modality":      {`"TEXT"`, `"IMAGE"`},
 		"two modalities":        {`44}]`, `40},{"modality": "AUDIO","tokenCount": 4}]`},
 		"thoughts not counted":  {`"thoughtsTokenCount": 902`, `"thoughtsTokenCount": -1`},
 		"another tier":          {`"standard"`, `"flex"`},
 		"an odd model":          {`gemini-3`, `gemini 3`},
-		"an endless model":      {`gemini-3`, strings.Repeat("x", 300)},
-		"an endless id":         {`eb-`, strings.Repeat("x", 300)},
+		"a very long model":     {`gemini-3`, strings.Repeat("x", 300)},
+		"a very long ID":        {`eb-`, strings.Repeat("x", 300)},
 		"something after it":    {`ya-As"}`, `ya-As"} `},
 		"something more":        {`ya-As"}`, `ya-As","more": 1}`},
 		"cut in the middle":     {plain[len(plain)/2:], ""},
@@ -67,10 +67,10 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(plain, change[0], change[1], 1)
 			if changed == plain {
-				t.Fatal("nothing is changed")
+				t.Fatal("the replacement changed nothing")
 			}
 			if ev, ok := readPlain(&r, []byte(changed)); ok {
-				t.Errorf("it is read as %+v: %s", ev, changed)
+				t.Errorf("the fast path read it as %+v: %s", ev, changed)
 			}
 		})
 	}

@@ -5,45 +5,45 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// progress is the state that one event keeps for the next. It is decoded only for content other than text, so plain
-// text pays nothing for it.
+// progress is the state that is kept between the events of a response. It is decoded only for content other than text,
+// so that plain text is not slowed down.
 //
-// The blocks of a candidate, its thoughts, texts and calls, are counted in the order in which they come: the count is the
-// key of what is not text. How many texts there were in between is seen from the length of the content.
+// The blocks of a candidate (thoughts, texts and calls) are numbered in the order of their arrival; the number is the
+// key of a thought or a call. The length of the content shows whether there was a text in between.
 type progress struct {
-	a      *provider.Answer // of the current call
+	a      *provider.Answer // for the current call
 	list   []candidateState
 	loaded bool
 	dirty  bool
-	ending bool // a candidate has ended in this call
+	ending bool // a candidate has finished in this call
 
-	// Memory for one call.
+	// Buffers for one call.
 	buffer, text, paths []byte
 	steps, target       []step
 }
 
-// candidateState is the progress of one candidate.
+// candidateState is the state of one candidate.
 type candidateState struct {
-	choice int32
-	flags  flag
-	next   int32  // the number of the next block
-	said   int64  // the length of the content before the latest block that is not text
-	key    int32  // of the call whose arguments are coming
-	path   []byte // where in those arguments the latest value stands: steps, packed
+	choice     int32
+	flags      flag
+	next       int32  // number of the next block
+	textLength int64  // length of the content before the latest block that is not a text
+	key        int32  // key of the call whose arguments are being streamed
+	path       []byte // path of the latest value in these arguments, encoded by packSteps
 }
 
-// flag is something that is true of a candidate.
+// flag is a boolean property of a candidate.
 type flag uint8
 
 const (
 	finished flag = 1 << iota
 	called        // it has made a call
-	thinking      // the latest block is a thought that may go on
-	calling       // the arguments of a call are coming
-	written       // some of them have come
-	quoted        // the latest of them is a string that goes on
-	signed        // that call has its signature
-)
+	thinking      // the candidate has a call
+	calling       // the latest block is a thought, which may continue
+	written       // the arguments of a call are being streamed
+	quoted        // the arguments have started
+	signed        // their latest value is an unfinished string
+) // the call has its signature
 
 func (s *candidateState) has(f flag) bool { return s.flags&f != 0 }
 
@@ -84,8 +84,8 @@ func (p *progress) lookupOrAdd(choice int32) *candidateState {
 
 // countText counts a text block if text was added since the latest other block.
 func (s *candidateState) countText(length int64) {
-	if length > s.said {
-		s.said = length
+	if length > s.textLength {
+		s.textLength = length
 		s.next++
 	}
 }
@@ -112,7 +112,7 @@ func (p *progress) callKey(a *provider.Answer, s *candidateState) (int32, error)
 func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
 	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
-	if s.has(thinking) && length == s.said {
+	if s.has(thinking) && length == s.textLength {
 		return s.next - 1, nil
 	}
 	s.countText(length)
@@ -121,7 +121,7 @@ func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
 	return key, err
 }
 
-// endThought ends the latest thought, which has its signature.
+// endThought ends the latest thought, after its signature.
 func (p *progress) endThought(choice int32) {
 	if s := p.lookupOrAdd(choice); s.has(thinking) {
 		s.flags &^= thinking
@@ -129,25 +129,26 @@ func (p *progress) endThought(choice int32) {
 	}
 }
 
-// signatureKey returns the key for the signature of the text that was just emitted, or of an empty one.
+// signatureKey returns the key for the signature of the text that was just emitted, or of an empty text.
 func (p *progress) signatureKey(a *provider.Answer, choice int32, onText bool) (int32, error) {
 	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
 	if onText {
-		s.said = length // the text is the block
-	} else {
+		s.textLength = length // the text is the block
+	} else { // the text itself is the block
 		s.countText(length)
 	}
 	return p.newBlock(s)
 }
 
-// markFinished records that a candidate has ended.
+// markFinished records that a candidate has finished.
 func (p *progress) markFinished(choice int32) {
 	p.lookupOrAdd(choice).flags |= finished
 	p.dirty, p.ending = true, true
 }
 
-// allFinished reports whether every candidate that was seen has ended. The first one is seen by its text alone.
+// allFinished reports whether every candidate seen so far has finished. The first candidate is in the list only if it
+// had content other than text.
 func (p *progress) allFinished() bool {
 	for i := range p.list {
 		if !p.list[i].has(finished) {
@@ -167,7 +168,7 @@ func (p *progress) save() error {
 		s := &p.list[i]
 		b := append(p.buffer, byte(s.choice), byte(s.flags))
 		b = appendCount(b, s.next)
-		b = appendCount(b, s.said)
+		b = appendCount(b, s.textLength)
 		if s.has(calling) {
 			b = appendCount(b, s.key)
 			b = appendCount(b, len(s.path))
@@ -181,14 +182,14 @@ func (p *progress) save() error {
 	return nil
 }
 
-// unpack reads what save stored.
+// unpack decodes the state that save stored.
 func (p *progress) unpack(b []byte) {
 	for len(b) > 2 {
 		s := candidateState{choice: int32(b[0]), flags: flag(b[1])}
 		var n int64
 		n, b = cutCount(b[2:])
 		s.next = int32(n)
-		s.said, b = cutCount(b)
+		s.textLength, b = cutCount(b)
 		if s.has(calling) {
 			n, b = cutCount(b)
 			s.key = int32(n)
@@ -199,7 +200,7 @@ func (p *progress) unpack(b []byte) {
 	}
 }
 
-// appendCount appends a number that is not negative, seven bits a byte.
+// appendCount appends a non-negative number with seven bits per byte.
 func appendCount[T int | int32 | int64](dst []byte, n T) []byte {
 	for ; n >= 0x80; n >>= 7 {
 		dst = append(dst, byte(n)|0x80)

@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// systemRole is what the client library of the recordings wrote into every system instruction. The API takes it for user
-// whatever it says, and needs none.
+// systemRole is a member that the recorded client library wrote into every system instruction. The API ignores it.
 var systemRole = map[string]string{"systemInstruction.role": `absent for "user"`}
 
 func TestRecordedRequests(t *testing.T) {
@@ -25,8 +24,8 @@ func TestRecordedRequests(t *testing.T) {
 	})
 }
 
-// inventedIDs are what the ids of calls are instead of those that the recorded client numbered itself, for a provider
-// that gave none.
+// inventedIDs are the differences in the IDs of calls if the provider sent none: the recorded client numbered them
+// itself.
 func inventedIDs(n int) map[string]string {
 	ids := maps.Clone(systemRole)
 	for i, id := range []string{"call_orqqbc5yj55ilxgfne2ellcc", "call_6e3gzlktffdm5xpqwi2rz2ei"}[:n] {
@@ -37,8 +36,8 @@ func inventedIDs(n int) map[string]string {
 	return ids
 }
 
-// TestRecordedSecondTurns plays a client that keeps the message it received, non-streaming or collected from a stream,
-// and answers its tool calls: the second turn must be the recorded one.
+// TestRecordedSecondTurns plays a client that sends back the message that it received, non-streaming or collected from
+// a stream, with results of its tool calls: the second turn must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for name, test := range map[string]struct {

@@ -6,15 +6,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// signatures is the reasoning in an assistant message: the signatures of its calls and of its text, and the thoughts
-// that have one. It keeps its memory from message to message.
+// signatures is the reasoning in an assistant message: the signatures of its calls and of its texts, and its signed
+// thoughts. Its memory is reused for the next message.
 type signatures struct {
 	calls    []toolSignature
-	texts    [][]byte // in their order; escaped string contents
-	onText   bool     // the first of texts stood on the text itself, not alone after it
+	texts    [][]byte // in order; escaped string contents
+	onText   bool     // the first of texts was on a text, not alone after it
 	thoughts []thought
-	words    [][]byte // memory for the texts of a message
-	used     bool     // something of it was sent
+	words    [][]byte // buffer for the texts of a message
+	used     bool     // some of it was sent
 }
 
 type toolSignature struct{ id, signature []byte }
@@ -30,11 +30,11 @@ func (s *signatures) reset() signatures {
 	return signatures{calls: s.calls[:0], texts: s.texts[:0], thoughts: s.thoughts[:0], words: s.words[:0]}
 }
 
-// read reads reasoning_details. Signatures of another provider are omitted: this one would refuse them.
+// read reads reasoning_details. It omits signatures of other providers, which this one would reject.
 func (s *signatures) read(details json.Value) {
 	*s = s.reset()
-	// blocks counts the blocks of the response that are known, highest is the place of the latest of them. Where they
-	// fill the response up to the signature of a text, there is no room for a text before it: the signature stood on
+	// blocks is the number of known blocks of the response, highest the index of the last of them. If known blocks fill
+	// all indexes before the signature of a text, there is no room for a separate text block, so the signature was on
 	// the text.
 	blocks, highest := int64(0), int64(-1)
 	var r json.Reader
@@ -74,11 +74,11 @@ func (s *signatures) read(details json.Value) {
 	s.used = len(s.thoughts) > 0 || len(s.texts) > 0
 }
 
-// detail is an entry of reasoning_details. Slices are escaped string contents but for kind, format and id.
+// detail is an entry of reasoning_details. Slices are escaped string contents, except kind, format and id.
 type detail struct {
 	kind, format, id      []byte
 	text, signature, data []byte
-	index                 int64 // -1: unset
+	index                 int64 // -1 if unset
 }
 
 func readDetail(r *json.Reader) detail {
@@ -106,8 +106,8 @@ func readDetail(r *json.Reader) detail {
 	return d
 }
 
-// addThought adds a piece of a thought. A client that collected a stream may have the pieces as entries of their own,
-// the last of which is the signature.
+// addThought adds a piece of a thought. A client that collected a stream may have the pieces as separate entries, the
+// last of which is the signature.
 func (s *signatures) addThought(d *detail) {
 	n := len(s.thoughts)
 	if n == 0 || s.thoughts[n-1].index != d.index || len(s.thoughts[n-1].signature) > 0 {
@@ -121,7 +121,7 @@ func (s *signatures) addThought(d *detail) {
 	th.signature = d.signature
 }
 
-// callSignature returns the signature of a call: its own, else that of the details with its id.
+// callSignature returns the signature of a call: its own, otherwise the one in reasoning_details with its ID.
 func (s *signatures) callSignature(id, own []byte) []byte {
 	for i := 0; len(own) == 0 && i < len(s.calls); i++ {
 		if bytes.Equal(s.calls[i].id, id) {

@@ -8,21 +8,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body or data
-// of this call.
+// translation is the state of the translation of one request. Messages are written while they are read. Members that
+// depend on each other are recorded and written after the messages, the prompt into a part before them. Slices share
+// the memory of the client's body, or of buffers of this call.
 type translation struct {
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o options
 
-	// State while writing the conversation.
-	system     [][]byte // insides of the texts of system messages, in order
-	messages   bool     // the member was there
-	role       string   // of the content that is being written, "" before the first and after the last
+	// State of the conversation so far.
+	system     [][]byte // escaped texts of system messages, in order
+	messages   bool     // the member messages was present
+	role       string   // of the content that is being written; empty before the first and after the last
 	wrote      bool     // a content was written
-	calls      []call   // of the latest response in the conversation, in its order
-	waiting    int      // how many of them have no result yet
+	calls      []call   // of the latest response in the conversation, in order
+	waiting    int      // number of these calls without a result
 	signatures signatures
 
 	// Members other than messages.
@@ -32,7 +32,7 @@ type translation struct {
 	n, topLogprobs                                    int64
 	logprobs, search                                  bool
 
-	configured bool // generationConfig was opened
+	configured bool // generationConfig has been opened
 	scratch    json.Writer
 }
 
@@ -71,10 +71,10 @@ func (t *translation) reset(r *provider.Request) {
 	}
 }
 
-// keepScratch is the size up to which memory is kept for the next request.
+// keepScratch is the largest capacity of a buffer, in bytes, that is kept for the next request.
 const keepScratch = 256 << 10
 
-// modelPath is the path of a model, before the method.
+// modelPath returns the path of a model, before the method.
 func (o *options) modelPath(model []byte) []byte {
 	p := []byte("/v1beta/models/")
 	if o.vertex {
@@ -86,7 +86,7 @@ func (o *options) modelPath(model []byte) []byte {
 	return translate.AppendEscaped(p, model)
 }
 
-// embedPath is where an embeddings request goes.
+// embedPath returns the path of an embeddings request.
 func (o *options) embedPath(model []byte) string {
 	if o.vertex {
 		return string(append(o.modelPath(model), ":predict"...))
@@ -94,7 +94,7 @@ func (o *options) embedPath(model []byte) string {
 	return string(append(o.modelPath(model), ":batchEmbedContents"...))
 }
 
-// path is where the request goes. Without alt=sse a stream would be one long JSON array.
+// path returns the path of the request. Without alt=sse a stream would be one long JSON array.
 func (o *options) path(model []byte, stream bool) string {
 	p := o.modelPath(model)
 	if stream {
@@ -196,10 +196,10 @@ func (t *translation) readMember(in *json.Reader) error {
 		t.warnDropped(store, "store")
 	case "service_tier":
 		switch tier := json.Value(in.Raw()); {
-		case tier.Is("auto"), tier.Is("default"): // the standard one
+		case tier.Is("auto"), tier.Is("default"): // the standard tier
 		case !t.o.vertex && (tier.Is("flex") || tier.Is("priority")):
 			t.tier = tier
-		default: // Vertex AI has a header for it, which its provider would have to permit
+		default: // Vertex AI has a header for it instead, which the configuration would have to allow
 			t.warnDropped(true, "service_tier")
 		}
 	default:
@@ -210,14 +210,15 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// warnDropped warns of a member that is not sent.
+// warnDropped warns of a member that is not sent, if it is present.
 func (t *translation) warnDropped(there bool, member string) {
 	if there {
 		t.r.Warn(abi.WarnDropped, member)
 	}
 }
 
-// endContents ends the contents. If there are none, the system prompt is sent as a user message: the API requires a content.
+// endContents ends the contents. If there are none, the system prompt becomes a user message, because the API requires
+// a content.
 func (t *translation) endContents() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
@@ -238,7 +239,7 @@ func (t *translation) endContents() error {
 	return nil
 }
 
-// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each.
+// writeSystem writes systemInstruction: the texts of all system and developer messages, in order, one part each.
 func (t *translation) writeSystem() {
 	if t.wrote && len(t.system) > 0 {
 		t.w.Name("systemInstruction")

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// call is a tool call of an earlier assistant message, and its result when that has come.
+// call is a tool call of an earlier assistant message, with its result if that has been read.
 type call struct {
 	id       []byte
 	name     []byte // escaped string content
@@ -18,10 +18,10 @@ type call struct {
 	result   chat.Message
 }
 
-// skipSignature is the provider's placeholder for a missing signature, on a call made by another provider.
+// skipSignature is the provider's placeholder for a missing signature, for a call made by another provider.
 const skipSignature = "skip_thought_signature_validator"
 
-// writeCalls writes the tool calls of an earlier assistant message and notes them for their results.
+// writeCalls writes the tool calls of an earlier assistant message and records them for their results.
 func (t *translation) writeCalls(m *chat.Message) error {
 	t.calls = t.calls[:0]
 	var calls chat.Calls
@@ -66,8 +66,8 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	return nil
 }
 
-// addToolResult notes the result of a tool call. They are written together, in the order of the calls, whatever order
-// they came in: the provider matches results without an id by order alone.
+// addToolResult records the result of a tool call. Results are written together, in the order of the calls, because the
+// provider matches results without an ID by order alone.
 func (t *translation) addToolResult(m *chat.Message) error {
 	id := m.ToolCallID.Text()
 	for i := range t.calls {
@@ -84,7 +84,7 @@ func (t *translation) addToolResult(m *chat.Message) error {
 	return translate.Invalid("invalid_value", m.Param(".tool_call_id"), "No earlier tool call has this id.")
 }
 
-// writeResults writes the results that have come. Media in them follow after the last one: a result is an object.
+// writeResults writes the results read so far. Media in them follow after the last one, because a result is an object.
 func (t *translation) writeResults() error {
 	for i := range t.calls {
 		if c := &t.calls[i]; c.answered {
@@ -125,8 +125,8 @@ func (t *translation) writeResult(c *call) {
 	w.EndObject()
 }
 
-// writeResponse writes what a tool said as an object: one that is a JSON object unchanged, any other text as the member
-// output, several texts as a list there. What a tool said that has failed is the member error.
+// writeResponse writes the result of a tool as an object: a JSON object unchanged, any other text as the member output,
+// several texts as an array there. The result of a failed tool is the member error.
 func (t *translation) writeResponse(m *chat.Message) {
 	w := t.w
 	text, texts := m.Text, 0

@@ -9,39 +9,40 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// The provider's own form of a schema (https://ai.google.dev/api/caching#Schema) has a part of what JSON Schema has. A
-// schema is reduced to it: references are written out, a type that may be null becomes nullable, values of an enum
-// become strings, and what cannot be said is omitted.
+// The provider's own schema format (https://ai.google.dev/api/caching#Schema) is a subset of JSON Schema. A schema is
+// reduced to it: references are expanded, a type that allows null becomes nullable, enum values become strings, and
+// what the format cannot express is omitted.
 
-// Bounds of one reduced schema. References that refer to each other can stand for far more than was sent.
+// Limits for one reduced schema. References that refer to each other can expand to far more than the client sent.
 const (
-	maxNodes  = 4096 // and one more for so many bytes:
+	maxNodes  = 4096 // plus one for every nodeBytes of the schema
 	nodeBytes = 16
 	maxLevels = 64
 
-	// The result may have growth times the size of the schema and base bytes more, and so many times more may be read.
+	// The output may have growth times the size of the schema plus base bytes. readings times as many bytes may be
+	// read.
 	growth   = 4
 	base     = 8 << 10
 	readings = 32
 )
 
-// reducer is the state of reducing one schema.
+// reducer is the state of the reduction of one schema.
 type reducer struct {
 	w     *json.Writer
 	root  json.Value
-	nodes int                              // that are left
-	limit int                              // of the bytes that are written
-	read  int                              // bytes that were read
-	found map[string]map[string]json.Value // what pointers lead into
-	refs  [][]byte                         // references that are being written out, outermost first
-	lost  bool                             // something that limits values was left out
-	wrong string                           // why the schema cannot be reduced, or ""
+	nodes int                              // number of nodes left
+	limit int                              // maximum number of bytes to write
+	read  int                              // number of bytes read
+	found map[string]map[string]json.Value // members of objects and arrays, by JSON pointer; see children
+	refs  [][]byte                         // references that are being expanded, outermost first
+	lost  bool                             // a constraint was omitted
+	wrong string                           // why the schema cannot be reduced; empty if it can
 }
 
-// writeReduced writes a schema in the provider's form. param is what the client calls it.
+// writeReduced writes a schema in the provider's format. param is its path in the client's request.
 func (t *translation) writeReduced(schema json.Value, param string) error {
-	// The result is put together on the side: what is written out of a reference counts as the plugin's own words, not as
-	// a copy of the client's.
+	// The result is built in a buffer of its own, because text that is expanded from references cannot be passed to the
+	// gateway as a range of the client's body.
 	t.scratch.Reset()
 	c := reducer{w: &t.scratch, root: schema, nodes: maxNodes + len(schema)/nodeBytes, limit: growth*len(schema) + base}
 	c.write(schema, true, 0)
@@ -55,7 +56,7 @@ func (t *translation) writeReduced(schema json.Value, param string) error {
 	return nil
 }
 
-// generalParam is a path without the numbers in it, so that many of a kind make one warning.
+// generalParam returns a path without its indexes, so that similar members cause a single warning.
 func generalParam(param string) string {
 	out := make([]byte, 0, len(param))
 	for i := range len(param) {
@@ -72,8 +73,7 @@ func (c *reducer) fail(why string) {
 	}
 }
 
-// write writes a schema. root says that it is one of parameters or of a response, which is an object unless it says
-// something else.
+// write writes a schema. root marks the schema of parameters or of a response, which is an object by default.
 func (c *reducer) write(schema json.Value, root bool, level int) {
 	c.nodes--
 	switch {
@@ -87,7 +87,7 @@ func (c *reducer) write(schema json.Value, root bool, level int) {
 	var s shape
 	c.add(&s, schema, 0)
 	for s.union != nil && s.members < 2 {
-		// All but one of the choices was null: what is left is no choice.
+		// All alternatives but one were null, so there is no union any more.
 		only := s.only
 		s.union, s.only, s.members = nil, nil, 0
 		if only != nil {
@@ -109,7 +109,7 @@ func (c *reducer) add(s *shape, schema json.Value, level int) {
 		return
 	}
 	if schema.Kind() != json.Object {
-		c.lost = c.lost || schema.Kind() != json.Bool // true says nothing, and false is never meant
+		c.lost = c.lost || schema.Kind() != json.Bool // true allows anything, and false is not used in practice
 		return
 	}
 	var r json.Reader
@@ -148,9 +148,9 @@ func (c *reducer) add(s *shape, schema json.Value, level int) {
 				c.lost = true
 			}
 		case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "examples", "deprecated", "readOnly", "writeOnly":
-			// They limit no value.
+			// These do not constrain values.
 		default:
-			if i := keywordNamed(name); i >= 0 {
+			if i := findKeyword(name); i >= 0 {
 				s.keywords[i] = first(s.keywords[i], r.Raw())
 			} else {
 				c.lost = true
@@ -159,7 +159,7 @@ func (c *reducer) add(s *shape, schema json.Value, level int) {
 	}
 }
 
-// addUnion adds a choice of schemas. null among them is a member of its own in the provider's form.
+// addUnion adds a union of schemas. null is a separate member in the provider's format.
 func (c *reducer) addUnion(s *shape, union json.Value) {
 	if s.union != nil {
 		c.lost = true
@@ -180,7 +180,8 @@ func (c *reducer) addUnion(s *shape, union json.Value) {
 
 func isNull(schema json.Value) bool { return schema.Get("type").Is("null") }
 
-// addReference adds the target of a reference. A cycle becomes any object: the provider's form has no recursion.
+// addReference adds the target of a reference. A cycle becomes an arbitrary object, because the provider's format has
+// no recursion.
 func (c *reducer) addReference(s *shape, ref []byte, level int) {
 	for _, open := range c.refs {
 		if bytes.Equal(open, ref) {
@@ -197,7 +198,7 @@ func (c *reducer) addReference(s *shape, ref []byte, level int) {
 	c.add(s, target, level+1)
 }
 
-// resolve finds what a reference within the document stands for: "#" and a JSON pointer (RFC 6901).
+// resolve returns the target of a reference within the document, which is "#" and a JSON pointer (RFC 6901).
 func (c *reducer) resolve(ref []byte) (json.Value, bool) {
 	pointer, ok := bytes.CutPrefix(ref, []byte{'#'})
 	if !ok || len(pointer) > 0 && pointer[0] != '/' {
@@ -219,8 +220,8 @@ func (c *reducer) resolve(ref []byte) (json.Value, bool) {
 	return at, true
 }
 
-// children returns the members of an object or array by name or index, cached by pointer: most references share a
-// parent.
+// children returns the members of an object or array by name or index. They are cached by pointer, because most
+// references have the same parent.
 func (c *reducer) children(pointer []byte, v json.Value) map[string]json.Value {
 	if known, ok := c.found[string(pointer)]; ok {
 		return known
@@ -247,7 +248,7 @@ func (c *reducer) children(pointer []byte, v json.Value) map[string]json.Value {
 	return held
 }
 
-// first is the value that was there, else the one that has come.
+// first returns the earlier value if there is one, otherwise the new one.
 func first(there, value json.Value) json.Value {
 	if there != nil {
 		return there

@@ -4,12 +4,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// shape is what a schema, what it refers to and what else it must be say together. Of what several of them say once each,
-// the first counts.
+// shape is the combination of a schema with its references and allOf. If several of them have the same keyword, the
+// first one counts.
 type shape struct {
 	types      typeSet
 	nullable   bool
-	cycle      bool // it leads back to itself
+	cycle      bool // the schema refers to itself
 	enum       json.Value
 	constant   json.Value
 	format     json.Value
@@ -19,8 +19,8 @@ type shape struct {
 	keywords   [len(keywords)]json.Value
 
 	union   json.Value // anyOf or oneOf
-	only    json.Value // the latest of its members that is not null
-	members int        // how many of those there are
+	only    json.Value // the last alternative that is not null
+	members int        // number of alternatives that are not null
 }
 
 // typeSet is a set of types.
@@ -35,16 +35,16 @@ const (
 	typeObject
 )
 
-// typeWords are the words for types, by bit.
+// typeWords are the names of types in JSON Schema and in the provider's format, by bit.
 var typeWords = [...]struct{ schema, wire string }{
 	{"string", "STRING"}, {"number", "NUMBER"}, {"integer", "INTEGER"},
 	{"boolean", "BOOLEAN"}, {"array", "ARRAY"}, {"object", "OBJECT"},
 }
 
-// keywords are the members that both forms have, with the types that they are about; 0 is all.
+// keywords are the members that both formats have, with the types that they apply to; 0 means all.
 var keywords = [...]struct {
-	name string
-	of   typeSet
+	name  string
+	types typeSet
 }{
 	{"title", 0}, {"description", 0}, {"default", 0}, {"example", 0},
 	{"minLength", typeString}, {"maxLength", typeString}, {"pattern", typeString},
@@ -53,7 +53,7 @@ var keywords = [...]struct {
 	{"minProperties", typeObject}, {"maxProperties", typeObject}, {"propertyOrdering", typeObject},
 }
 
-func keywordNamed(name string) int {
+func findKeyword(name string) int {
 	for i := range keywords {
 		if keywords[i].name == name {
 			return i
@@ -62,7 +62,7 @@ func keywordNamed(name string) int {
 	return -1
 }
 
-// addTypes reads a type, or a list of them.
+// addTypes reads a type, or an array of types.
 func (s *shape) addTypes(r *json.Reader) {
 	if r.Kind() != json.Array {
 		s.addType(r.Text())
@@ -73,7 +73,7 @@ func (s *shape) addTypes(r *json.Reader) {
 	}
 }
 
-// addType reads a word for a type, in the small letters of JSON Schema or in the capitals of the provider's form.
+// addType adds a type by its name in JSON Schema or in the provider's format.
 func (s *shape) addType(word []byte) {
 	for i := range typeWords {
 		if typeWords[i].schema == string(word) || typeWords[i].wire == string(word) {
@@ -85,7 +85,7 @@ func (s *shape) addType(word []byte) {
 	}
 }
 
-// inferType sets a type that is implied.
+// inferType sets the type if other keywords imply it.
 func (s *shape) inferType() {
 	switch {
 	case s.types != 0 || s.union != nil:
@@ -96,7 +96,7 @@ func (s *shape) inferType() {
 	}
 }
 
-// writeShape writes what a schema says in the provider's form.
+// writeShape writes a shape in the provider's format.
 func (c *reducer) writeShape(s *shape, level int) {
 	w := c.w
 	s.inferType()
@@ -105,7 +105,7 @@ func (c *reducer) writeShape(s *shape, level int) {
 		s.enum = append(append(json.Value{'['}, s.constant...), ']')
 	}
 	if s.enum != nil {
-		s.types = typeString // the only type that the provider's form has values for
+		s.types = typeString // the provider's format only has enums of strings
 	}
 	w.Object()
 	switch {
@@ -144,7 +144,7 @@ func (c *reducer) writeShape(s *shape, level int) {
 	w.EndObject()
 }
 
-// writeTyped writes what a schema says of the values of one type.
+// writeTyped writes the members of a shape that apply to values of one type.
 func (c *reducer) writeTyped(s *shape, t typeSet, level int) {
 	w := c.w
 	for i := range typeWords {
@@ -163,7 +163,7 @@ func (c *reducer) writeTyped(s *shape, t typeSet, level int) {
 	case typeArray:
 		w.Name("items")
 		if s.items == nil {
-			// The provider refuses a list of it does not know what.
+			// The provider rejects an array without a type of its elements.
 			w.Raw([]byte(`{"type":"STRING"}`))
 			c.lost = true
 		} else {
@@ -174,20 +174,20 @@ func (c *reducer) writeTyped(s *shape, t typeSet, level int) {
 	}
 }
 
-// writeKeywords writes the members that both forms have and that are about these types; 0 for those about all.
+// writeKeywords writes the keywords that apply to these types, or with 0 the keywords that apply to all types.
 func (c *reducer) writeKeywords(s *shape, t typeSet) {
 	for i, k := range keywords {
-		if s.keywords[i] != nil && (k.of == t || k.of&t != 0) {
+		if s.keywords[i] != nil && (k.types == t || k.types&t != 0) {
 			c.w.Name(k.name)
 			c.w.Raw(s.keywords[i])
 		}
 	}
 }
 
-// formats are those that the provider takes.
+// formats are the formats that the provider accepts.
 var formats = [...]struct {
-	name string
-	of   typeSet
+	name  string
+	types typeSet
 }{
 	{"date-time", typeString}, {"enum", typeString},
 	{"float", typeNumber}, {"double", typeNumber}, {"int32", typeInteger}, {"int64", typeInteger},
@@ -198,7 +198,7 @@ func (c *reducer) writeFormat(s *shape, t typeSet) {
 		return
 	}
 	for _, f := range formats {
-		if f.of == t && s.format.Is(f.name) {
+		if f.types == t && s.format.Is(f.name) {
 			c.w.Name("format")
 			c.w.String(f.name)
 			return
@@ -207,7 +207,7 @@ func (c *reducer) writeFormat(s *shape, t typeSet) {
 	c.lost = true
 }
 
-// writeEnum writes the values that there are. Those that are no strings become strings.
+// writeEnum writes the values of an enum, converted to strings.
 func (c *reducer) writeEnum(s *shape) {
 	if s.enum == nil {
 		return
@@ -224,7 +224,7 @@ func (c *reducer) writeEnum(s *shape) {
 			s.nullable = true
 			continue
 		case kind == json.String && len(value) == len(`""`):
-			c.lost = true // the provider refuses an empty one
+			c.lost = true // the provider rejects an empty string
 			continue
 		}
 		if !open {
@@ -244,8 +244,8 @@ func (c *reducer) writeEnum(s *shape) {
 	}
 }
 
-// writeProperties writes the members of an object. Of those with the same name the first counts, and only names that are
-// there are required: the provider refuses any other.
+// writeProperties writes the members of an object. Of several with the same name the first one counts. required lists
+// only existing names, because the provider rejects others.
 func (c *reducer) writeProperties(s *shape, level int) {
 	w := c.w
 	names := make(map[string]bool)

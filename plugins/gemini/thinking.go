@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// level is how hard a model thinks, for models that take a word.
+// level is a thinking level.
 type level int
 
 const (
@@ -15,15 +15,15 @@ const (
 	levelMedium
 	levelHigh
 
-	levels = 4 // how many there are
+	levels = 4 // number of levels
 )
 
-// levelWords are the levels as the provider and the options have them.
+// levelWords are the names of the levels in the provider's API and in the options.
 var levelWords = [levels]struct{ wire, option string }{
 	{"MINIMAL", "minimal"}, {"LOW", "low"}, {"MEDIUM", "medium"}, {"HIGH", "high"},
 }
 
-// levelSet is the levels that a model takes, a bit each.
+// levelSet is the set of levels that a model supports, one bit each.
 type levelSet uint8
 
 func readLevels(r *json.Reader) (set levelSet, ok bool) {
@@ -42,7 +42,7 @@ func readLevels(r *json.Reader) (set levelSet, ok bool) {
 	return set, ok && set != 0
 }
 
-// nearest is the level of the set that is not below l, or else the highest.
+// nearest returns the lowest level of the set that is not below l, otherwise the highest.
 func (set levelSet) nearest(l level) level {
 	for up := l; up < levels; up++ {
 		if set&(1<<up) != 0 {
@@ -54,13 +54,13 @@ func (set levelSet) nearest(l level) level {
 	return l
 }
 
-// efforts maps a reasoning_effort to a budget and a level. The provider's own layer for the OpenAI API uses the same
-// numbers (https://ai.google.dev/gemini-api/docs/openai).
+// efforts maps reasoning_effort to a budget and a level. The provider's own compatibility layer for the OpenAI API uses
+// the same numbers (https://ai.google.dev/gemini-api/docs/openai).
 var efforts = [...]struct {
 	name    string
 	budget  int64
 	level   level
-	clamped bool // there is nothing as high
+	clamped bool // the provider has no effort as high
 }{
 	{"minimal", 1024, levelMinimal, false},
 	{"low", 1024, levelLow, false},
@@ -70,13 +70,13 @@ var efforts = [...]struct {
 	{"max", 24576, levelHigh, true},
 }
 
-// Budgets from which on a number of tokens becomes the level medium and the level high.
+// The smallest budgets that become the levels medium and high.
 const (
 	mediumBudget = 4096
 	highBudget   = 16384
 )
 
-// dynamicBudget leaves it to the model how much it thinks.
+// dynamicBudget lets the model decide how much it thinks.
 const dynamicBudget = -1
 
 // writeThinking writes thinkingConfig. The member thinking overrides reasoning_effort, which then only sets the effort
@@ -113,7 +113,7 @@ func (t *translation) writeThinking() error {
 	return nil
 }
 
-// writeEffort writes what reasoning_effort asks for.
+// writeEffort writes the thinking configuration for a reasoning_effort.
 func (t *translation) writeEffort(effort []byte) error {
 	if len(effort) == 0 {
 		return nil
@@ -145,8 +145,8 @@ func (t *translation) writeEffort(effort []byte) error {
 	return translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 }
 
-// writeNoThinking disables thinking. One with levels thinks as little as it can; for one that always thinks nothing is
-// sent. member is what asked for it.
+// writeNoThinking disables thinking. A model with levels gets its lowest level; for a model that always thinks nothing
+// is sent. member is the member that disabled it.
 func (t *translation) writeNoThinking(member string) {
 	w := t.w
 	switch {
@@ -168,7 +168,7 @@ func (t *translation) writeNoThinking(member string) {
 	}
 }
 
-// writeThinkingConfig asks for thoughts, with a level, a budget or neither.
+// writeThinkingConfig requests thoughts, with a level, a budget or neither.
 func (t *translation) writeThinkingConfig(level string, budget int64) {
 	w := t.w
 	t.beginConfig("thinkingConfig")

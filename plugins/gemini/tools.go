@@ -87,8 +87,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	return nil
 }
 
-// hasParameters reports whether a schema allows any parameter. The provider requires that the schema is absent
-// otherwise.
+// hasParameters reports whether a schema allows any parameter. If not, the provider requires that the schema is absent.
 func hasParameters(schema json.Value) bool {
 	var r json.Reader
 	r.Reset(schema)
@@ -110,7 +109,7 @@ func hasParameters(schema json.Value) bool {
 	return false
 }
 
-// writeToolConfig writes the tool choice. It may change between two turns, and so stands after the contents.
+// writeToolConfig writes the tool choice. It is written after the contents because it may differ between two turns.
 func (t *translation) writeToolConfig() error {
 	if t.Tools.Kind() != json.Array {
 		return nil
@@ -126,7 +125,8 @@ func (t *translation) writeToolConfig() error {
 	case t.ToolChoice.Is("required"):
 		mode = "ANY"
 	case t.ToolChoice.Get("type").Is("allowed_tools"):
-		// Some of the tools, whether or not one must be called: the mode VALIDATED is AUTO that takes a list.
+		// allowed_tools restricts the tools, whether or not one must be called. The mode VALIDATED is AUTO with such a
+		// list.
 		list := t.ToolChoice.Get("allowed_tools")
 		allowed = list.Get("tools")
 		if mode = "VALIDATED"; list.Get("mode").Is("required") {
