@@ -130,7 +130,7 @@ func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
 	}
 	r.Model = v.Text()
 	if strings.IndexByte(r.Model, 0) >= 0 {
-		return apierror.Invalid(clientapi.CodeInvalidValue, "model", "'model' must not hold the character U+0000.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "model", "'model' must not contain the character U+0000.")
 	}
 	return nil
 }

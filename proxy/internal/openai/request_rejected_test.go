@@ -40,7 +40,7 @@ func TestParseRejects(t *testing.T) {
 		{"null", `{"model":null,"messages":[]}`, "model", "invalid_type", "'model' must be a string, not null."},
 		{"empty", `{"model":"","messages":[]}`, "model", "empty_string", "'model' must not be empty."},
 		// covers: F117
-		{"U+0000 in the model", `{"model":"a\u0000b","messages":[]}`, "model", "invalid_value", "'model' must not hold the character U+0000."},
+		{"U+0000 in the model", `{"model":"a\u0000b","messages":[]}`, "model", "invalid_value", "'model' must not contain the character U+0000."},
 
 		// covers: V5
 		{"missing", `{"model":"m"}`, "messages", "missing_required_parameter", "The required parameter 'messages' is missing."},
