@@ -322,7 +322,7 @@ func TestWithoutFolder(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		s.Close()
-		if said := strings.Contains(log.String(), "lost at a restart\" error=\"no state folder"); said != (dir != nil) {
+		if said := strings.Contains(log.String(), "will not survive a restart\" error=\"no state folder"); said != (dir != nil) {
 			t.Errorf("%s: log:\n%s", name, &log)
 		}
 	}
@@ -335,7 +335,7 @@ func TestUnwritableFolderIsLogged(t *testing.T) {
 	c := p.use(settings)
 	c.Record(canary.Trapped, p.now)
 	p.Close()
-	if s := p.Status()[0]; s.Reason == "" || !strings.Contains(p.log.String(), "cannot be kept") {
+	if s := p.Status()[0]; s.Reason == "" || !strings.Contains(p.log.String(), "cannot save canary states") {
 		t.Errorf("%+v, log:\n%s", s, &p.log)
 	}
 }

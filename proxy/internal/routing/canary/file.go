@@ -13,18 +13,18 @@ import (
 // fileFormat is the version of the file's format.
 const fileFormat = 1
 
-// document is the file. The digest finds damage that is still valid JSON.
+// document is the content of the file. The digest detects damage that leaves the JSON valid.
 type document struct {
 	Format   int             `json:"format"`
-	SHA256   string          `json:"sha256"` // of Canaries, as it stands
+	SHA256   string          `json:"sha256"` // digest of the bytes of Canaries, in hex
 	Canaries json.RawMessage `json:"canaries"`
 }
 
-// keptState is what the file has of a canary.
-type keptState struct {
+// savedState is a canary's state in the file.
+type savedState struct {
 	Model      string     `json:"model"`
-	Table      string     `json:"table"`  // digest of its settings
-	Target     string     `json:"target"` // for whoever reads the file
+	Table      string     `json:"table"`  // digest of the settings
+	Target     string     `json:"target"` // for people who read the file; the gateway ignores it
 	Step       int        `json:"step"`   // from 0
 	Attempts   int64      `json:"attempts"`
 	Errors     int64      `json:"errors"`
@@ -33,53 +33,53 @@ type keptState struct {
 	Reason     string     `json:"reason,omitempty"`
 }
 
-// keep returns what is kept of the canary. c.mu is held.
-func (c *Canary) keep() keptState {
-	k := keptState{
+// stateToSave returns the canary's state for the file. The caller holds c.mu.
+func (c *Canary) stateToSave() savedState {
+	s := savedState{
 		Model: c.model, Table: c.table, Target: c.settings.Target, Step: c.step, Attempts: c.attempts, Errors: c.errors, Traps: c.traps,
 		Reason: c.reason,
 	}
 	if c.reason != "" {
-		at := c.backAt
-		k.RolledBack = &at
-	}
-	return k
-}
-
-// state is the state that was kept, of a canary that begins at now.
-func (k *keptState) state(now time.Time) state {
-	s := state{step: k.Step, began: now, attempts: k.Attempts, errors: k.Errors, traps: k.Traps, reason: k.Reason}
-	if k.RolledBack != nil {
-		s.backAt = *k.RolledBack
+		at := c.rolledBackAt
+		s.RolledBack = &at
 	}
 	return s
 }
 
-// valid reports what no canary is kept as.
-func (k *keptState) valid() error {
+// restore returns the state of a canary whose current step starts at now.
+func (s *savedState) restore(now time.Time) state {
+	restored := state{step: s.Step, began: now, attempts: s.Attempts, errors: s.Errors, traps: s.Traps, reason: s.Reason}
+	if s.RolledBack != nil {
+		restored.rolledBackAt = *s.RolledBack
+	}
+	return restored
+}
+
+// validate returns an error for a state that no canary can have.
+func (s *savedState) validate() error {
 	switch {
-	case k.Step < 0, k.Attempts < 0, k.Errors < 0, k.Traps < 0, k.Errors > k.Attempts:
-		return fmt.Errorf("canary of model %q: impossible counts", k.Model)
-	case (k.RolledBack != nil) != (k.Reason != ""):
-		return fmt.Errorf("canary of model %q: rolled back without a reason, or the reverse", k.Model)
+	case s.Step < 0, s.Attempts < 0, s.Errors < 0, s.Traps < 0, s.Errors > s.Attempts:
+		return fmt.Errorf("canary of model %q: impossible counts", s.Model)
+	case (s.RolledBack != nil) != (s.Reason != ""):
+		return fmt.Errorf("canary of model %q: rolled_back and reason must be set together", s.Model)
 	}
 	return nil
 }
 
-// format spells the file.
-func format(states []keptState) []byte {
-	// Both values always marshal.
+// format returns the content of the file for some states.
+func format(states []savedState) []byte {
+	// Marshalling these types cannot fail.
 	canaries, _ := json.Marshal(states)
 	sum := sha256.Sum256(canaries)
 	data, _ := json.Marshal(document{Format: fileFormat, SHA256: hex.EncodeToString(sum[:]), Canaries: canaries})
 	return append(data, '\n')
 }
 
-// parse reads the file; its bytes may be anything.
-func parse(data []byte) (map[name]*keptState, error) {
+// parse parses the content of the file, which may be damaged in any way.
+func parse(data []byte) (map[key]*savedState, error) {
 	var d document
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("not a whole document: %w", err)
+		return nil, fmt.Errorf("invalid document: %w", err)
 	}
 	if d.Format != fileFormat {
 		return nil, fmt.Errorf("format %d, want %d", d.Format, fileFormat)
@@ -87,23 +87,23 @@ func parse(data []byte) (map[name]*keptState, error) {
 	if sum := sha256.Sum256(d.Canaries); d.SHA256 != hex.EncodeToString(sum[:]) {
 		return nil, errors.New("the digest does not match: the file was damaged or edited")
 	}
-	var states []keptState
+	var states []savedState
 	decoder := json.NewDecoder(bytes.NewReader(d.Canaries))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&states); err != nil {
 		return nil, err
 	}
-	kept := make(map[name]*keptState, len(states))
+	byKey := make(map[key]*savedState, len(states))
 	for i := range states {
-		k := &states[i]
-		if err := k.valid(); err != nil {
+		s := &states[i]
+		if err := s.validate(); err != nil {
 			return nil, err
 		}
-		if n := (name{k.Model, k.Table}); kept[n] == nil {
-			kept[n] = k
-			continue
+		k := key{s.Model, s.Table}
+		if byKey[k] != nil {
+			return nil, fmt.Errorf("canary of model %q: duplicate state", s.Model)
 		}
-		return nil, fmt.Errorf("canary of model %q: twice", k.Model)
+		byKey[k] = s
 	}
-	return kept, nil
+	return byKey, nil
 }

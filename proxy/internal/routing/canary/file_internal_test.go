@@ -15,9 +15,9 @@ import (
 func FuzzFile(f *testing.F) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	f.Add(format(nil))
-	f.Add(format([]keptState{{Model: "m", Table: "t", Target: "p/m", Step: 2, Attempts: 9, Errors: 3, Traps: 1}}))
-	f.Add(format([]keptState{{Model: "m", Table: "t", RolledBack: &at, Reason: "x"}}))
-	f.Add(format([]keptState{{Step: -1}}))
+	f.Add(format([]savedState{{Model: "m", Table: "t", Target: "p/m", Step: 2, Attempts: 9, Errors: 3, Traps: 1}}))
+	f.Add(format([]savedState{{Model: "m", Table: "t", RolledBack: &at, Reason: "x"}}))
+	f.Add(format([]savedState{{Step: -1}}))
 	f.Add([]byte(`{"format":1,"sha256":"","canaries":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		kept, err := parse(data)
@@ -28,7 +28,7 @@ func FuzzFile(f *testing.F) {
 			if n.model != k.Model || k.Step < 0 || k.Errors > k.Attempts || k.Errors < 0 || (k.Reason == "") != (k.RolledBack == nil) {
 				t.Errorf("%+v is kept for %+v", k, n)
 			}
-			again, err := parse(format([]keptState{*k}))
+			again, err := parse(format([]savedState{*k}))
 			if err != nil || len(again) != 1 {
 				t.Errorf("%+v does not survive: %v", k, err)
 			}
@@ -38,7 +38,7 @@ func FuzzFile(f *testing.F) {
 
 func TestImpossibleStatesAreRefused(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
-	for _, states := range [][]keptState{
+	for _, states := range [][]savedState{
 		{{Step: -1}}, {{Attempts: -1}}, {{Errors: -1}}, {{Traps: -1}}, {{Attempts: 1, Errors: 2}}, {{Reason: "x"}}, {{RolledBack: &at}},
 		{{Model: "m", Table: "t"}, {Model: "m", Table: "t", Step: 1}},
 	} {
@@ -52,7 +52,7 @@ func TestImpossibleStatesAreRefused(t *testing.T) {
 }
 
 func TestOneBitIsNoticed(t *testing.T) {
-	whole := format([]keptState{{Model: "m", Table: "t", Target: "p/m", Step: 2, Attempts: 9, Errors: 3, Traps: 1}})
+	whole := format([]savedState{{Model: "m", Table: "t", Target: "p/m", Step: 2, Attempts: 9, Errors: 3, Traps: 1}})
 	for i := range whole[:len(whole)-1] { // the last one ends the line
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1

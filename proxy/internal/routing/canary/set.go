@@ -15,39 +15,40 @@ import (
 
 // Options configure a Set.
 type Options struct {
-	// Dir returns the folder where the states are kept, in the file canary.json. It is called once, for the first canary. After an error
-	// they are lost at the end of the process, which is logged. nil: the same, and it is not logged.
+	// Dir returns the folder for the file canary.json, in which the states survive a restart. It is called once, for
+	// the first canary. If it fails, which is logged, or is nil, the states are lost when the process ends.
 	Dir func() (string, error)
-	Now func() time.Time // nil: time.Now
-	Log *slog.Logger     // nil: nothing is logged
+	Now func() time.Time // nil means time.Now
+	Log *slog.Logger     // nil disables logging
 }
 
-// Set has the canaries of all models, and keeps their states in a file. Its canaries outlive a reload of the configuration.
+// Set holds the canaries of all models, and saves their states to a file. Its canaries outlive a reload of the
+// configuration.
 type Set struct {
 	dir func() (string, error)
 	now func() time.Time
 	log *slog.Logger
 
 	mu      sync.Mutex
-	file    string // "": none, or not yet
+	file    string // path of the file; "" if there is none, or before open
 	opened  bool
 	closed  bool
-	all     map[name]*Canary
-	current []*Canary           // those of the configuration in use, by model
-	kept    map[name]*keptState // of the file; nil once there is a configuration in use
-	damage  error               // the file cannot be used; nil once there is a configuration in use
+	byKey   map[key]*Canary
+	current []*Canary           // canaries of the configuration in use, sorted by model
+	saved   map[key]*savedState // states read from the file; nil after the first Use
+	damage  error               // why the file cannot be read; nil after the first Use
 
-	dirty   chan struct{} // has an element if there is something to write
-	stop    chan struct{} // closed by Close
-	writing sync.WaitGroup
+	dirty  chan struct{}  // holds an element while the file is out of date
+	stop   chan struct{}  // closed by Close
+	writer sync.WaitGroup // goroutine of writeLoop
 }
 
-// name is a canary's model and the digest of its table.
-type name struct{ model, table string }
+// key identifies a canary: its model and the digest of its settings.
+type key struct{ model, table string }
 
-// New returns a Set, which reads the file when it is asked for its first canary.
+// New returns a Set. It reads the file at the first call of Get.
 func New(o Options) *Set {
-	s := &Set{dir: o.Dir, now: o.Now, log: o.Log, all: map[name]*Canary{}, dirty: make(chan struct{}, 1), stop: make(chan struct{})}
+	s := &Set{dir: o.Dir, now: o.Now, log: o.Log, byKey: map[key]*Canary{}, dirty: make(chan struct{}, 1), stop: make(chan struct{})}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -57,60 +58,62 @@ func New(o Options) *Set {
 	return s
 }
 
-// open reads the states that were kept. A file that is damaged is logged as an error, and each canary of the first configuration begins
-// rolled back: the file may have said so, and a canary that failed must not come back by itself. s.mu is held.
+// open reads the saved states and starts the goroutine that saves them. If the file is damaged, an error is logged and
+// each canary of the first configuration starts rolled back: it may have been before, and a canary that failed must not
+// restart by itself. The caller holds s.mu.
 func (s *Set) open() {
 	if s.opened = true; s.dir == nil || s.closed {
 		return
 	}
 	dir, err := s.dir()
 	if err != nil {
-		s.log.Warn("the state of canaries is lost at a restart", "error", err)
+		s.log.Warn("canary states will not survive a restart", "error", err)
 		return
 	}
 	s.file = filepath.Join(dir, "canary.json")
 	data, err := os.ReadFile(s.file)
 	if err == nil {
-		s.kept, err = parse(data)
+		s.saved, err = parse(data)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.damage = err
-		s.log.Error("the state of canaries cannot be read; all canaries begin rolled back", "file", s.file, "error", err)
+		s.log.Error("cannot read canary states; all canaries start rolled back", "file", s.file, "error", err)
 	}
-	s.writing.Go(s.write)
+	s.writer.Go(s.writeLoop)
 }
 
-// Get returns the canary of a model with these settings: the one that is in use or was kept, else a new one. It takes effect with Use.
+// Get returns the canary of a model with these settings: the canary in use or, if there is none, a new one that
+// continues from the saved state. A new canary takes effect with Use.
 func (s *Set) Get(model string, settings Settings) *Canary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.opened {
 		s.open()
 	}
-	made := newCanary(s, model, settings)
-	n := name{model, made.table}
-	if c := s.all[n]; c != nil {
-		return c
+	c := newCanary(s, model, settings)
+	k := key{model, c.table}
+	if existing := s.byKey[k]; existing != nil {
+		return existing
 	}
-	s.all[n] = made
+	s.byKey[k] = c
 	now := s.now()
-	made.began = now
-	kept := s.kept[n]
+	c.began = now
+	saved := s.saved[k]
 	switch {
 	case s.damage != nil:
-		made.reason, made.backAt = "its state was lost: "+s.damage.Error(), now
-	case kept == nil:
-	case kept.Step >= len(settings.Steps):
-		made.reason, made.backAt = "its state was damaged", now
-		s.log.Error("the state of a canary is damaged; it begins rolled back", "file", s.file, "model", model)
+		c.reason, c.rolledBackAt = "its state was lost: "+s.damage.Error(), now
+	case saved == nil:
+	case saved.Step >= len(settings.Steps):
+		c.reason, c.rolledBackAt = "its state was damaged", now
+		s.log.Error("invalid step in the saved state of a canary; it starts rolled back", "file", s.file, "model", model)
 	default:
-		made.state = kept.state(now)
+		c.state = saved.restore(now)
 	}
-	return made
+	return c
 }
 
-// Use makes canaries those of the configuration in use, and forgets all others: a canary whose table is removed, or changed, begins anew
-// when it comes back.
+// Use puts the canaries of a configuration into use and drops all others. A canary whose table is removed or changed,
+// and later restored, starts from the first step.
 func (s *Set) Use(canaries []*Canary) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,22 +121,22 @@ func (s *Set) Use(canaries []*Canary) {
 	for _, c := range s.current {
 		inUse[c] = true
 	}
-	clear(s.all)
-	s.kept, s.damage = nil, nil
+	clear(s.byKey)
+	s.saved, s.damage = nil, nil
 	s.current = slices.Clone(canaries)
 	slices.SortFunc(s.current, func(a, b *Canary) int { return cmp.Compare(a.model, b.model) })
 	for _, c := range s.current {
-		s.all[name{c.model, c.table}] = c
+		s.byKey[key{c.model, c.table}] = c
 		if !inUse[c] {
-			c.begin(s.now())
+			c.start(s.now())
 		}
 	}
-	s.changed()
+	s.markDirty()
 }
 
-// begin begins the canary's current step, whose time counts from the start of the process: a step is over when requests have tried it for
-// long enough.
-func (c *Canary) begin(now time.Time) {
+// start puts the canary into use. Its current step starts over, so that each step lasts its full time even if the
+// process restarts.
+func (c *Canary) start(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began = now
@@ -146,7 +149,7 @@ func (c *Canary) begin(now time.Time) {
 		"share", c.settings.Steps[c.step])
 }
 
-// Status returns the states of the canaries in use, by model.
+// Status returns the states of the canaries in use, sorted by model.
 func (s *Set) Status() []Status {
 	s.mu.Lock()
 	current := s.current
@@ -158,15 +161,15 @@ func (s *Set) Status() []Status {
 	return all
 }
 
-// changed has the file written soon.
-func (s *Set) changed() {
+// markDirty schedules a write of the file.
+func (s *Set) markDirty() {
 	select {
 	case s.dirty <- struct{}{}:
-	default: // it has not begun to be written
+	default: // a write is already scheduled
 	}
 }
 
-// Close writes the file a last time.
+// Close writes the file a last time and waits for that.
 func (s *Set) Close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -174,11 +177,11 @@ func (s *Set) Close() {
 		close(s.stop)
 	}
 	s.mu.Unlock()
-	s.writing.Wait()
+	s.writer.Wait()
 }
 
-// write writes the file when something has changed, and at the end, until Close.
-func (s *Set) write() {
+// writeLoop saves the file after each change until Close, and then once more.
+func (s *Set) writeLoop() {
 	for more := true; more; {
 		select {
 		case <-s.dirty:
@@ -186,22 +189,22 @@ func (s *Set) write() {
 			more = false
 		}
 		if err := s.save(); err != nil {
-			s.log.Error("the state of canaries cannot be kept; a restart begins from an older one", "file", s.file, "error", err)
+			s.log.Error("cannot save canary states; a restart would continue from older ones", "file", s.file, "error", err)
 		}
 	}
 }
 
-// save replaces the file: it is always either the old or the new one, also after a crash.
+// save replaces the file atomically, or removes it if no canary is in use.
 func (s *Set) save() error {
 	s.mu.Lock()
-	if s.kept != nil || s.damage != nil {
+	if s.saved != nil || s.damage != nil {
 		s.mu.Unlock()
-		return nil // no configuration is in use: what the file holds stays
+		return nil // no configuration is in use yet, so the file stays as it is
 	}
-	states := make([]keptState, len(s.current))
+	states := make([]savedState, len(s.current))
 	for i, c := range s.current {
 		c.mu.Lock()
-		states[i] = c.keep()
+		states[i] = c.stateToSave()
 		c.mu.Unlock()
 	}
 	s.mu.Unlock()
@@ -214,7 +217,8 @@ func (s *Set) save() error {
 	return replaceFile(s.file, format(states))
 }
 
-// replaceFile writes a file under another name, and gives it its own once the disk has it.
+// replaceFile writes and syncs a temporary file, then renames it to path. After a crash, path holds either the old or
+// the new data.
 func replaceFile(path string, data []byte) (err error) {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -232,6 +236,6 @@ func replaceFile(path string, data []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("sync its folder: %w", err)
 	}
-	_ = dir.Sync() // not every file system can
+	_ = dir.Sync() // not supported by every file system
 	return dir.Close()
 }

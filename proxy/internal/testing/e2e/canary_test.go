@@ -112,7 +112,7 @@ func TestCanaryFolderInUse(t *testing.T) {
 	keep := func(o *proxy.Options) { o.StateDir = dir }
 	proxytest.StartWith(t, toml, keep)
 	second := proxytest.StartWith(t, toml, keep)
-	if line := second.Log.Await(t, "msg", "the state of canaries is lost at a restart"); !strings.Contains(line["error"], "is in use by") {
+	if line := second.Log.Await(t, "msg", "canary states will not survive a restart"); !strings.Contains(line["error"], "is in use by") {
 		t.Errorf("%v", line)
 	}
 }
