@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// writeCode writes every function with its charges, and refill behind them.
+// writeCode writes every function with its charges, and refill after them.
 func (r *rewriter) writeCode() error {
 	r.scan.d, r.scan.cost = r.m.Decoder(), compilecost.New(r.m)
 	at := r.w.BeginSection(wasm.SecCode)
@@ -19,7 +19,7 @@ func (r *rewriter) writeCode() error {
 		if err := s.cost.EndFunction(b); err != nil {
 			return err
 		}
-		r.hidden = r.hidden || s.hidden
+		r.unrestorable = r.unrestorable || s.unrestorable
 		r.writeFunction(b)
 	}
 	r.writeRefill()
@@ -29,12 +29,12 @@ func (r *rewriter) writeCode() error {
 
 // writeFunction writes the metered form of the function that was scanned:
 //
-//	local t: i64                            behind the original locals
+//	local t: i64                            after the original locals
 //	slice -= 1; if slice < 0 { refill }     unless a loop at the start does it
-//	block                                   this and the next only in a function
-//	  depth -= w; if depth < 0 { br 0 }     that calls others
+//	block                                   the rest only if the function
+//	  depth -= w; if depth < 0 { br 0 }     calls others
 //	  block
-//	    …                                   return is a branch to the block's end
+//	    …                                   return branches to the block's end
 //	  end
 //	  depth += w
 //	  return
@@ -42,8 +42,7 @@ func (r *rewriter) writeCode() error {
 //	unreachable
 //
 // The inner block takes the place of the function's own label, so branches to the
-// outermost label need no change. The trap stands at the end, out of the way of
-// the code that runs.
+// outermost label need no change. The trap is at the end, off the hot path.
 func (r *rewriter) writeFunction(b *wasm.Body) {
 	typ := r.m.FuncType(b.Function)
 	s := &r.scan
@@ -80,7 +79,7 @@ func (r *rewriter) writeFunction(b *wasm.Body) {
 	r.w.EndSized(size)
 }
 
-// writeBody copies the code without its last end, and makes the changes.
+// writeBody copies the code without its last end, and applies the edits.
 func (r *rewriter) writeBody(t uint32, b *wasm.Body) {
 	from := b.Code
 	for _, e := range r.scan.edits {
@@ -107,7 +106,7 @@ func (r *rewriter) writeBody(t uint32, b *wasm.Body) {
 	r.w.Append(r.m.Bytes[from : b.End-1]...)
 }
 
-// Units by length: one for 32 bytes, one for 8 elements, 64 for a page.
+// Shifts that turn a length into units: 1 unit for 32 bytes or 8 elements, 64 for a page.
 const (
 	bulkBytesShift = 5
 	bulkElemsShift = 3
@@ -124,7 +123,7 @@ func (r *rewriter) writeHead(t uint32) {
 	r.writeRefillIfNegative()
 }
 
-// writeRefillIfNegative takes an i64 from the stack.
+// writeRefillIfNegative writes: pop an i64; if it is below zero { refill() }.
 func (r *rewriter) writeRefillIfNegative() {
 	r.w.Append(wasm.OpI64Const, 0, wasm.OpI64LtS, wasm.OpIf, wasm.BlockVoid)
 	r.w.Indexed(wasm.OpCall, r.refill)
@@ -140,8 +139,9 @@ func (r *rewriter) writeCharge(units int64) {
 	r.w.Indexed(wasm.OpGlobalSet, r.slice)
 }
 
-// writeChargeByLength charges BulkBase and the length on top of the stack, shifted,
-// and leaves the length there. The length goes by way of t, which takes any i32.
+// writeChargeByLength writes a charge of BulkBase plus the shifted length on top of the
+// stack, which stays there, and a check. The length passes through t, an i64 that holds
+// any i32.
 func (r *rewriter) writeChargeByLength(t uint32, shift, by byte) {
 	r.w.Append(wasm.OpI64ExtendU)
 	r.w.Indexed(wasm.OpLocalSet, t)
@@ -177,7 +177,7 @@ func (r *rewriter) writeLeave(weight int64) {
 	r.w.Indexed(wasm.OpGlobalSet, r.depth)
 }
 
-// writeRefill writes the function that a check calls with the slice below zero:
+// writeRefill writes the function that a check calls if slice is below zero:
 //
 //	take = SliceUnits - slice
 //	if take > rest { take = rest }
@@ -185,7 +185,7 @@ func (r *rewriter) writeLeave(weight int64) {
 //	if slice < 0 { trap }
 //	memory.grow 0
 //
-// After its trap the rest is 0 and the slice below, which is what Exhausted checks.
+// After its trap rest is 0 and slice is below zero, which is what Exhausted checks.
 func (r *rewriter) writeRefill() {
 	const take = 0 // a local
 	at := r.w.Reserve()

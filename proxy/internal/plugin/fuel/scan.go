@@ -7,26 +7,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// entryWeight is the most that may run before the first charge, in a function
-// whose entry is paid for by the loop that it begins with.
+// entryWeight is the maximum weight that may run before the first charge in a
+// function whose entry is charged by the loop that it begins with.
 const entryWeight = 16
 
-// unreachable is the weight at a place that cannot be reached. It is far enough below
-// zero that no body's instructions bring it back.
+// unreachable is the weight in unreachable code. It is so far below zero that the
+// instructions of a body cannot add up to a charge.
 const unreachable = math.MinInt64 / 2
 
 const (
 	weightGlobal   = 2
-	weightMemory   = 8 // most loads hit a cache, but not the nearest
+	weightMemory   = 8 // most loads hit a cache, but not L1
 	weightDivision = 16
 	weightConvert  = 8                  // between floats and integers, with checks
-	weightTable    = 8                  // a branch that is hardly ever predicted
-	weightCall     = 4                  // and 1 for each parameter and result
-	weightExit     = 20 * StretchWeight // leaves machine code for Go
+	weightTable    = 8                  // a branch that is rarely predicted
+	weightCall     = 4                  // plus 1 for each parameter and result
+	weightExit     = 20 * StretchWeight // leaves machine code and calls into Go
 )
 
-// weights is what an opcode weighs, in units of a plain instruction. BenchmarkPrices measures it: a unit of fuel pays for
-// about 3 ns of ordinary code, and for some 20 ns of the code that is slowest for its weight.
+// weights holds the weight of each opcode, relative to a plain instruction. BenchmarkPrices measures it: a unit of fuel
+// covers about 3 ns of ordinary code, and some 20 ns of the code that is slowest for its weight.
 var weights = func() (t [256]int64) {
 	for op := range t {
 		t[op] = 1
@@ -60,11 +60,11 @@ var weights = func() (t [256]int64) {
 	return t
 }()
 
-// edit is a change of the code at an offset in the module. What lies between at and to is replaced.
+// edit is a change of the code: it replaces the bytes from at up to to, or is an insertion before at if to is 0.
 type edit struct {
-	at, to int32
+	at, to int32 // offsets in the module
 	kind   editKind
-	n      uint32 // label; units
+	n      uint32 // label of editReturn; units of editCharge
 }
 
 type editKind uint8
@@ -72,52 +72,48 @@ type editKind uint8
 const (
 	editHead   editKind = iota // checked charge, after the block type of a loop
 	editCharge                 // unchecked charge of n units, before an instruction
-	editReturn                 // instead of return: branch to label n
-	editBytes                  // charge for the length in bytes on the stack
-	editElems                  // the same for elements
-	editPages                  // the same for pages
+	editReturn                 // replaces return by a branch to label n
+	editBytes                  // charge by the length on the stack, in bytes
+	editElems                  // charge by the length on the stack, in elements
+	editPages                  // charge by the length on the stack, in pages
 )
 
 // frame is an open block, loop or if.
 type frame struct {
 	opcode byte
-	weight int64 // greatest weight with which a branch arrives at the end
-	skip   int64 // of an if without else so far: weight at the if
+	weight int64 // maximum weight of the branches to the end
+	skip   int64 // weight at the beginning of an if, from which its else or the path around it starts
 }
 
-// scan reads the code of one function and notes what must be changed. It
+// scan reads the code of one function and records the edits that meter it. It
 // is reused from function to function.
 //
-// It keeps, for the place it has reached, the greatest weight that any path
-// from the last charge can have run up. Code between loop heads only goes
-// forward, so one pass suffices: a branch leaves its weight at the label, and
-// at the label the greatest one goes on. Where it would exceed StretchWeight a
-// charge is inserted and it starts again. Thus no path runs further than that
-// without a charge, while a short path through many blocks pays little more
-// than a straight one.
+// It tracks the maximum weight of any path from the last charge to the current
+// instruction. Control flow between loop heads only goes forward, so one pass
+// suffices: a branch records its weight at the label, and after the label the
+// maximum counts. Where the weight would exceed StretchWeight, a charge is
+// inserted and the weight is reset. Thus no path runs further than that without a
+// charge, and a short path through many blocks costs little more than straight code.
 type scan struct {
 	d      *wasm.Decoder
 	frames []frame
 
-	edits []edit // in order
-	calls bool
-	// freeEntry says that the entry needs no charge, see entryWeight.
-	freeEntry bool
-	// extra is the number of values beyond the first that calls and blocks yield.
-	extra int
-	cost  *compilecost.Estimate
-	// hidden says that the code changes what the host cannot restore.
-	hidden bool
+	edits        []edit // in order of offsets
+	calls        bool   // the function calls others
+	freeEntry    bool   // the entry needs no charge, see entryWeight
+	extra        int    // values beyond the first that calls and blocks yield
+	cost         *compilecost.Estimate
+	unrestorable bool // the function changes state that the host cannot restore
 }
 
 func (s *scan) run(b *wasm.Body, results int) error {
 	s.frames = append(s.frames[:0], frame{opcode: wasm.OpBlock, weight: unreachable})
 	s.edits = s.edits[:0]
-	s.calls, s.freeEntry, s.hidden = false, false, false
+	s.calls, s.freeEntry, s.unrestorable = false, false, false
 	s.extra = 0
 	var (
 		d      = s.d
-		w      int64  // weight since the last charge, see above
+		w      int64  // maximum weight since the last charge
 		simple = true // only blocks and plain instructions so far
 	)
 	d.Reset(b)
@@ -192,7 +188,7 @@ func (s *scan) run(b *wasm.Body, results int) error {
 			simple = false
 
 		case wasm.ClassTable:
-			s.hidden = s.hidden || d.Opcode == wasm.OpTableSet
+			s.unrestorable = s.unrestorable || d.Opcode == wasm.OpTableSet
 
 		case wasm.ClassMemoryGrow:
 			s.chargeByLength(editPages)
@@ -207,7 +203,7 @@ func (s *scan) run(b *wasm.Body, results int) error {
 	return d.Err()
 }
 
-// insert notes a change before the instruction.
+// insert records an insertion before the current instruction.
 func (s *scan) insert(kind editKind, n int64) {
 	s.edits = append(s.edits, edit{at: int32(s.d.At), kind: kind, n: uint32(n)})
 }
@@ -223,17 +219,17 @@ func (s *scan) misc() (charged bool) {
 		s.chargeByLength(editBytes)
 		return true
 	case wasm.MiscTableInit, wasm.MiscTableCopy, wasm.MiscTableGrow, wasm.MiscTableFill:
-		s.hidden = true
+		s.unrestorable = true
 		s.chargeByLength(editElems)
 		return true
 	case wasm.MiscDataDrop, wasm.MiscElemDrop:
-		s.hidden = true
+		s.unrestorable = true
 	}
 	return false
 }
 
-// branch notes that a path of weight w goes to a label. A loop's head charges
-// by itself, so what arrives there is forgotten.
+// branch records a branch with weight w to a label. The head of a loop is a charge
+// of its own, so the weight of branches to it does not matter.
 func (s *scan) branch(label uint32, w int64) {
 	if f := &s.frames[len(s.frames)-1-int(label)]; f.opcode != wasm.OpLoop {
 		f.weight = max(f.weight, w)

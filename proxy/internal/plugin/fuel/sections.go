@@ -15,12 +15,12 @@ type rewriter struct {
 	o    Options
 	info Info
 
-	refillType, refill uint32   // type and function index
-	wraps              []uint32 // by type, the type () -> results; only with more than one result
-	slice, rest, depth uint32   // global indexes
+	refillType, refill uint32   // type and function index of refill
+	wraps              []uint32 // by type index: index of the type () -> results; only for types with several results
+	slice, rest, depth uint32   // indexes of the added globals
 
-	scan   scan
-	hidden bool // calls can change what the host cannot restore
+	scan         scan
+	unrestorable bool // calls can change state that the host cannot restore
 }
 
 func (r *rewriter) rewrite() error {
@@ -56,11 +56,11 @@ func (r *rewriter) rewrite() error {
 			return err
 		}
 	}
-	r.info.Restorable = !r.hidden
+	r.info.Restorable = !r.unrestorable
 	return nil
 }
 
-// beginVector begins a section that holds the items of s, which may be nil, and more after them.
+// beginVector begins a section of a number of items: those of s, which may be nil, and others that the caller adds.
 func (r *rewriter) beginVector(id byte, s *wasm.Section, items int) (at int) {
 	at = r.w.BeginSection(id)
 	r.w.U32(uint32(items))
@@ -71,12 +71,12 @@ func (r *rewriter) beginVector(id byte, s *wasm.Section, items int) (at int) {
 }
 
 // writeTypes adds the type of refill, and for functions with several results the type () -> results
-// of the block that their code is put into.
+// of the block that wraps their code.
 func (r *rewriter) writeTypes(s *wasm.Section) {
 	n := len(r.m.Types)
 	r.refillType = uint32(n)
 	r.wraps = make([]uint32, n)
-	var added []string // lists of results
+	var added []string // result types
 	for i, t := range r.m.Types {
 		if len(t.Results) < 2 {
 			continue
@@ -103,7 +103,7 @@ func (r *rewriter) writeFunctions(s *wasm.Section) {
 	r.w.EndSized(at)
 }
 
-// writeTables lowers the maximum of each table to the limit.
+// writeTables lowers the maximum of each table to Options.TableElements.
 func (r *rewriter) writeTables(s *wasm.Section) error {
 	if s == nil {
 		return nil
@@ -147,11 +147,11 @@ func (r *rewriter) writeExports(s *wasm.Section) error {
 	for i, g := range r.m.Globals {
 		if g.Mutable {
 			mutable = append(mutable, uint32(i))
-			r.hidden = r.hidden || g.Type == wasm.FuncRef || g.Type == wasm.ExternRef
+			r.unrestorable = r.unrestorable || g.Type == wasm.FuncRef || g.Type == wasm.ExternRef
 		}
 	}
 	if len(mutable) > MaxGlobals {
-		mutable, r.hidden = nil, true
+		mutable, r.unrestorable = nil, true
 	}
 	at := r.beginVector(wasm.SecExport, s, len(r.m.Exports)+3+len(mutable))
 	r.exportGlobal(ExportSlice, r.slice)
