@@ -2,7 +2,7 @@ package wasm
 
 import "bytes"
 
-// Custom returns the content of the first custom section with a name.
+// Custom returns a copy of the content of the first custom section with the given name.
 func Custom(module []byte, name string) (content []byte, ok bool) {
 	sections, err := Split(module)
 	if err != nil {
@@ -20,7 +20,7 @@ func Custom(module []byte, name string) (content []byte, ok bool) {
 	return nil, false
 }
 
-// AppendCustom returns the module with a further custom section at its end.
+// AppendCustom returns a copy of the module with another custom section at the end.
 func AppendCustom(module []byte, name string, content []byte) []byte {
 	w := Writer{Out: bytes.Clone(module)}
 	at := w.BeginSection(SecCustom)
@@ -30,26 +30,26 @@ func AppendCustom(module []byte, name string, content []byte) []byte {
 	return w.Out
 }
 
-// FunctionNames looks the names of functions up in the content of a module's name section: for each index that is a key of
-// found and has a name, it sets the name. Names are what the module says, and may be any UTF-8. Content that is malformed
-// has only the names before that.
-func FunctionNames(content []byte, found map[uint32]string) {
-	const functions = 1 // the subsection
+// FunctionNames looks up names of functions in the content of a module's name section. It sets the value of each key of
+// names, a function index, that has a name. A name may be any UTF-8. If the content is malformed, the names before that
+// point are set.
+func FunctionNames(content []byte, names map[uint32]string) {
+	const functions = 1 // ID of the subsection
 	r := reader{buf: content, end: len(content)}
 	for r.err == nil && r.left() > 0 {
 		id, size := r.byte(), r.u32()
-		names := r.bytes(size)
+		subsection := r.bytes(size)
 		if r.err != nil || id != functions {
 			continue
 		}
-		n := reader{buf: names, end: len(names)}
+		n := reader{buf: subsection, end: len(subsection)}
 		for range n.count(maxFuncs, 2) {
 			index, name := n.u32(), n.name()
 			if n.err != nil {
 				return
 			}
-			if _, wanted := found[index]; wanted {
-				found[index] = string(name)
+			if _, wanted := names[index]; wanted {
+				names[index] = string(name)
 			}
 		}
 		return

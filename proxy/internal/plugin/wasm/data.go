@@ -1,8 +1,8 @@
 package wasm
 
-// TakeData removes the data section from a module whose segments can as well be written by the host: all of them are active,
-// lie within the memory as it begins, and no code names them. data is the section's content, for [Segments]; nil if there is none,
-// or if it has to stay.
+// TakeData removes the data section from a module if the host can write its segments instead of the runtime, that is, if
+// all segments are active and within the initial memory and no code refers to them. data is the content of the section, for
+// [Segments]; it is nil if the module has no data section or has to keep it.
 //
 // The output shares memory with the module only if data is nil.
 func TakeData(module []byte) (rest, data []byte, err error) {
@@ -27,7 +27,7 @@ func TakeData(module []byte) (rest, data []byte, err error) {
 // pageSize is the size of a page of memory in bytes.
 const pageSize = 64 << 10
 
-// Segments reads the content of a data section. The segments share its memory.
+// Segments parses the content of a data section. The segments share its memory.
 func Segments(data []byte) ([]Data, error) {
 	if len(data) == 0 {
 		return nil, nil

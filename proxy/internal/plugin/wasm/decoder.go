@@ -1,23 +1,23 @@
 package wasm
 
-// Instruction is an instruction in the code of a function.
+// Instruction is a decoded instruction of a function.
 type Instruction struct {
-	At, End      int // offsets in the module, from the opcode to the next instruction
+	At, End      int // offsets in the module of the opcode and of the next instruction
 	Opcode       byte
-	Sub          byte // the number after the prefix 0xfc
+	Sub          byte // opcode after the prefix 0xfc
 	Class        Class
-	Pops, Pushes uint8  // operands of an instruction of ClassPlain
-	Index        uint32 // of the local, global, function, or type; or the label of a branch
-	// Value is the number of a constant, or the offset of a memory access.
+	Pops, Pushes uint8  // number of operands and results, for ClassPlain
+	Index        uint32 // index of the local, global, function or type, or label of a branch
+	// Value is the value of a constant or the offset of a memory access.
 	Value int64
-	// Type is the type of a callee, or of a block that names one. A block that does not is Void or has one result.
+	// Type is the type of the callee, or of a block with a type index. Any other block is Void or has one result.
 	Type *FuncType
 	Void bool
-	// Labels are those of a branch table, the default last. They are overwritten by Next.
+	// Labels are the labels of a branch table; the default is the last. Next overwrites them.
 	Labels []uint32
 }
 
-// Decoder reads the instructions of a function in their order:
+// Decoder reads the instructions of a function in order:
 //
 //	d := m.Decoder()
 //	d.Reset(body)
@@ -26,7 +26,7 @@ type Instruction struct {
 //	}
 //	return d.Err()
 //
-// It checks immediates, that every index and label names something, and that the last
+// It checks immediates, that every index and label is in range, and that the last
 // end closes the function. It can be reused for any number of functions.
 type Decoder struct {
 	Instruction
@@ -35,14 +35,14 @@ type Decoder struct {
 	code     []byte // the module up to the end of the function
 	function int
 	locals   uint32
-	depth    int // open blocks, the function's included
+	depth    int // open blocks, including the function's own
 	err      *Error
 }
 
 // Decoder returns a decoder that must be Reset before use.
 func (m *Module) Decoder() *Decoder { return &Decoder{m: m} }
 
-// Reset begins with the code of a function.
+// Reset sets the decoder to the beginning of a function.
 func (d *Decoder) Reset(b *Body) {
 	d.code = d.m.Bytes[:b.End]
 	d.function = b.Function
@@ -52,10 +52,10 @@ func (d *Decoder) Reset(b *Body) {
 	d.End = b.Code
 }
 
-// Locals returns the number of locals of the function, parameters included.
+// Locals returns the number of locals of the function, including its parameters.
 func (d *Decoder) Locals() uint32 { return d.locals }
 
-// Err returns an *Error if Next stopped before the function's end.
+// Err returns an *Error if Next stopped before the end of the function, else nil.
 func (d *Decoder) Err() error {
 	if d.err == nil {
 		return nil
@@ -63,7 +63,7 @@ func (d *Decoder) Err() error {
 	return d.err
 }
 
-// Refuse makes an error of the instruction at hand, for code that checks more than the decoder does.
+// Refuse returns an *Error about the current instruction, for callers with further checks, and stops the decoder.
 func (d *Decoder) Refuse(reason Reason, detail string) error {
 	d.fail(reason, detail)
 	return d.err
@@ -74,7 +74,7 @@ func (d *Decoder) fail(reason Reason, detail string) bool {
 	return false
 }
 
-// Next reads an instruction. It returns false after the function's last end, and on errors.
+// Next reads the next instruction. It returns false after the last end of the function and after an error.
 func (d *Decoder) Next() bool {
 	if d.depth == 0 || d.err != nil {
 		return false
@@ -160,7 +160,7 @@ func (d *Decoder) Next() bool {
 	return d.fail(refusals[in.class], "")
 }
 
-// byte reads a byte; -1 at the end of the code.
+// byte reads a byte, or returns -1 at the end of the code.
 func (d *Decoder) byte() int {
 	if d.End >= len(d.code) {
 		return -1
@@ -179,20 +179,20 @@ func (d *Decoder) u32() (v uint32, ok bool) {
 	return v, true
 }
 
-// index reads an index below n.
-func (d *Decoder) index(n int, what string) bool {
+// index reads an index, which must be below n. detail is for the error.
+func (d *Decoder) index(n int, detail string) bool {
 	i, ok := d.u32()
 	if !ok {
 		return false
 	}
 	if int64(i) >= int64(n) {
-		return d.fail(IndexRange, what)
+		return d.fail(IndexRange, detail)
 	}
 	d.Index = i
 	return true
 }
 
-// table reads the index of a table, which is checked and not kept.
+// table reads and checks the index of a table, without recording it.
 func (d *Decoder) table() bool {
 	t, ok := d.u32()
 	if ok && int64(t) >= int64(len(d.m.Tables)) {
@@ -232,7 +232,7 @@ func (d *Decoder) access() bool {
 	return ok
 }
 
-// blockType reads void or a value type in one byte, or the index of a function type.
+// blockType reads a block type: void or a value type in one byte, or the index of a function type.
 func (d *Decoder) blockType() bool {
 	d.Type, d.Void = nil, false
 	t, next := readSigned(d.code, d.End, 33)
@@ -274,7 +274,7 @@ func (d *Decoder) branchTable() bool {
 	return true
 }
 
-// misc reads what follows the prefix 0xfc.
+// misc reads the rest of an instruction with the prefix 0xfc.
 func (d *Decoder) misc() bool {
 	sub := d.byte()
 	if sub < 0 {
@@ -308,7 +308,7 @@ func (d *Decoder) misc() bool {
 	return d.fail(UnknownInstruction, "prefix 0xfc")
 }
 
-// zeros reads indexes of the only memory.
+// zeros reads n memory indexes. The only memory has index 0.
 func (d *Decoder) zeros(n int) bool {
 	for range n {
 		if d.byte() != 0 {

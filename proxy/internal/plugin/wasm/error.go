@@ -2,27 +2,27 @@ package wasm
 
 import "fmt"
 
-// Reason says why a module is refused.
+// Reason is the reason why a module is rejected.
 type Reason uint8
 
 // The reasons.
 const (
-	Malformed          Reason = iota + 1 // not the binary format, or cut
-	Limit                                // a size or count beyond the limits of this package
-	IndexRange                           // an index of something that the module does not have
-	Reserved                             // an export name that is reserved
-	SIMD                                 // vector types or instructions
-	Threads                              // atomic instructions, shared memory
-	TailCalls                            // return_call and its kin
-	Exceptions                           // tags, try, throw
-	References                           // typed function references, garbage-collected types
-	Memory64                             // 64-bit addresses
-	MultiMemory                          // more than one memory
-	ImportKind                           // an import that is not a function
-	NoMemory                             // no memory of its own
-	UnknownSection                       // an unknown section
-	UnknownInstruction                   // an unknown instruction
-	ConstantExpr                         // a constant expression that core 2.0 does not have
+	Malformed   Reason = iota + 1 // not in the binary format, or truncated
+	Limit                         // a size or count above a limit
+	IndexRange                    // an index out of range
+	Reserved                      // an export with a reserved name
+	SIMD                          // vector types or instructions
+	Threads                       // atomic instructions, shared memory
+	TailCalls                     // return_call and its variants
+	Exceptions                    // tags, try, throw
+	References                    // typed function references, garbage-collected types
+	Memory64                      // 64-bit addresses
+	MultiMemory                   // more than one memory
+	ImportKind                    // an import that is not a function
+	NoMemory                      // no memory of its own
+	UnknownSection
+	UnknownInstruction
+	ConstantExpr // a constant expression that is not in core 2.0
 )
 
 var reasonText = [...]string{
@@ -51,13 +51,13 @@ func (r Reason) String() string {
 	return "refused"
 }
 
-// Error says why a module is refused, and where.
+// Error says why and where a module is rejected.
 type Error struct {
 	Reason   Reason
 	Section  string // "code", "data", …; empty before the first section
-	Function int    // function index, imports counted; -1 outside of functions
-	Offset   int    // in bytes from the module's beginning
-	Detail   string // what exactly; never a name from the module
+	Function int    // function index, counting imports; -1 outside of functions
+	Offset   int    // in the module, in bytes
+	Detail   string // what the reason is about; never contains a name from the module
 }
 
 func (e *Error) Error() string {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Section is a section of a module, by offsets.
+// Section is a section of a module. Start, Content, End and Items are offsets in the module.
 type Section struct {
 	ID      byte
-	Start   int // of its number
-	Content int // after its size
+	Start   int // of the ID
+	Content int // of the content, after the size
 	End     int
-	Items   int    // after the count, where the content is a vector; set by Parse
+	Items   int    // of the first item, if the content is a vector; set by Parse
 	Name    []byte // of a custom section
 }
 
@@ -53,30 +53,30 @@ type Global struct {
 	Mutable bool
 }
 
-// Data is a data segment. Active segments have an offset in the memory.
+// Data is a data segment.
 type Data struct {
 	Passive bool
-	Offset  uint32
+	Offset  uint32 // address in the memory, of an active segment
 	Bytes   []byte
 }
 
-// Body is the code of a function.
+// Body is the code of a function. Entry, GroupsAt, Code and End are offsets in the module.
 type Body struct {
-	Function  int // its index, imported functions counted
-	Entry     int // offset of its entry in the code section, after the size
-	Groups    int // groups of locals
-	GroupsAt  int
-	Locals    uint32 // parameters not counted
+	Function  int    // function index, counting imports
+	Entry     int    // of the entry in the code section, after its size
+	Groups    int    // number of groups of locals
+	GroupsAt  int    // of the first group
+	Locals    uint32 // without parameters
 	Code, End int
 }
 
-// Module is what a module declares.
+// Module holds the declarations of a module.
 type Module struct {
 	Bytes     []byte
-	Sections  []Section // in the order in which they stand
+	Sections  []Section // in file order
 	Types     []FuncType
 	Imports   []Import
-	Functions []uint32 // index of the type of every function, imported ones first
+	Functions []uint32 // type index of every function, imported ones first
 	Tables    []Table
 	Memory    Limits
 	Globals   []Global
@@ -87,7 +87,7 @@ type Module struct {
 	Data      []Data
 }
 
-// Section returns the section with a number, or nil. There is no custom section by number.
+// Section returns the first section with an ID, or nil. It is not meant for custom sections, which all have the same ID.
 func (m *Module) Section(id byte) *Section {
 	for i := range m.Sections {
 		if m.Sections[i].ID == id {
@@ -113,7 +113,7 @@ func Split(module []byte) ([]Section, error) {
 	}
 	r.pos = HeaderSize
 	var sections []Section
-	next := 0 // place in FileOrder of the earliest section that may follow
+	next := 0 // index in FileOrder of the earliest section that may follow
 	for r.left() > 0 {
 		s := Section{ID: r.byte(), Start: r.pos - 1}
 		size := r.u32()
@@ -150,7 +150,7 @@ func Split(module []byte) ([]Section, error) {
 	return sections, nil
 }
 
-// Parse reads a module. An error is always an *Error.
+// Parse parses a module. An error is always an *Error.
 func Parse(module []byte) (*Module, error) {
 	sections, err := Split(module)
 	if err != nil {
@@ -165,7 +165,7 @@ func Parse(module []byte) (*Module, error) {
 	return m, nil
 }
 
-// parseSection reads the section with a number. A section that the module lacks is an empty one.
+// parseSection parses the section with an ID. A missing section counts as empty.
 func (m *Module) parseSection(id byte) error {
 	s := m.Section(id)
 	if s == nil {
@@ -232,10 +232,10 @@ func (m *Module) parseSection(id byte) error {
 	return nil
 }
 
-// vectors are, for the sections that are one, the most items and the least size of an item.
+// vectors holds the limits of the sections whose content is a vector.
 var vectors = [...]struct {
-	limit uint32
-	size  int
+	limit uint32 // maximum number of items
+	size  int    // minimum size of an item in bytes
 }{
 	SecType:     {maxTypes, 3},
 	SecImport:   {maxImports, 4},
@@ -260,7 +260,7 @@ func (m *Module) parseTypes(r *reader, n int) {
 		default:
 			r.failAt(at, Malformed, "type form")
 		}
-		// Cloned, so that types outlive the module's bytes.
+		// Cloned, so that types do not retain the module's bytes.
 		t := FuncType{Params: bytes.Clone(r.valueTypes()), Results: bytes.Clone(r.valueTypes())}
 		if r.err != nil {
 			return
@@ -315,7 +315,7 @@ func (m *Module) parseTables(r *reader, n int) {
 	}
 }
 
-// maxPages is all that 32-bit addresses reach.
+// maxPages is the size of a 32-bit address space.
 const maxPages = 1 << 16
 
 func (m *Module) parseMemory(r *reader, n int) {
@@ -352,8 +352,8 @@ func (m *Module) parseGlobals(r *reader, n int) {
 	}
 }
 
-// constExpr reads a constant expression: one instruction, and end. There is no
-// imported global that it could name.
+// constExpr reads a constant expression: one instruction and end. global.get is not
+// allowed because it requires an imported global, which no module may have.
 func (m *Module) constExpr(r *reader) (opcode byte, value int64) {
 	at := r.pos
 	opcode = r.byte()
@@ -412,9 +412,9 @@ func (m *Module) parseExports(r *reader, n int) {
 	}
 }
 
-// parseElement reads an element segment. Bit 0 of its flag says passive or
-// declarative, bit 1 that a table or a kind is named, bit 2 expressions
-// instead of indexes.
+// parseElement reads an element segment. Bit 0 of its flag means passive or
+// declarative, bit 1 an explicit table or kind, bit 2 expressions instead of
+// indexes.
 func (m *Module) parseElement(r *reader) {
 	at := r.pos
 	flag := r.u32()
@@ -475,7 +475,7 @@ func (m *Module) parseBodies(r *reader, s *Section, n int) {
 	}
 }
 
-// parseBody reads an entry of the code section up to its code, and skips that.
+// parseBody reads the locals of an entry of the code section, and skips the code.
 func (m *Module) parseBody(r *reader, b *Body) {
 	at := r.pos
 	size := r.u32()

@@ -1,6 +1,6 @@
 package wasm
 
-// Opcodes of instructions that are written or looked for.
+// Opcodes that this package and its importers write or look for.
 const (
 	OpUnreachable = 0x00
 	OpBlock       = 0x02
@@ -44,7 +44,7 @@ const (
 	opSIMD        = 0xfd
 )
 
-// Class says which immediates an instruction has and what it does to control.
+// Class is a class of instructions with the same immediates and the same effect on control flow.
 type Class uint8
 
 const (
@@ -74,7 +74,7 @@ const (
 	ClassRefNull
 	ClassRefFunc
 	ClassMisc
-	// The rest is refused, each class for its own reason.
+	// The following classes are rejected, each for its own reason.
 	ClassSIMD
 	ClassThreads
 	ClassTailCall
@@ -91,10 +91,10 @@ var refusals = map[Class]Reason{
 	ClassReferences: References,
 }
 
-// instruction is what is fixed for an opcode.
+// instruction describes an opcode.
 type instruction struct {
 	class        Class
-	pops, pushes uint8 // of ClassPlain: operands
+	pops, pushes uint8 // number of operands and results, for ClassPlain
 }
 
 var instructions = func() (t [256]instruction) {
@@ -162,7 +162,7 @@ var instructions = func() (t [256]instruction) {
 	return t
 }()
 
-// Instructions after the prefix 0xfc. Those up to 7 are saturating conversions.
+// Opcodes after the prefix 0xfc. 0 to 7 are saturating conversions.
 const (
 	MiscMemoryInit = 8
 	MiscDataDrop   = 9

@@ -2,10 +2,10 @@ package wasm
 
 import "unicode/utf8"
 
-// reader reads a section. The first error sticks: after it every method
-// returns zero and moves no further, so that a loop needs one check of err.
+// reader reads a section. The first error is sticky: after it every method
+// returns zero and does not advance, so that a loop needs one check of err.
 type reader struct {
-	buf     []byte // the whole module, so that positions are offsets for errors
+	buf     []byte // the whole module, so that positions are the offsets of errors
 	pos     int
 	end     int // of the section
 	section string
@@ -57,7 +57,7 @@ func (r *reader) u32() uint32 {
 	return v
 }
 
-// signed reads a signed number of at most the given bits, which is 32 or 64.
+// signed reads a signed number of 32 or 64 bits.
 func (r *reader) signed(bits uint) int64 {
 	if r.err != nil {
 		return 0
@@ -71,7 +71,7 @@ func (r *reader) signed(bits uint) int64 {
 	return v
 }
 
-// count reads the length of a vector whose items take at least size bytes each.
+// count reads the length of a vector of at most limit items, of at least size bytes each.
 func (r *reader) count(limit uint32, size int) int {
 	at := r.pos
 	n := r.u32()
@@ -89,12 +89,12 @@ func (r *reader) count(limit uint32, size int) int {
 	return int(n)
 }
 
-// index reads an index below n.
-func (r *reader) index(n int, what string) uint32 {
+// index reads an index, which must be below n. detail is for the error.
+func (r *reader) index(n int, detail string) uint32 {
 	at := r.pos
 	i := r.u32()
 	if r.err == nil && int64(i) >= int64(n) {
-		r.failAt(at, IndexRange, what)
+		r.failAt(at, IndexRange, detail)
 		return 0
 	}
 	return i
@@ -165,7 +165,7 @@ func (r *reader) limits() (l Limits) {
 	return l
 }
 
-// readU32 decodes an unsigned number at p; next is 0 if there is none.
+// readU32 decodes an unsigned LEB128 number at p. next is the offset after it, 0 if it is malformed.
 func readU32(b []byte, p int) (v uint32, next int) {
 	if p < len(b) && b[p] < 0x80 {
 		return uint32(b[p]), p + 1
@@ -184,8 +184,8 @@ func readU32(b []byte, p int) (v uint32, next int) {
 	return 0, 0
 }
 
-// readSigned decodes a signed number of 32, 33 or 64 bits at p; next is 0 if
-// there is none.
+// readSigned decodes a signed LEB128 number of 32, 33 or 64 bits at p. next is the offset
+// after it, 0 if it is malformed.
 func readSigned(b []byte, p int, bits uint) (v int64, next int) {
 	for shift := uint(0); shift < bits && p < len(b); shift += 7 {
 		c := b[p]

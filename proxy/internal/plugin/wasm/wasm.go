@@ -1,17 +1,17 @@
 // Package wasm reads and writes WebAssembly modules in the binary format.
 //
-// It accepts core 2.0 without SIMD, and of that only modules with one memory of
-// their own that import nothing but functions. Everything else is refused with an
-// *Error that says what and where. Counts and sizes have limits far above what
-// compilers produce, so that reading a hostile module stays cheap.
+// It accepts modules of core 2.0 without SIMD that define one memory and import only
+// functions. It rejects everything else with an *Error that says what is wrong, and
+// where. Counts and sizes have limits far above the output of compilers, so that
+// reading a hostile module is cheap.
 //
-// Parse reads what a module declares, Decoder the instructions of a function. Both
-// guarantee that every index names something that the module has, so code may append
-// functions, types, globals and locals that nothing in the module can name. Types are not
+// Parse reads the declarations of a module, a Decoder the instructions of a function.
+// Both guarantee that every index is in range. A caller can therefore append functions,
+// types, globals and locals, and nothing in the module refers to them. Types are not
 // checked: the runtime that compiles the module does that.
 //
-// Modules and decoders refer to the module's bytes, which must not change. A Module
-// may be read by several goroutines; a Decoder or Writer belongs to one.
+// A Module and a Decoder refer to the module's bytes, which must not change. A Module
+// is safe for concurrent reads; a Decoder or Writer is for one goroutine.
 package wasm
 
 // Limits of a module.
@@ -25,12 +25,12 @@ const (
 	maxGlobals  = 1 << 16
 	maxExports  = 1 << 16
 	maxSegments = 1 << 20
-	maxLocals   = 10_000  // one function
-	maxAllLocal = 1 << 22 // all functions
-	maxBody     = 2 << 20 // bytes of one function
+	maxLocals   = 10_000  // of one function
+	maxAllLocal = 1 << 22 // of all functions
+	maxBody     = 2 << 20 // of one function, in bytes
 )
 
-// Section numbers of the binary format.
+// Section IDs of the binary format.
 const (
 	SecCustom = iota
 	SecType
@@ -50,13 +50,13 @@ const (
 
 var sectionNames = [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start", "element", "code", "data", "data count", "tag"}
 
-// FileOrder is the order of the sections in a module, custom sections apart.
+// FileOrder is the order of the sections in a module, except custom sections, which may be anywhere.
 var FileOrder = [...]byte{SecType, SecImport, SecFunction, SecTable, SecMemory, SecGlobal, SecExport, SecStart, SecElement, SecDataCount, SecCode, SecData}
 
-// HeaderSize is the length of the magic number and version that a module begins with.
+// HeaderSize is the length in bytes of the magic number and version at the beginning of a module.
 const HeaderSize = 8
 
-// Value types, and the block type of a block without parameters and results.
+// Value types, and the type of a block without parameters and results.
 const (
 	I32       = 0x7f
 	I64       = 0x7e
@@ -68,7 +68,7 @@ const (
 	BlockVoid = 0x40
 )
 
-// FuncType is the signature of a function, as bytes of value types.
+// FuncType is the signature of a function, with one byte for each value type.
 type FuncType struct {
 	Params, Results []byte
 }
@@ -98,7 +98,7 @@ func (e Extern) String() string {
 	return "unknown"
 }
 
-// checkValueType returns 0 if t is a value type of core 2.0 without SIMD.
+// checkValueType returns 0 if t is a value type of core 2.0 without SIMD, else the reason for rejecting it.
 func checkValueType(t byte) Reason {
 	switch t {
 	case I32, I64, F32, F64, FuncRef, ExternRef:

@@ -1,12 +1,12 @@
 package wasm
 
-// Writer writes a module. Its output grows at the end only; sizes and counts that
-// become known later are patched into numbers of fixed width.
+// Writer writes a module. It only appends to its output; sizes and counts that become
+// known later are patched into numbers of fixed width.
 type Writer struct {
 	Out []byte
 }
 
-// Append writes bytes as they are.
+// Append writes raw bytes.
 func (w *Writer) Append(b ...byte) { w.Out = append(w.Out, b...) }
 
 // U32 writes an unsigned number.
@@ -15,7 +15,7 @@ func (w *Writer) U32(v uint32) { w.Out = AppendU32(w.Out, v) }
 // Signed writes a signed number.
 func (w *Writer) Signed(v int64) { w.Out = AppendSigned(w.Out, v) }
 
-// Name writes a name with its length.
+// Name writes a string, preceded by its length.
 func (w *Writer) Name(s string) {
 	w.U32(uint32(len(s)))
 	w.Out = append(w.Out, s...)
@@ -26,25 +26,25 @@ func (w *Writer) Indexed(opcode byte, index uint32) {
 	w.Out = AppendU32(append(w.Out, opcode), index)
 }
 
-// BeginSection begins a section; EndSized ends it.
+// BeginSection begins a section. EndSized(at) ends it.
 func (w *Writer) BeginSection(id byte) (at int) {
 	w.Append(id)
 	return w.Reserve()
 }
 
-// reservedSize is the width of a number that is written before it is known.
+// reservedSize is the width in bytes of a number that Reserve reserves.
 const reservedSize = 5
 
-// Reserve leaves space for a number, to be written by Patch or EndSized.
+// Reserve reserves space for a number that Patch or EndSized writes later.
 func (w *Writer) Reserve() (at int) {
 	w.Append(0, 0, 0, 0, 0)
 	return len(w.Out) - reservedSize
 }
 
-// EndSized patches the number at at with the size of what follows it.
+// EndSized writes the number reserved at at: the size of the output after it.
 func (w *Writer) EndSized(at int) { w.Patch(at, len(w.Out)-at-reservedSize) }
 
-// Patch writes v in five bytes, which LEB128 allows for any 32-bit number.
+// Patch writes v at at, in five bytes, which LEB128 allows for any 32-bit number.
 func (w *Writer) Patch(at, v int) {
 	w.Out[at] = byte(v) | 0x80
 	w.Out[at+1] = byte(v>>7) | 0x80
@@ -53,7 +53,7 @@ func (w *Writer) Patch(at, v int) {
 	w.Out[at+4] = byte(v >> 28)
 }
 
-// AppendU32 appends an unsigned number.
+// AppendU32 appends an unsigned LEB128 number.
 func AppendU32(dst []byte, v uint32) []byte {
 	for v >= 0x80 {
 		dst = append(dst, byte(v)|0x80)
@@ -62,7 +62,7 @@ func AppendU32(dst []byte, v uint32) []byte {
 	return append(dst, byte(v))
 }
 
-// AppendSigned appends a signed number.
+// AppendSigned appends a signed LEB128 number.
 func AppendSigned(dst []byte, v int64) []byte {
 	for {
 		b := byte(v & 0x7f)
