@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// oldModule is a module of sdk/abi/testdata, which was built for an earlier minor version of the ABI.
+// oldModule reads a module in sdk/abi/testdata, which was built for an earlier minor version of the ABI.
 func oldModule(t *testing.T, path string) []byte {
 	t.Helper()
 	f, err := os.Open(filepath.Join("../../sdk/abi/testdata", path))
@@ -32,8 +32,8 @@ func oldModule(t *testing.T, path string) []byte {
 	return wasm
 }
 
-// A module that was built for any minor version of the ABI so far gives today's host the same bytes as one that is
-// built from the source.
+// A module built for any earlier minor version of the ABI must produce the same bytes on the current host as a module built
+// from source now.
 //
 // covers: C77
 func TestOldModulesKeepWorking(t *testing.T) {
@@ -42,7 +42,7 @@ func TestOldModulesKeepWorking(t *testing.T) {
 	}
 	modules, err := filepath.Glob("../../sdk/abi/testdata/minor*/*.wasm.gz")
 	if err != nil || len(modules) < 15 {
-		t.Fatalf("modules %v, %v", modules, err)
+		t.Fatalf("got modules %v, error %v, want at least 15", modules, err)
 	}
 	for _, path := range modules {
 		path, _ = filepath.Rel("../../sdk/abi/testdata", path)
@@ -62,13 +62,14 @@ func TestOldModulesKeepWorking(t *testing.T) {
 			case "pair":
 				testOldPair(t, wasm)
 			default:
-				t.Fatal("this test does not know what the module should do")
+				t.Fatal("no test for this module")
 			}
 		})
 	}
 }
 
-// oldVectors are the kit's vectors for a minor version. The SDK of the first ones worded one message differently.
+// oldVectors returns the folder of the kit's vectors for a minor version. The SDKs of minor versions 0 and 1 worded one
+// message differently.
 func oldVectors(t *testing.T, version string) string {
 	t.Helper()
 	const vectors = "../../sdk/internal/kit/testdata/vectors"
@@ -86,7 +87,7 @@ func oldVectors(t *testing.T, version string) string {
 		}
 		old := bytes.ReplaceAll(want, []byte("The provider's response is not valid JSON."), []byte("The provider's answer is not valid JSON."))
 		if bytes.Equal(old, want) {
-			t.Fatalf("%s does not hold the message", name)
+			t.Fatalf("%s does not contain the message", name)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
 			t.Fatal(err)
@@ -111,9 +112,9 @@ func testOldKit(t *testing.T, wasm []byte, vectors string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := b.List("c1")
-	if err != nil || out.Path != "/models?after=c1" || len(out.Headers) != 1 || out.Headers[0].Name != "x-kit" {
-		t.Errorf("list: %+v, %v", out, err)
+	list, err := b.List("c1")
+	if err != nil || list.Path != "/models?after=c1" || len(list.Headers) != 1 || list.Headers[0].Name != "x-kit" {
+		t.Errorf("list request: %+v, %v", list, err)
 	}
 	models, next, err := b.Models(200, nil, `{"models":[["m1","Name","o",1700000000,4096,true,0.5,2]],"next":"p2"}`)
 	want := `{"id":"m1","display_name":"Name","owned_by":"o","created":1700000000,"max_tokens":4096,"thinking":true,"pricing":{"input":0.5,"output":2}}`
@@ -121,7 +122,7 @@ func testOldKit(t *testing.T, wasm []byte, vectors string) {
 		t.Errorf("models: %s, %q, %v", models, next, err)
 	}
 	if _, err = p.Bind(`{"refuse":true}`); err == nil || !strings.Contains(err.Error(), "the settings are refused") {
-		t.Errorf("refused settings: %v", err)
+		t.Errorf("got error %v, want the plugin to reject the settings", err)
 	}
 }
 
@@ -132,21 +133,21 @@ func testOldRouter(t *testing.T, wasm []byte) {
 		input := fmt.Appendf(nil, `{"summary":{"body":%d},"targets":[{"healthy":false},{"healthy":true},{"healthy":true}]}`, size)
 		order, why, err := b.Choose(input, 3)
 		if got := fmt.Sprint(order, " ", why); err != nil || got != want {
-			t.Errorf("%d bytes: %s, %v; want %s", size, got, err, want)
+			t.Errorf("request of %d bytes: got %s, %v, want %s", size, got, err, want)
 		}
 	}
 }
 
-// The pair holds the providers left and right and the router middle.
+// testOldPair tests the module of the providers left and right and the router middle.
 func testOldPair(t *testing.T, wasm []byte) {
 	for name, want := range map[string]string{"left": `"left heard hello"`, "right": `"right heard hello"`} {
 		b := plugintest.Suite{Wasm: wasm, Plugin: name}.Bind(t, plugintest.Module)
-		if got := said("hello").Run(b, false).Response; !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %s", name, got, want)
+		if got := userSays("hello").Run(b, false).Response; !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
 	b := plugintest.Suite{Wasm: wasm, Plugin: "middle"}.Bind(t, plugintest.Module)
 	if order, _, err := b.Choose([]byte(`{"targets":[{},{},{}]}`), 3); err != nil || fmt.Sprint(order) != "[2]" {
-		t.Errorf("middle: %v, %v", order, err)
+		t.Errorf("middle: got %v, %v, want [2]", order, err)
 	}
 }

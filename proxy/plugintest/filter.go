@@ -14,20 +14,20 @@ import (
 // FilterText is a text for a filter.
 type FilterText struct {
 	What   abi.What
-	Flags  abi.TextFlags // TextComplete says that the text comes in one call
-	Tags   []string      // that the filter may set
-	Pieces []string      // as they arrive, cut between characters
+	Flags  abi.TextFlags // TextComplete if the text is passed in one call
+	Tags   []string      // tags that the filter may set
+	Pieces []string      // pieces of the text as they arrive, cut between characters
 }
 
-// FilteredText is what a filter makes of a text.
+// FilteredText is the result of filtering a text.
 type FilteredText struct {
 	Text string
-	Held int // the most bytes that it has held
+	Held int // the most bytes that the filter held back
 	Tags []string
-	Fuel int64 // 0 of a native plugin
+	Fuel int64 // 0 for a native plugin
 }
 
-// FilterText has a filter work on a text.
+// FilterText passes a text through the filter, piece by piece.
 func (b *Binding) FilterText(t FilterText) (FilteredText, error) {
 	var (
 		filtering = plugin.Filtering{Tags: t.Tags}
@@ -63,8 +63,8 @@ func (b *Binding) FilterText(t FilterText) (FilteredText, error) {
 	return out, err
 }
 
-// TestFilter checks what a filter makes of texts, by what it should be, in each form of the plugin: of whole texts of a request and a
-// response, and of those of a stream in two pieces for each cut, and in pieces of one character, and more of them.
+// TestFilter checks the filtered texts, given by input, in each form of the plugin. Each text is passed as a whole, in a request and in a
+// response, and as a stream: in pieces of 1, 8 and 64 bytes, and in two pieces cut at up to 50 places.
 func (s Suite) TestFilter(t *testing.T, settings string, texts map[string]string) {
 	t.Helper()
 	s.EachForm(t, settings, func(t *testing.T, b *Binding) {
@@ -73,7 +73,7 @@ func (s Suite) TestFilter(t *testing.T, settings string, texts map[string]string
 				t.Helper()
 				got, err := b.FilterText(FilterText{Flags: flags, Pieces: pieces})
 				if err != nil || got.Text != want {
-					t.Errorf("%.200q\nbecomes %.300q, %v\nwant    %.300q", pieces, got.Text, err, want)
+					t.Errorf("%.200q\nfiltered %.300q, %v\nwant     %.300q", pieces, got.Text, err, want)
 				}
 			}
 			check(abi.TextComplete|abi.TextOfRequest, text)
@@ -91,7 +91,7 @@ func (s Suite) TestFilter(t *testing.T, settings string, texts map[string]string
 	})
 }
 
-// cutText cuts a text between characters, in pieces of size bytes or up to three more.
+// cutText cuts a text between characters into pieces of size bytes, or up to three more.
 func cutText(text string, size int) (pieces []string) {
 	for len(text) > size {
 		n := size
@@ -103,7 +103,7 @@ func cutText(text string, size int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// BenchmarkFilter measures a call of a filter for each piece of a stream's text that begins with a space, as the tokens of models do.
+// BenchmarkFilter measures filter calls on a stream's text, one for each word, which approximates the tokens of models.
 func (s Suite) BenchmarkFilter(b *testing.B, settings, text string) {
 	s.Use.Settings = settings
 	for _, form := range []Form{Native, Module} {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
-func TestGuestsAreBuiltWithoutHostFlags(t *testing.T) {
+func TestGuestBuildDropsHostFlags(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                       "",
 		"-race":                  "",
@@ -16,7 +16,7 @@ func TestGuestsAreBuiltWithoutHostFlags(t *testing.T) {
 		"-tags=raceful":                                        "-tags=raceful",
 	} {
 		if got := buildtest.GuestFlags(flags); got != want {
-			t.Errorf("of %q remains %q, want %q", flags, got, want)
+			t.Errorf("GuestFlags(%q) = %q, want %q", flags, got, want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
-// RecordedRequests are requests that real clients of an API sent, by name: "messages" or "responses".
+// RecordedRequests returns requests that real clients of an API ("messages" or "responses") sent, by name.
 func RecordedRequests(tb testing.TB, form string) map[string][]byte {
 	tb.Helper()
 	root, err := buildtest.ModuleRoot(".")
@@ -21,7 +21,7 @@ func RecordedRequests(tb testing.TB, form string) map[string][]byte {
 	}
 	files, err := filepath.Glob(filepath.Join(root, "proxy", "internal", form, "testdata", "requests", "*.json"))
 	if err != nil || len(files) == 0 {
-		tb.Fatalf("plugintest: no recorded requests of %s, %v", form, err)
+		tb.Fatalf("plugintest: no recorded requests for %s: %v", form, err)
 	}
 	all := make(map[string][]byte, len(files))
 	for _, file := range files {
@@ -32,8 +32,8 @@ func RecordedRequests(tb testing.TB, form string) map[string][]byte {
 	return all
 }
 
-// TestPassedOn checks that requests of an API that the upstream speaks itself reach it as real clients wrote them, byte for byte, but
-// for the model. head is how the upstream's request begins: a line with method and path, and its headers.
+// TestPassedOn checks that requests in an API that the upstream speaks itself are forwarded byte for byte, except for the model. head is
+// the start of the upstream's request: a line with method and path, and its headers.
 func (s Suite) TestPassedOn(t *testing.T, form, head string) {
 	t.Helper()
 	const model, quoted = `up/"model"`, `"up/\"model\""`
@@ -41,7 +41,7 @@ func (s Suite) TestPassedOn(t *testing.T, form, head string) {
 		passed := 0
 		for name, request := range RecordedRequests(t, form) {
 			if e := plugindev.CheckRequest(form, request); e != nil {
-				t.Logf("%s is for another endpoint: %v", name, e)
+				t.Logf("%s skipped, as it is for another endpoint: %v", name, e)
 				continue
 			}
 			passed++
@@ -53,11 +53,11 @@ func (s Suite) TestPassedOn(t *testing.T, form, head string) {
 			want := string(request[:v.Offset()]) + quoted + string(request[v.Offset()+len(v.Raw()):])
 			r := (&Vector{Form: form, Target: model, Status: 200, Request: request, Options: json.RawMessage(s.Use.Settings)}).Run(b, false)
 			if want = head + "\n\n" + want + "\n"; r.Request != want || r.Warnings != "" {
-				t.Errorf("%s is sent as\n%s%s%s\nwant\n%s", name, r.Request, r.Warnings, r.Response, want)
+				t.Errorf("%s: sent\n%s%s%s\nwant\n%s", name, r.Request, r.Warnings, r.Response, want)
 			}
 		}
 		if passed < 60 {
-			t.Errorf("%d requests are passed on: the test shows nothing", passed)
+			t.Errorf("%d requests were forwarded, want at least 60 for the test to be meaningful", passed)
 		}
 	})
 }

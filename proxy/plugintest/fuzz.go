@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
-// Hello is a request with nothing but a message.
+// Hello is a request with only a model and a message.
 const Hello = `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`
 
-// FuzzUse is a way to use the plugin in which inputs are fuzzed.
+// FuzzUse is a use of the plugin with fuzzed inputs.
 type FuzzUse struct {
-	Target  string // empty is the suite's
-	Options string // of the target; empty is {}
-	Request string // the client's request, where responses are fuzzed; empty is Hello
+	Target  string // empty means the suite's
+	Options string // options of the target; empty means {}
+	Request string // the client's request, when responses are fuzzed; empty means Hello
 }
 
 func (u FuzzUse) vector(s Suite) Vector {
@@ -32,8 +32,8 @@ func (u FuzzUse) vector(s Suite) Vector {
 	return v
 }
 
-// FuzzResponses gives the plugin mutated responses of the vectors. Whatever an upstream sends, the plugin itself does not
-// fail, and the client gets exactly one ending.
+// FuzzResponses feeds the plugin mutated responses of the vectors. Whatever an upstream sends, the plugin itself must not
+// fail, and the client must get exactly one ending.
 func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		if v.Response != nil {
@@ -56,8 +56,8 @@ func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 	})
 }
 
-// FuzzRequests gives the plugin whatever the gateway lets through. A request must be refused as the client's mistake, or
-// its upstream request must pass the check, which gets its body.
+// FuzzRequests feeds the plugin requests that pass the gateway's validation. The plugin must either reject a request with
+// status 400, or build an upstream request whose body passes check.
 func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		for use := range uses {
@@ -75,8 +75,9 @@ func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body
 	})
 }
 
-// FuzzConversations is FuzzRequests for conversations that are made of the messages in the vectors, with other members
-// from two of the vectors. A byte of the script is a turn: a message by itself, or one with the results of its tool calls.
+// FuzzConversations is like FuzzRequests with conversations assembled from the messages of the vectors, and the other members
+// of two of the vectors. Each byte of the script selects a turn: a single message, or a message and the results of its tool
+// calls.
 func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	type request map[string]json.RawMessage
 	var turns []string
@@ -88,7 +89,7 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 		var r request
 		var messages []json.RawMessage
 		if json.Unmarshal(v.Request, &r) != nil || json.Unmarshal(r["messages"], &messages) != nil {
-			f.Fatalf("plugintest: the request of %s is not a request", v.Name)
+			f.Fatalf("plugintest: request.json of %s is not a chat completions request", v.Name)
 		}
 		for _, m := range messages {
 			if strings.Contains(string(m), `"role":"tool"`) {
@@ -129,9 +130,9 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 	})
 }
 
-// FuzzEventOrder plays the events of streams in any order, leaves some out, repeats some, and gives them other indexes.
-// Each step is four bytes: which stream, which of its events, how many from there on, and what happens to the index, which
-// is the number after the text index. frame makes a response body of events.
+// FuzzEventOrder feeds the plugin the events of streams reordered, omitted, repeated, and with changed indexes. Each step is
+// four bytes: the stream, its first event, the number of events from there, and the change of the index, which is the number
+// after the text index. frame encodes events as a response body.
 func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams [][]string, frame func(events []string) []byte, uses ...FuzzUse) {
 	for i := range streams {
 		f.Add([]byte{byte(i), 0, 255, 0}, i%len(uses))
@@ -143,9 +144,9 @@ func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams []
 		if use < 0 || use >= len(uses) {
 			return
 		}
-		const most = 64
+		const maxSteps = 64
 		var events []string
-		for n := 0; len(steps) >= 4 && n < most; steps, n = steps[4:], n+1 {
+		for n := 0; len(steps) >= 4 && n < maxSteps; steps, n = steps[4:], n+1 {
 			stream := streams[int(steps[0])%len(streams)]
 			if len(stream) == 0 {
 				continue
@@ -164,12 +165,12 @@ func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams []
 	})
 }
 
-// Accepted tells whether the gateway would let a client's request through to a plugin.
+// Accepted reports whether a client's request passes the gateway's validation and would reach a plugin.
 func Accepted(request []byte) bool {
 	return plugindev.CheckRequest("", request) == nil
 }
 
-// checkRequest runs a vector without a response, if the gateway accepts its request.
+// checkRequest runs a vector without a response, if its request passes the gateway's validation.
 func (b *Binding) checkRequest(t *testing.T, v *Vector, check func(sent string)) {
 	t.Helper()
 	if !Accepted(v.Request) {
@@ -179,7 +180,7 @@ func (b *Binding) checkRequest(t *testing.T, v *Vector, check func(sent string))
 	if r.Request == "" {
 		CheckResponse(t, r.Response, 1)
 		if !strings.HasPrefix(r.Response, "400\n") {
-			t.Errorf("a client's mistake results in %s", r.Response)
+			t.Errorf("plugin rejected the request with %s, want status 400", r.Response)
 		}
 		return
 	}
@@ -187,7 +188,7 @@ func (b *Binding) checkRequest(t *testing.T, v *Vector, check func(sent string))
 	check(sent)
 }
 
-// CheckResponses runs a vector both ways and checks what the client receives.
+// CheckResponses runs a vector, non-streaming and as a stream, and checks the client's responses.
 func (b *Binding) CheckResponses(t *testing.T, v *Vector) {
 	t.Helper()
 	var request struct{ N int }
@@ -203,7 +204,7 @@ func (b *Binding) CheckResponses(t *testing.T, v *Vector) {
 	}
 }
 
-// checkToolCalls checks that a choice of a non-streaming response that ended for tool calls has any.
+// checkToolCalls checks that every choice of a non-streaming response whose finish reason is "tool_calls" has a tool call.
 func checkToolCalls(t *testing.T, response string) {
 	t.Helper()
 	status, body, _ := strings.Cut(response, "\n")
@@ -212,12 +213,12 @@ func checkToolCalls(t *testing.T, response string) {
 	}
 	for _, choice := range readCompletion(t, body).Choices {
 		if r := choice.FinishReason; r != nil && *r == "tool_calls" && len(choice.Message.ToolCalls) == 0 {
-			t.Errorf("choice %d has no tool call: %s", choice.Index, body)
+			t.Errorf("choice %d has finish reason tool_calls but no tool call: %s", choice.Index, body)
 		}
 	}
 }
 
-// completion is a completion, a chunk of one, or an error.
+// completion is a chat completion, a chunk, or an error.
 type completion struct {
 	Object  string
 	Choices []struct {
@@ -241,16 +242,16 @@ func readCompletion(t *testing.T, text string) (c completion) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	if c.Usage != nil && c.Usage.Total != c.Usage.Prompt+c.Usage.Completion {
-		t.Errorf("the usage does not add up: %s", text)
+		t.Errorf("total_tokens is not the sum of prompt_tokens and completion_tokens: %s", text)
 	}
 	if c.Error != nil && (c.Error.Message == "" || c.Error.Type == "") {
-		t.Errorf("an error without a message or a type: %s", text)
+		t.Errorf("error without message or type: %s", text)
 	}
 	return c
 }
 
-// CheckResponse checks Result.Response: one completion with at most so many choices, a stream with exactly one ending, or
-// one error.
+// CheckResponse checks a Result.Response. It must be one completion with at most the given number of choices, a stream with
+// exactly one ending, or one error.
 func CheckResponse(t *testing.T, response string, choices int) {
 	t.Helper()
 	status, body, _ := strings.Cut(response, "\n")
@@ -265,19 +266,19 @@ func CheckResponse(t *testing.T, response string, choices int) {
 	c := readCompletion(t, body)
 	switch {
 	case (status == "200") != (c.Error == nil):
-		t.Errorf("status %s and body %s", status, body)
+		t.Errorf("status %s does not match body %s", status, body)
 	case c.Error == nil && (c.Object != "chat.completion" || len(c.Choices) == 0 || len(c.Choices) > choices || c.Usage == nil):
 		t.Errorf("not a completion: %s", body)
 	}
 	for _, choice := range c.Choices {
 		if choice.FinishReason == nil || *choice.FinishReason == "" {
-			t.Errorf("choice %d has not finished: %s", choice.Index, body)
+			t.Errorf("choice %d has no finish reason: %s", choice.Index, body)
 		}
 	}
 }
 
-// checkStream checks that a stream is chunks and one ending: a finish reason for each choice, the usage and [DONE], or
-// else an error.
+// checkStream checks that a stream has chunks and one ending: a finish reason for each choice, the usage and [DONE], or an
+// error.
 func checkStream(t *testing.T, body string, choices int) {
 	t.Helper()
 	begun, finished := make(map[int]bool), make(map[int]bool)
@@ -286,9 +287,9 @@ func checkStream(t *testing.T, body string, choices int) {
 		data, ok := strings.CutPrefix(frame, "data: ")
 		switch {
 		case !ok || strings.Contains(data, "\n"):
-			t.Fatalf("not a frame: %q", frame)
+			t.Fatalf("invalid frame: %q", frame)
 		case ended:
-			t.Fatalf("a frame after the ending: %s", frame)
+			t.Fatalf("frame after the end of the stream: %s", frame)
 		case data == "[DONE]":
 			if ended = true; usages != 1 || len(finished) != len(begun) || len(begun) == 0 || len(begun) > choices {
 				t.Fatalf("%d of %d choices finished, %d usages: %s", len(finished), len(begun), usages, body)
@@ -298,7 +299,7 @@ func checkStream(t *testing.T, body string, choices int) {
 		c := readCompletion(t, data)
 		for _, choice := range c.Choices {
 			if finished[choice.Index] {
-				t.Fatalf("choice %d goes on after its end: %s", choice.Index, body)
+				t.Fatalf("choice %d continues after its finish reason: %s", choice.Index, body)
 			}
 			begun[choice.Index] = true
 			if choice.FinishReason != nil {
@@ -310,11 +311,11 @@ func checkStream(t *testing.T, body string, choices int) {
 		}
 		if c.Error != nil {
 			if ended = true; len(finished) > 0 {
-				t.Fatalf("an error after a finish reason: %s", body)
+				t.Fatalf("error after a finish reason: %s", body)
 			}
 		}
 	}
 	if !ended {
-		t.Fatalf("a stream without an ending: %s", body)
+		t.Fatalf("stream without an ending: %s", body)
 	}
 }

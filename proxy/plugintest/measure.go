@@ -18,12 +18,12 @@ import (
 
 // Events are the events of a stream whose cost is measured.
 type Events struct {
-	Opening  []Event          // sent before any of them
-	Measured map[string]Event // by their name in subtests; each may be repeated
+	Opening  []Event          // events that are sent first and not measured
+	Measured map[string]Event // measured events by the name of their subtest; each may be sent repeatedly
 }
 
-// Attempt is an attempt at a request whose upstream request has been built. Its upstream's response is handed over piece
-// by piece. It belongs to one goroutine.
+// Attempt is an attempt at a client's request, with its upstream request already built. The test passes the upstream's
+// response to the plugin piece by piece. An Attempt must be used from one goroutine.
 type Attempt struct {
 	binding *Binding
 	request openai.Request
@@ -33,8 +33,8 @@ type Attempt struct {
 	data    []byte
 }
 
-// Attempt has the plugin build the upstream request for a client's request, whose member stream says how the response is
-// written.
+// Attempt parses a client's request and has the plugin build the upstream request. The request's stream member selects the
+// kind of response.
 func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
 	tb.Helper()
 	a := &Attempt{binding: b, writer: openai.NewWriter()}
@@ -48,7 +48,7 @@ func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
 	return a
 }
 
-// Restart begins a new response to the same request.
+// Restart discards the response and starts a new one to the same request.
 func (a *Attempt) Restart() {
 	a.writer.Reset(response.Options{
 		Stream: a.request.Stream, ID: "chatcmpl-test", Model: a.binding.suite.target(), Created: 1700000000, Choices: a.request.N,
@@ -56,7 +56,7 @@ func (a *Attempt) Restart() {
 	})
 }
 
-// Request builds the upstream request once more.
+// Request has the plugin build the upstream request again.
 func (a *Attempt) Request() error {
 	at := &a.attempt
 	at.Reset()
@@ -69,37 +69,37 @@ func (a *Attempt) Request() error {
 	return a.binding.Internal().Request(context.Background(), at)
 }
 
-// Event hands over an event.
+// Event passes an event of the response to the plugin.
 func (a *Attempt) Event(name, data string) error {
 	a.name, a.data = append(a.name[:0], name...), append(a.data[:0], data...)
 	return a.binding.Internal().Event(context.Background(), &a.attempt, abi.EventPlain, a.name, a.data)
 }
 
-// Response hands over a whole body.
+// Response passes a non-streaming response to the plugin.
 func (a *Attempt) Response(status int, body []byte) error {
 	return a.binding.Internal().Response(context.Background(), &a.attempt, status, body)
 }
 
-// Output is what the client is sent, from the last Take on.
+// Output returns the output for the client since the last Take.
 func (a *Attempt) Output() []byte { return a.writer.Output() }
 
-// Take forgets the output, as the gateway does when it has sent it.
+// Take discards the output, as the gateway does after sending it.
 func (a *Attempt) Take() { a.writer.Consume() }
 
-// Complete tells whether the response is complete.
+// Complete reports whether the response is complete.
 func (a *Attempt) Complete() bool { return a.writer.Complete() }
 
-// Unknown is how many things the plugin has skipped because it does not know them.
+// Unknown returns the number of unknown parts of responses that the plugin skipped.
 func (a *Attempt) Unknown() int { return a.attempt.Unknown }
 
-// Fuel is the fuel that the calls of f take; 0 for a native plugin.
+// Fuel returns the fuel that the plugin calls in f use; 0 for a native plugin.
 func (a *Attempt) Fuel(f func()) int64 {
 	before := a.attempt.Fuel
 	f()
 	return a.attempt.Fuel - before
 }
 
-// open begins a stream whose opening events have been sent.
+// open starts a stream and sends the opening events.
 func (e Events) open(tb testing.TB, b *Binding) *Attempt {
 	tb.Helper()
 	a := b.Attempt(tb, `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
@@ -109,7 +109,7 @@ func (e Events) open(tb testing.TB, b *Binding) *Attempt {
 	return a
 }
 
-// send hands over an event and takes its chunk.
+// send passes an event to the plugin and discards its chunk.
 func (a *Attempt) send(tb testing.TB, e Event) {
 	if err := a.Event(e.Name, e.Data); err != nil {
 		tb.Fatalf("plugintest: %v", err)
@@ -117,18 +117,18 @@ func (a *Attempt) send(tb testing.TB, e Event) {
 	a.Take()
 }
 
-// RequestFuel is the fuel of building the upstream request for a client's request.
+// RequestFuel returns the fuel used to build the upstream request for a client's request.
 func (b *Binding) RequestFuel(tb testing.TB, request []byte) (fuel int64) {
 	tb.Helper()
 	a := b.Attempt(tb, string(request))
-	for range 2 { // the first call makes memory
+	for range 2 { // the first call allocates memory
 		a.Request()
 		fuel = a.attempt.Fuel
 	}
 	return fuel
 }
 
-// EventFuel is the fuel of each of the measured events.
+// EventFuel returns the fuel used by each of the measured events.
 func (b *Binding) EventFuel(tb testing.TB, events Events) map[string]int64 {
 	tb.Helper()
 	fuel := make(map[string]int64)
@@ -139,7 +139,7 @@ func (b *Binding) EventFuel(tb testing.TB, events Events) map[string]int64 {
 	return fuel
 }
 
-// TestEventsDoNotAllocate checks that none of the measured events makes the gateway or a native plugin allocate.
+// TestEventsDoNotAllocate checks that neither the gateway nor a native plugin allocates for any of the measured events.
 func (s Suite) TestEventsDoNotAllocate(t *testing.T, events Events) {
 	t.Helper()
 	for _, form := range s.forms() {
@@ -148,7 +148,7 @@ func (s Suite) TestEventsDoNotAllocate(t *testing.T, events Events) {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
 				a := events.open(t, b)
 				if n := testing.AllocsPerRun(1000, func() { a.send(t, event) }); n != 0 {
-					t.Errorf("%v allocations for an event", n)
+					t.Errorf("got %v allocations per event, want 0", n)
 				}
 			})
 		}
@@ -172,7 +172,7 @@ func (s Suite) BenchmarkEvents(b *testing.B, events Events) {
 	}
 }
 
-// Conversation is a client's request of about n bytes with tool calls and their results.
+// Conversation returns a client's request of about n bytes with tool calls and their results.
 func Conversation(n int) []byte {
 	const turns = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?"},` +
 		`{"role":"assistant","content":"It jumps back.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"}}]},` +
@@ -181,8 +181,8 @@ func Conversation(n int) []byte {
 		`{"role":"user","content":"Go on"}],"tools":[{"type":"function","function":{"name":"jump","parameters":{"type":"object","properties":{"over":{"type":"string"}}}}}]}`)
 }
 
-// BenchmarkRequests measures provider_request alone: the client's body is read and checked beforehand. It measures
-// conversations, a long text and an image besides the requests given.
+// BenchmarkRequests measures provider_request alone, because the client's body is parsed beforehand. It measures
+// conversations, a long text and an image in addition to the given requests.
 func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
 	binding := s.Bind(b, Module)
 	requests := map[string][]byte{
@@ -209,9 +209,9 @@ func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
 	}
 }
 
-// Benchmark runs every vector as a module and reports what it costs: the fuel of provider_request, and of one event or
-// whole body where the plugin reads the response. The time is that of both calls and all that the host does around them.
-// Before the vectors it reports the size of the module and how long it takes to load a compiled one.
+// Benchmark runs every vector on the module. It reports the fuel of provider_request and, if the plugin reads the response,
+// the fuel per event or body. The time includes both calls and the host's work around them. The subbenchmark load reports
+// the size of the module and the time to load it when it is already compiled.
 func (s Suite) Benchmark(b *testing.B) {
 	vectors := s.Vectors(b)
 	h := hostFor(b)

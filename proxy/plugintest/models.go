@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
-// ModelList is a page of an upstream's model list and what a provider should make of it.
+// ModelList is a page of an upstream's model list, and the models and the next page that the plugin should read from it.
 type ModelList struct{ Body, Models, Next string }
 
-// TestModels has the plugin read each of the pages.
+// TestModels checks how the plugin reads each of the pages.
 func (s Suite) TestModels(t *testing.T, lists map[string]ModelList) {
 	t.Helper()
 	s.EachForm(t, s.Use.Settings, func(t *testing.T, b *Binding) {
@@ -22,20 +22,20 @@ func (s Suite) TestModels(t *testing.T, lists map[string]ModelList) {
 					t.Fatal(err)
 				}
 				if models != want.Models || next != want.Next {
-					t.Errorf("models %s, next %q, want %s, %q", models, next, want.Models, want.Next)
+					t.Errorf("got models %s, next %q, want %s, %q", models, next, want.Models, want.Next)
 				}
 			})
 		}
 	})
 }
 
-// FailedList is a response to a request for a model list that holds none, and the error code that should come of it.
+// FailedList is a response to a model list request without a usable list, and the expected error code.
 type FailedList struct {
 	Status     int
 	Body, Code string
 }
 
-// TestFailedLists has the plugin read each of the responses: every one is an error, without any model.
+// TestFailedLists checks that the plugin returns an error, and no models, for each of the responses.
 func (s Suite) TestFailedLists(t *testing.T, lists map[string]FailedList) {
 	t.Helper()
 	s.EachForm(t, s.Use.Settings, func(t *testing.T, b *Binding) {
@@ -43,17 +43,17 @@ func (s Suite) TestFailedLists(t *testing.T, lists map[string]FailedList) {
 			t.Run(name, func(t *testing.T) {
 				models, _, err := b.Models(list.Status, nil, list.Body)
 				if err == nil || !strings.Contains(err.Error(), list.Code) {
-					t.Errorf("error %v, want %s", err, list.Code)
+					t.Errorf("got error %v, want %s", err, list.Code)
 				}
 				if models != "" {
-					t.Errorf("models besides the error: %s", models)
+					t.Errorf("got models with the error: %s", models)
 				}
 			})
 		}
 	})
 }
 
-// FuzzModels gives the plugin whatever an upstream might send as its model list: the plugin itself must not fail.
+// FuzzModels feeds the plugin arbitrary model lists. The plugin itself must not fail.
 func (s Suite) FuzzModels(f *testing.F, seeds ...string) {
 	for _, seed := range append(seeds, `[[[`, `null`) {
 		f.Add(seed)

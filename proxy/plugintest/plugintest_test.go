@@ -14,15 +14,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func said(text string) *plugintest.Vector {
+// userSays returns a vector with one user message.
+func userSays(text string) *plugintest.Vector {
 	return &plugintest.Vector{
 		Target: "m", Status: 200,
 		Request: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, text),
 	}
 }
 
-// TestFormsDetectStatefulPlugin covers what Suite.Test relies on: an instance that has served others reveals such a
-// plugin, a fresh one does not.
+// TestFormsDetectStatefulPlugin covers what Suite.Test relies on: an instance that has served other requests reveals a
+// stateful plugin, and a fresh one does not.
 func TestFormsDetectStatefulPlugin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a guest in Go")
@@ -33,14 +34,14 @@ func TestFormsDetectStatefulPlugin(t *testing.T) {
 		plugintest.Module: `"content":"I heard a secret."`,
 	} {
 		b := suite.Bind(t, form)
-		said("a secret").Run(b, false)
-		if got := said("hello").Run(b, false).Response; !strings.Contains(got, want) {
-			t.Errorf("%v: answer %s, want %s", form, got, want)
+		userSays("a secret").Run(b, false)
+		if got := userSays("hello").Run(b, false).Response; !strings.Contains(got, want) {
+			t.Errorf("%v: got response %s, want %s", form, got, want)
 		}
 	}
 }
 
-// TestPluginsOfModule checks that a module of several plugins is each of them, independently.
+// TestPluginsOfModule checks that the plugins of a module do not share state.
 func TestPluginsOfModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a module of several plugins")
@@ -50,22 +51,22 @@ func TestPluginsOfModule(t *testing.T) {
 	}
 	left, right := suite("left").Bind(t, plugintest.Module), suite("right").Bind(t, plugintest.Module)
 	for _, c := range []struct {
-		b           *plugintest.Binding
-		say, answer string
+		b             *plugintest.Binding
+		prompt, reply string
 	}{{left, "one", "left heard one"}, {right, "two", "right heard two"}, {left, "three", "left heard one"}} {
-		if got := said(c.say).Run(c.b, false).Response; !strings.Contains(got, `"content":"`+c.answer+`"`) {
-			t.Errorf("to %q it answers %s, want %q", c.say, got, c.answer)
+		if got := userSays(c.prompt).Run(c.b, false).Response; !strings.Contains(got, `"content":"`+c.reply+`"`) {
+			t.Errorf("prompt %q: got %s, want %q", c.prompt, got, c.reply)
 		}
 	}
 	leftPlugin, middle := suite("left").Load(t, plugintest.Module), suite("middle").Load(t, plugintest.Module)
 	if leftPlugin.Router() || !leftPlugin.Provider() || middle.Provider() || !middle.Router() {
-		t.Error("providers and routers are taken for each other")
+		t.Error("left is not only a provider, or middle not only a router")
 	}
 	order, _, err := suite("middle").Bind(t, plugintest.Module).Choose([]byte(`{"targets":[{},{},{}]}`), 3)
 	if err != nil || len(order) != 1 || order[0] != 2 {
-		t.Errorf("the router chooses %v, %v", order, err)
+		t.Errorf("router: got %v, %v, want [2]", order, err)
 	}
-	s := &stopped{TB: t}
+	s := &fatalRecorder{TB: t}
 	func() {
 		defer func() {
 			if v := recover(); v != nil && v != any(s) {
@@ -74,12 +75,12 @@ func TestPluginsOfModule(t *testing.T) {
 		}()
 		suite("up").Load(s, plugintest.Module)
 	}()
-	if want := "plugin up: start: failed: the module has no plugin of that name: \"the module contains left, middle, right\""; !strings.Contains(s.why, want) {
-		t.Errorf("a plugin that the module does not have: %q, want %q", s.why, want)
+	if want := "plugin up: start: failed: the module has no plugin of that name: \"the module contains left, middle, right\""; !strings.Contains(s.message, want) {
+		t.Errorf("loading a missing plugin failed with %q, want %q", s.message, want)
 	}
 }
 
-// TestMinimalPlugin runs the plugin of the contract's first page.
+// TestMinimalPlugin runs the plugin printed in the ABI's README.md.
 func TestMinimalPlugin(t *testing.T) {
 	source, err := os.ReadFile("../../sdk/abi/testdata/smallest.wat")
 	if err != nil {
@@ -90,19 +91,19 @@ func TestMinimalPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(page, append([]byte("```wat\n"), source...)) {
-		t.Error("README.md holds another source than testdata/smallest.wat")
+		t.Error("the source in README.md differs from testdata/smallest.wat")
 	}
 	wasm, err := os.ReadFile("../../sdk/abi/testdata/smallest.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := plugintest.Suite{Wasm: wasm}.Bind(t, plugintest.Module)
-	if got := said("hi").Run(b, false).Response; !strings.Contains(got, `"content":"Hello from a plugin."`) {
-		t.Errorf("answer %s", got)
+	if got := userSays("hi").Run(b, false).Response; !strings.Contains(got, `"content":"Hello from a plugin."`) {
+		t.Errorf("got response %s", got)
 	}
-	stream := said("hi").Run(b, true).Response
+	stream := userSays("hi").Run(b, true).Response
 	if !strings.Contains(stream, `"delta":{"content":"Hello from a plugin."}`) || !strings.HasSuffix(stream, "data: [DONE]\n\n") {
-		t.Errorf("stream %s", stream)
+		t.Errorf("got stream %s", stream)
 	}
 }
 
@@ -110,24 +111,24 @@ func TestBuildRunsOnce(t *testing.T) {
 	first := plugintest.Build(t, "proxy/plugintest/testdata/leaky")
 	again := plugintest.Build(t, "./proxy/plugintest/testdata/leaky")
 	if len(first) == 0 || &first[0] != &again[0] {
-		t.Error("the second build is another one")
+		t.Error("the second Build did not return the module of the first")
 	}
 	if !bytes.HasPrefix(first, []byte("\x00asm")) {
-		t.Error("what was built is no module")
+		t.Error("Build did not return a WebAssembly module")
 	}
 }
 
-// stopped is a test that only remembers why it was stopped.
-type stopped struct {
+// fatalRecorder is a testing.TB that records the message of Fatalf.
+type fatalRecorder struct {
 	testing.TB
-	why string
+	message string
 }
 
-func (s *stopped) Helper() {}
+func (r *fatalRecorder) Helper() {}
 
-func (s *stopped) Fatalf(format string, args ...any) {
-	s.why = fmt.Sprintf(format, args...)
-	panic(s)
+func (r *fatalRecorder) Fatalf(format string, args ...any) {
+	r.message = fmt.Sprintf(format, args...)
+	panic(r)
 }
 
 func TestFatalErrors(t *testing.T) {
@@ -147,7 +148,7 @@ func TestFatalErrors(t *testing.T) {
 		}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &stopped{TB: t}
+			s := &fatalRecorder{TB: t}
 			func() {
 				defer func() {
 					if v := recover(); v != nil && v != any(s) {
@@ -156,8 +157,8 @@ func TestFatalErrors(t *testing.T) {
 				}()
 				test.do(s)
 			}()
-			if !strings.Contains(s.why, test.want) {
-				t.Errorf("stopped by %q, want %q", s.why, test.want)
+			if !strings.Contains(s.message, test.want) {
+				t.Errorf("got message %q, want one containing %q", s.message, test.want)
 			}
 		})
 	}
@@ -168,9 +169,9 @@ func TestRejectsInvalidVectors(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"two answers":     {map[string]string{"answer.sse": "", "answer.json": "{}"}, "two answers"},
-		"unknown member":  {map[string]string{"vector.json": `{"targt":"x"}`}, "targt"},
-		"member of a Run": {map[string]string{"vector.json": `{"Request":"x"}`}, "Request"},
+		"two responses":              {map[string]string{"answer.sse": "", "answer.json": "{}"}, "two answers"},
+		"unknown member":             {map[string]string{"vector.json": `{"targt":"x"}`}, "targt"},
+		"field that is not a member": {map[string]string{"vector.json": `{"Request":"x"}`}, "Request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -181,7 +182,7 @@ func TestRejectsInvalidVectors(t *testing.T) {
 				}
 			}
 			if _, err := plugintest.Load(dir); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one that says %s", err, test.want)
+				t.Errorf("got error %v, want one containing %q", err, test.want)
 			}
 		})
 	}
@@ -189,7 +190,7 @@ func TestRejectsInvalidVectors(t *testing.T) {
 
 func TestRejectsUnknownForm(t *testing.T) {
 	b := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}.Bind(t, plugintest.Module)
-	v := said("hello")
+	v := userSays("hello")
 	v.Form = "telepathy"
 	if got := v.Run(b, false); got.Request != "" || !strings.Contains(got.Response, "unknown form telepathy") {
 		t.Errorf("%+v", got)

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// Recording is a request that a real client sent to the upstream, compared with the request that the plugin builds for
-// the same conversation. It lies in testdata/requests/NAME.json.
+// Recording is a request that a real client sent to the upstream, in testdata/requests/NAME.json. It is compared with the
+// request that the plugin builds for the same conversation.
 type Recording struct {
-	Vector  string            // the vector with the conversation; empty is recorded/NAME
-	Differs map[string]string // see Differences
+	Vector  string            // the vector with the conversation; empty means recorded/NAME
+	Differs map[string]string // the expected differences, see Differences
 }
 
-// TestRecordings compares every recording of the folder, whose name must be in the table.
+// TestRecordings compares every recording of the folder with the plugin's request. The table must have an entry for each.
 func (s Suite) TestRecordings(t *testing.T, recordings map[string]Recording) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/requests/*.json")
@@ -38,7 +38,7 @@ func (s Suite) TestRecordings(t *testing.T, recordings map[string]Recording) {
 	}
 }
 
-// Recorded is the recorded request of this name.
+// Recorded reads the recorded request with a name.
 func Recorded(tb testing.TB, name string) map[string]any {
 	tb.Helper()
 	p, err := os.ReadFile(filepath.Join("testdata", "requests", name+".json"))
@@ -48,7 +48,7 @@ func Recorded(tb testing.TB, name string) map[string]any {
 	return Object(tb, p)
 }
 
-// CheckDifferences reports where a request that was built differs from the recorded one otherwise than expected.
+// CheckDifferences checks that a built request differs from a recorded one exactly as expected.
 func CheckDifferences(tb testing.TB, built, recorded any, want map[string]string) {
 	tb.Helper()
 	if found := Differences(built, recorded); !maps.Equal(found, want) {
@@ -56,14 +56,14 @@ func CheckDifferences(tb testing.TB, built, recorded any, want map[string]string
 	}
 }
 
-// Differences lists where two JSON values differ: by path, what was built "for" what was recorded there.
+// Differences returns the differences of two JSON values by path, each as the built value, "for", and the recorded value.
 func Differences(built, recorded any) map[string]string {
 	found := make(map[string]string)
 	compare("", built, recorded, found)
 	return found
 }
 
-// absent stands for a member that is missing.
+// absent stands for a missing member.
 type absent struct{}
 
 func compare(path string, built, recorded any, found map[string]string) {
@@ -108,7 +108,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// Object reads a JSON object.
+// Object parses a JSON object.
 func Object(tb testing.TB, p []byte) map[string]any {
 	tb.Helper()
 	var o map[string]any
@@ -118,7 +118,7 @@ func Object(tb testing.TB, p []byte) map[string]any {
 	return o
 }
 
-// RequestBody is the body of the upstream's request, which the plugin must have built.
+// RequestBody returns the body of the upstream's request, which the plugin must have built.
 func (r Result) RequestBody(tb testing.TB) map[string]any {
 	tb.Helper()
 	_, body, ok := strings.Cut(r.Request, "\n\n")
@@ -128,13 +128,13 @@ func (r Result) RequestBody(tb testing.TB) map[string]any {
 	return Object(tb, []byte(body))
 }
 
-// Message is the assistant's message as a client keeps it. It is put together from the chunks of a stream: texts are
-// joined, tool calls merged by their index, and other lists appended.
+// Message returns the assistant's message as a client stores it. The message of a stream is assembled from its chunks: texts
+// are concatenated, tool calls merged by index, and other lists appended.
 func (r Result) Message(tb testing.TB) map[string]any {
 	tb.Helper()
 	status, body, _ := strings.Cut(r.Response, "\n")
 	if status != "200" {
-		tb.Fatalf("the response is %s: %s", status, body)
+		tb.Fatalf("got status %s, want 200: %s", status, body)
 	}
 	if !strings.HasPrefix(body, "data: ") {
 		return Object(tb, []byte(body))["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
@@ -184,8 +184,8 @@ func merge(to map[string]any, name string, piece any) {
 	}
 }
 
-// FollowUp is a vector's conversation continued: its request with the assistant's message and further ones appended. A
-// string stands for the result of the tool call at its place, or, where there are no more calls, for a user's message.
+// FollowUp returns a vector that continues the conversation: its request with the assistant's message and more messages
+// appended. A string in more is the result of the tool call with the same index, or a user message if there are fewer calls.
 func (v *Vector) FollowUp(tb testing.TB, message map[string]any, more ...any) *Vector {
 	tb.Helper()
 	request := Object(tb, v.Request)

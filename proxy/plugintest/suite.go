@@ -19,20 +19,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/native"
 )
 
-var update = flag.Bool("update", false, "write the want.txt of vectors")
+var update = flag.Bool("update", false, "rewrite the want.txt files of vectors")
 
-// Suite is a plugin and its vectors. Its methods named Test, Fuzz and Benchmark are the bodies of a test, a fuzz target
-// and a benchmark; the others are for tests that a plugin writes itself.
+// Suite is a plugin and its vectors. Methods whose names start with Test, Fuzz and Benchmark are the bodies of tests, fuzz
+// targets and benchmarks; the others are for tests that a plugin's author writes.
 type Suite struct {
-	Package string // see Build; "." is that of the test, wherever that is
-	Wasm    []byte // a module built by other means, in place of Package; there is no native form of it then
-	Plugin  string // of a module of several, the name of the one that is tested
+	Package string // package main of the plugin, see Build; empty or "." is the package of the test
+	Wasm    []byte // module built by other means, instead of Package; it has no native form
+	Plugin  string // name of the tested plugin, if the module has several
 	Use     Use
-	Dir     string // of the vectors; empty is testdata/vectors
-	Target  string // the upstream's model in requests that are not vectors; empty is "m"
+	Dir     string // folder of the vectors; empty means testdata/vectors
+	Target  string // the upstream's model in requests that are not vectors; empty means "m"
 
-	// FinishFollowsTools says that the plugin reports the finish reason "tool_calls" only after a tool call, whatever the
-	// upstream says; CheckResponses holds it to that.
+	// FinishFollowsTools makes CheckResponses check that the plugin reports the finish reason "tool_calls" only after a tool
+	// call, whatever the upstream reports.
 	FinishFollowsTools bool
 }
 
@@ -41,34 +41,35 @@ type Form int
 
 // The forms.
 const (
-	Native Form = iota // as Go code in this process
-	Module             // as a module whose instances serve any call
-	Fresh              // as a module whose instances serve one call each
+	Native Form = iota // Go code in this process
+	Module             // module whose instances serve many calls
+	Fresh              // module with a new instance for every call
 )
 
 var formNames = [...]string{Native: "native", Module: "module", Fresh: "fresh"}
 
-// String is the form's name in subtests.
+// String returns the form's name in subtests.
 func (f Form) String() string { return formNames[f] }
 
-// Plugin is a loaded plugin. It lasts as long as the test that loaded it.
+// Plugin is a loaded plugin. It is closed at the end of the test that loaded it.
 type Plugin struct {
 	*plugindev.Plugin
 	suite Suite
 }
 
-// Binding is one use of a plugin: a provider or a router of a configuration. It may be used from parallel tests.
+// Binding is one use of a plugin with its settings, such as a provider or a router of a configuration. It may be used from
+// parallel tests.
 type Binding struct {
 	*plugindev.Binding
 	suite Suite
 }
 
-// hosts are the plugin hosts of running tests.
+// hosts has the plugin host of each running test.
 var hosts sync.Map // testing.TB to *plugindev.Host
 
-// compiled is the engine of all hosts: it keeps the modules that the process has compiled, and in the user's cache folder
-// those of every process.
-var compiled = sync.OnceValues(func() (*plugindev.Engine, error) {
+// sharedEngine returns the engine of all hosts. It caches compiled modules in memory, and in the user's cache folder for other
+// processes.
+var sharedEngine = sync.OnceValues(func() (*plugindev.Engine, error) {
 	dir, err := buildtest.CacheDir("compiled")
 	if err != nil {
 		return nil, err
@@ -76,17 +77,17 @@ var compiled = sync.OnceValues(func() (*plugindev.Engine, error) {
 	return plugindev.NewEngine(dir)
 })
 
-// hostFor is the host that the plugins of a test are loaded into. It lasts as long as the test.
+// hostFor returns the plugin host of a test, which is closed at the end of the test.
 func hostFor(tb testing.TB) *plugindev.Host {
 	tb.Helper()
 	if h, ok := hosts.Load(tb); ok {
 		return h.(*plugindev.Host)
 	}
-	shared, err := compiled()
+	engine, err := sharedEngine()
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
-	h, err := plugindev.NewHost(plugindev.Options{Engine: shared})
+	h, err := plugindev.NewHost(plugindev.Options{Engine: engine})
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
@@ -100,7 +101,7 @@ func hostFor(tb testing.TB) *plugindev.Host {
 	return h
 }
 
-// Load loads the plugin in one of the forms.
+// Load loads the plugin in a form.
 func (s Suite) Load(tb testing.TB, form Form) *Plugin {
 	tb.Helper()
 	p, err := s.load(tb, form)
@@ -110,7 +111,7 @@ func (s Suite) Load(tb testing.TB, form Form) *Plugin {
 	return p
 }
 
-// TryLoad is Load for a module that the gateway should refuse, with its reason.
+// TryLoad loads a module that the gateway should reject, and returns the error.
 func (s Suite) TryLoad(tb testing.TB) error {
 	tb.Helper()
 	_, err := s.load(tb, Module)
@@ -126,7 +127,7 @@ func (s Suite) load(tb testing.TB, form Form) (*Plugin, error) {
 	)
 	if form == Native {
 		if native.New(s.name(), nil) == nil {
-			return nil, errors.New("this program has not registered the plugin " + s.name() + ": is the test in the plugin's package?")
+			return nil, errors.New("plugin " + s.name() + " is not registered: the test must be in the plugin's package")
 		}
 		p, err = h.LoadNative(s.name(), func(h abi.Host) plugin.Guest { return native.New(s.name(), h) })
 	} else {
@@ -139,13 +140,13 @@ func (s Suite) load(tb testing.TB, form Form) (*Plugin, error) {
 	return &Plugin{p, s}, nil
 }
 
-// Bind loads the plugin in one of the forms and binds it with the suite's settings, which must be accepted.
+// Bind loads the plugin in a form and binds it with the suite's settings, which the plugin must accept.
 func (s Suite) Bind(tb testing.TB, form Form) *Binding {
 	tb.Helper()
 	return s.Load(tb, form).mustBind(tb, s.Use.Settings)
 }
 
-// EachForm calls f in a subtest for each way to run the plugin, with the plugin bound with these settings.
+// EachForm calls f in a subtest for the native form and for the module, with the plugin bound with these settings.
 func (s Suite) EachForm(t *testing.T, settings string, f func(t *testing.T, b *Binding)) {
 	t.Helper()
 	s.Use.Settings = settings
@@ -155,7 +156,7 @@ func (s Suite) EachForm(t *testing.T, settings string, f func(t *testing.T, b *B
 	}
 }
 
-// forms are the forms in which a test sees all that differs between forms.
+// forms returns the forms that most tests run. Fresh instances add nothing to them, and are slow.
 func (s Suite) forms() []Form {
 	if s.Wasm != nil {
 		return []Form{Module}
@@ -163,7 +164,7 @@ func (s Suite) forms() []Form {
 	return []Form{Native, Module}
 }
 
-// Bind binds the plugin with these settings. The error is the plugin's reason to refuse them.
+// Bind binds the plugin with settings. It returns the plugin's error if the plugin rejects them.
 func (p *Plugin) Bind(settings string) (*Binding, error) {
 	use := p.suite.Use
 	use.Settings = settings
@@ -183,7 +184,7 @@ func (p *Plugin) mustBind(tb testing.TB, settings string) *Binding {
 	return b
 }
 
-// name is what the plugin is loaded by.
+// name returns the name under which the plugin is loaded.
 func (s Suite) name() string {
 	if s.Plugin == "" {
 		return "under-test"
@@ -198,7 +199,7 @@ func (s Suite) target() string {
 	return s.Target
 }
 
-// module is the plugin's module, which must not be changed.
+// module returns the plugin's module, which must not be modified.
 func (s Suite) module(tb testing.TB) []byte {
 	tb.Helper()
 	if s.Wasm != nil {
@@ -207,7 +208,7 @@ func (s Suite) module(tb testing.TB) []byte {
 	return Build(tb, s.pkg(tb))
 }
 
-// pkg is the package's folder as Build takes it.
+// pkg returns the folder of the plugin's package main, relative to the root of the Go module, as Build expects it.
 func (s Suite) pkg(tb testing.TB) string {
 	tb.Helper()
 	if s.Package != "" && s.Package != "." {
@@ -226,7 +227,7 @@ func (s Suite) pkg(tb testing.TB) string {
 	return ""
 }
 
-// Test runs every vector in every form and compares the results with its want.txt.
+// Test runs every vector in every form and compares the outcome with its want.txt.
 func (s Suite) Test(t *testing.T) {
 	t.Helper()
 	vectors := s.Vectors(t)
@@ -243,14 +244,14 @@ func (s Suite) Test(t *testing.T) {
 	if s.Wasm == nil {
 		run("native", Native, 1)
 	}
-	if !testing.Short() { // an instance for each call is what takes the time of a plugin's tests
+	if !testing.Short() { // creating an instance for every call takes most of the time of a plugin's tests
 		run("fresh", Fresh, 1)
 	}
 	// In the second round every instance has served every other vector.
 	run("served", Module, 2)
 }
 
-// Vectors are the suite's vectors in the order of their names. There must be some.
+// Vectors returns the suite's vectors sorted by name. It fails the test if there are none.
 func (s Suite) Vectors(tb testing.TB) []*Vector {
 	tb.Helper()
 	dir := s.Dir
@@ -261,8 +262,8 @@ func (s Suite) Vectors(tb testing.TB) []*Vector {
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
-	once, _ := folders.LoadOrStore(dir, sync.OnceValues(func() ([]*Vector, error) { return Load(dir) }))
-	vectors, err := once.(func() ([]*Vector, error))()
+	load, _ := folders.LoadOrStore(dir, sync.OnceValues(func() ([]*Vector, error) { return Load(dir) }))
+	vectors, err := load.(func() ([]*Vector, error))()
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
@@ -277,11 +278,11 @@ func (s Suite) Vectors(tb testing.TB) []*Vector {
 	return own
 }
 
-// folders has the vectors of each folder, read once: func() ([]*Vector, error) by path. A test gets a Vector of its own, whose bytes and
-// maps it shares with others.
+// folders has a func() ([]*Vector, error) for each path, which reads the vectors of the folder once. Tests get their own copies of the
+// Vectors, which share their bytes and maps.
 var folders sync.Map
 
-// Vector is the vector of this name, which must exist.
+// Vector returns the vector with a name, which must exist.
 func (s Suite) Vector(tb testing.TB, name string) *Vector {
 	tb.Helper()
 	for _, v := range s.Vectors(tb) {
@@ -293,8 +294,8 @@ func (s Suite) Vector(tb testing.TB, name string) *Vector {
 	return nil
 }
 
-// TestSettings checks that the plugin accepts the settings that stand for "" and refuses all others with an error that
-// says what stands for them.
+// TestSettings binds the plugin with each key of settings. The value is part of the plugin's expected error, or "" if the
+// plugin should accept the settings.
 func (s Suite) TestSettings(t *testing.T, settings map[string]string) {
 	t.Helper()
 	for _, form := range s.forms() {
@@ -304,9 +305,9 @@ func (s Suite) TestSettings(t *testing.T, settings map[string]string) {
 			t.Run(form.String()+"/"+text, func(t *testing.T) {
 				switch _, err := p.Bind(text); {
 				case want == "" && err != nil:
-					t.Errorf("refused: %v", err)
+					t.Errorf("settings rejected: %v", err)
 				case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-					t.Errorf("error %v, want one that says %s", err, want)
+					t.Errorf("got error %v, want one containing %q", err, want)
 				}
 			})
 		}

@@ -9,28 +9,28 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
-// What tests share with the commands of a plugin's author.
+// Types shared with the `sluice plugin` commands.
 type (
-	// Use is how a configuration would use the plugin.
+	// Use is a use of the plugin, as in a configuration.
 	Use = plugindev.Use
 	// Event is one event of an upstream's stream.
 	Event = plugindev.Event
 	// Header is a header of a request; its name is in lower case.
 	Header = plugindev.Header
-	// ListRequest is the request for a page of an upstream's model list. Without a path there is no list.
+	// ListRequest is the request for a page of an upstream's model list. An empty path means that there is no list.
 	ListRequest = plugindev.ListRequest
-	// Cost is the fuel that a vector's calls took; 0 for a native plugin.
+	// Cost is the fuel that the calls of a vector used; 0 for a native plugin.
 	Cost = plugindev.Cost
 )
 
-// Vector is a client's request and an upstream's answer to it.
+// Vector is a client's request and an upstream's response to it.
 type Vector plugindev.Vector
 
-// Result is the outcome of a vector. Where the plugin itself failed, Response begins with a line that says in which call
-// and how, and goes on with what the client would receive.
+// Result is the result of running a vector. If the plugin itself failed, the first line of Response has the call and the
+// error, and the rest is the response that the client would receive.
 type Result plugindev.Result
 
-// Load reads the vectors below a folder, in the order of their names.
+// Load reads the vectors below a folder, sorted by name.
 func Load(dir string) ([]*Vector, error) {
 	loaded, err := plugindev.LoadVectors(dir)
 	vectors := make([]*Vector, len(loaded))
@@ -40,12 +40,12 @@ func Load(dir string) ([]*Vector, error) {
 	return vectors, err
 }
 
-// SplitEvents returns the events of a stream, as far as it can be read.
+// SplitEvents returns the events of a stream, up to the first error.
 func SplitEvents(contentType string, body []byte) []Event {
 	return plugindev.SplitEvents(contentType, body)
 }
 
-// FlagNames are the names of the flags in a summary, in the order of their bits in package sdk.
+// FlagNames returns the names of a summary's flags, in the order of their bits in the ABI.
 func FlagNames() (names []string) {
 	for bit := range 32 {
 		names = append(names, clientapi.Flags(1<<bit).Names()...)
@@ -54,15 +54,15 @@ func FlagNames() (names []string) {
 }
 
 // Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
-// asks for. What the plugin learns of the request follows from its body.
+// asks for. The summary that the plugin receives is derived from the request's body.
 func (v *Vector) Run(b *Binding, stream bool) Result { return v.RunFor(b, "", nil, stream) }
 
-// RunFor is Run for a client of another API than that of the vector's request: form, whose request asks for the same.
+// RunFor is like Run for a client of another API. asked is the equivalent of the vector's request in that API (form).
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
 	return Result((*plugindev.Vector)(v).RunFor(b.Binding, form, asked, stream))
 }
 
-// settings are those that the plugin is bound with for this vector.
+// settings returns the settings with which the plugin is bound for this vector.
 func (v *Vector) settings(u Use) string {
 	if len(v.Settings) > 0 {
 		return string(v.Settings)
@@ -70,7 +70,7 @@ func (v *Vector) settings(u Use) string {
 	return u.Settings
 }
 
-// check runs the vector, whole and streamed, and compares what comes of it with want.txt.
+// check runs the vector, non-streaming and as a stream, and compares the outcome with want.txt.
 func (v *Vector) check(t *testing.T, b *Binding) {
 	t.Helper()
 	o := (*plugindev.Vector)(v).Outcome(b.Binding)
@@ -91,8 +91,8 @@ func (v *Vector) check(t *testing.T, b *Binding) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if o.Whole.Err != nil {
-		t.Logf("ended by: %v", o.Whole.Err)
+		t.Logf("error: %v", o.Whole.Err)
 	}
 	cost := o.Whole.Cost
-	t.Logf("fuel: request %d, answer %d in %d calls, %.2f%% of a budget at most", cost.Request, cost.Reading, cost.Reads, 100*o.Share())
+	t.Logf("fuel: request %d, response %d in %d calls, at most %.2f%% of a call's budget", cost.Request, cost.Reading, cost.Reads, 100*o.Share())
 }

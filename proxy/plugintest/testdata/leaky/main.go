@@ -1,4 +1,4 @@
-// Command leaky is a plugin that does what none may: it keeps what one client said and tells it to the next.
+// Command leaky is a plugin that leaks state between requests, as no plugin may: it repeats the prompt of one client to the next.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command pair is a module of two providers and a router. What the providers share in the code they must not share in
-// the gateway.
+// Command pair is a module of two providers and a router. The providers share a variable in the code, which they must not
+// share in the gateway.
 package main
 
 import (
@@ -16,22 +16,22 @@ func init() {
 
 func main() {}
 
-// heard is what any of them was told first.
+// heard is the first prompt that an instance received.
 var heard string
 
 type left struct{}
 
-func (*left) Request(r *provider.Request) error { return answer(r, "left") }
+func (*left) Request(r *provider.Request) error { return respond(r, "left") }
 
 type right struct{}
 
-func (*right) Request(r *provider.Request) error { return answer(r, "right") }
+func (*right) Request(r *provider.Request) error { return respond(r, "right") }
 
-func answer(r *provider.Request, who string) error {
+func respond(r *provider.Request, name string) error {
 	if heard == "" {
 		heard = string(r.Get("/messages/0/content").Text())
 	}
-	r.Text(0, abi.EncodingUTF8, []byte(who+" heard "+heard))
+	r.Text(0, abi.EncodingUTF8, []byte(name+" heard "+heard))
 	r.Finish(0, abi.FinishStop, nil)
 	r.Done()
 	return nil
