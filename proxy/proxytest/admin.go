@@ -21,10 +21,10 @@ func (g *Gateway) Admin(tb testing.TB) string {
 	go func() { served <- g.Server.ServeAdmin(ln) }()
 	tb.Cleanup(func() {
 		if err := g.Stop(EventTimeout); err != nil {
-			tb.Errorf("shut the gateway down: %v", err)
+			tb.Errorf("shut down the gateway: %v", err)
 		}
 		if err := <-served; err != nil {
-			tb.Errorf("serve health, metrics and status: %v", err)
+			tb.Errorf("serve the admin listener: %v", err)
 		}
 	})
 	return "http://" + ln.Addr().String()
@@ -55,23 +55,23 @@ func Scrape(tb testing.TB, admin string) Metrics {
 	tb.Helper()
 	status, body := Get(tb, admin+"/metrics")
 	if status != http.StatusOK {
-		tb.Fatalf("the metrics have status %d: %s", status, body)
+		tb.Fatalf("GET /metrics: status %d: %s", status, body)
 	}
 	return metricstest.Parse(tb, body)
 }
 
-// AwaitMetrics scrapes until good returns true, and returns the metrics.
-func AwaitMetrics(tb testing.TB, admin string, good func(Metrics) bool) Metrics {
+// AwaitMetrics scrapes until done returns true, and returns the metrics.
+func AwaitMetrics(tb testing.TB, admin string, done func(Metrics) bool) Metrics {
 	tb.Helper()
 	deadline := time.Now().Add(EventTimeout)
 	for {
 		m := Scrape(tb, admin)
-		if good(m) {
+		if done(m) {
 			return m
 		}
 		if time.Now().After(deadline) {
 			_, body := Get(tb, admin+"/metrics")
-			tb.Fatalf("the metrics do not become what they should:\n%s", body)
+			tb.Fatalf("metrics not as expected after %v:\n%s", EventTimeout, body)
 		}
 	}
 }

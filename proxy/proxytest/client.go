@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Key is the secret of the client key in Keys; it may use every model.
+// Key is the secret of the client key in Keys, which may use every model.
 const Key = "sk-proxytest-0123456789"
 
 // Keys is the part of a configuration that defines Key.
@@ -24,7 +24,7 @@ type Reply struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // of reading the body
+	Err    error // error of reading the body
 }
 
 // RequestID returns the request's ID.
@@ -36,7 +36,7 @@ func (g *Gateway) Chat(tb testing.TB, body string) *Reply {
 	return g.Do(tb, "POST", "/v1/chat/completions", body)
 }
 
-// Do sends a request with Key and reads the response. A header is "Name: value", and replaces a default one.
+// Do sends a request with Key and reads the response. A header is "Name: value" and replaces a default one; "Name:" removes it.
 func (g *Gateway) Do(tb testing.TB, method, path, body string, headers ...string) *Reply {
 	tb.Helper()
 	var payload io.Reader

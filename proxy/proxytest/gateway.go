@@ -1,7 +1,7 @@
 // Package proxytest runs a complete gateway in process for tests: a real listener on 127.0.0.1, the real plugins as WebAssembly, and a
-// configuration as in gateway.toml. Providers are scripted with its subpackage upstreamtest.
+// configuration as in gateway.toml. Subpackage upstreamtest provides scripted providers.
 //
-// It is for tests of what clients and operators see.
+// It is for tests of behaviour that clients and operators can observe.
 //
 // Concurrency: a Gateway may be used from any goroutine of its test.
 package proxytest
@@ -24,14 +24,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// EventTimeout is how long a test waits for an event. It is long because it elapses only in a test that fails.
+// EventTimeout is how long a test waits for an event. It is long because it only elapses in failing tests.
 const EventTimeout = 20 * time.Second
 
 // Gateway is a running gateway.
 type Gateway struct {
 	URL    string // http://127.0.0.1:port, or https:// if the configuration has a certificate
 	Addr   string
-	TLS    *tls.Config // trusts that certificate; nil: plain HTTP
+	TLS    *tls.Config // client configuration that trusts the certificate; nil for plain HTTP
 	Server *proxy.Server
 	Log    *Log
 
@@ -45,7 +45,7 @@ func Start(tb testing.TB, toml string) *Gateway {
 	return StartWith(tb, toml, func(*proxy.Options) {})
 }
 
-// StartWith is Start with changed options.
+// StartWith is like Start, with options modified by change.
 func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway {
 	tb.Helper()
 	cfg := Parse(tb, toml)
@@ -80,17 +80,17 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	go func() { g.served <- g.Server.Serve(ln) }()
 	tb.Cleanup(func() {
 		if err := g.Stop(EventTimeout); err != nil {
-			tb.Errorf("shut the gateway down: %v", err)
+			tb.Errorf("shut down the gateway: %v", err)
 		}
 	})
 	return g
 }
 
-// compiled holds the plugins of all gateways of this process: reading 20 MB of machine code for each costs more than most
-// tests.
+// compiled returns the compiled plugins that all gateways of this process share, because reading 20 MB of machine code takes
+// longer than most tests.
 var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(CacheDir()) })
 
-// trust returns a client configuration that trusts a self-signed certificate.
+// trust returns a client configuration that trusts the self-signed certificate in a file.
 func trust(tb testing.TB, file string) *tls.Config {
 	tb.Helper()
 	cert, err := os.ReadFile(file)
@@ -104,7 +104,7 @@ func trust(tb testing.TB, file string) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }
 
-// Parse reads a configuration as Start does.
+// Parse parses a configuration as Start does.
 func Parse(tb testing.TB, toml string) *config.Config {
 	tb.Helper()
 	cfg, err := config.Parse("gateway.toml", []byte(toml), config.Options{Bundled: plugins.Names()})
@@ -137,7 +137,7 @@ type Log struct {
 	more  chan struct{} // closed on the next line
 }
 
-// Line is a line of the log: its attributes, and "level" and "msg".
+// Line has the attributes of a log line, and its "level" and "msg".
 type Line map[string]string
 
 // Enabled implements slog.Handler.
@@ -206,12 +206,12 @@ func (l *Log) Await(tb testing.TB, attrs ...string) Line {
 		select {
 		case <-more:
 		case <-t.C:
-			tb.Fatalf("no line of the log has %v:\n%s", attrs, l)
+			tb.Fatalf("no log line with %v:\n%s", attrs, l)
 		}
 	}
 }
 
-// Request waits for the access log's line of a request.
+// Request waits for the access log line of a request.
 func (l *Log) Request(tb testing.TB, id string) Line {
 	tb.Helper()
 	return l.Await(tb, "msg", "request", "request", id)

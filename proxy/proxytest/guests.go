@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Module is the file name of the bundled plugins.
+// Module is the file name of the module with the bundled plugins.
 const Module = "all.wasm"
 
 // Bundled returns a file system with the module of the bundled plugins, built from source when it is opened.
@@ -31,14 +31,15 @@ func (g guests) Open(file string) (fs.File, error) {
 	return fstest.MapFS{file: {Data: module}}.Open(file)
 }
 
-// ReadFile implements fs.ReadFileFS, so that the module is copied once and not in growing pieces.
+// ReadFile implements fs.ReadFileFS, so that the module is copied once, not into a growing buffer.
 func (g guests) ReadFile(file string) ([]byte, error) {
 	g.tb.Helper()
 	module, err := g.module(file)
 	return bytes.Clone(module), err
 }
 
-// Digest lets a gateway whose cache has the compiled module start without reading the module.
+// Digest returns the SHA-256 digest of the module. With it, a gateway that finds the compiled module in its cache does not
+// read the module.
 func (g guests) Digest(file string) (digest [sha256.Size]byte, err error) {
 	g.tb.Helper()
 	module, err := g.module(file)
@@ -62,7 +63,7 @@ func (g guests) module(file string) ([]byte, error) {
 	return plugintest.Build(g.tb, "./plugins/all"), nil
 }
 
-// CacheDir returns the directory of compiled plugins, which test binaries share.
+// CacheDir returns the cache directory for compiled plugins, which all test binaries share.
 func CacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package agenttest is a scripted provider for tests of agents: a model that calls a tool twice, thinking before each call, and
-// then answers. It speaks the Anthropic Messages API, streamed or not, and is as strict as the original about what comes back:
-// thinking with its signature before every tool call, and a result for each of them.
+// then answers. It speaks the Anthropic Messages API, streamed or not, and validates the conversation as strictly as the original:
+// thinking with its signature before every tool call, and a result for every call.
 //
-// It is for tests of clients that run the loop of a tool by themselves. A Provider may be used from any goroutine.
+// It is for tests of clients that run their own tool loop. A Provider may be used from any goroutine.
 package agenttest
 
 import (
@@ -16,13 +16,13 @@ import (
 	"testing"
 )
 
-// Calls is how often the model calls the tool before it answers.
+// Calls is the number of tool calls before the model answers.
 const Calls = 2
 
-// Answer is the text of the answer.
+// Answer is the text of the model's final message.
 const Answer = "All is done."
 
-// MaxTokens is the most that the model may be asked for.
+// MaxTokens is the largest max_tokens of a request that the model accepts.
 const MaxTokens = 8192
 
 // Provider is the scripted provider.
@@ -37,10 +37,10 @@ type Provider struct {
 	requests int
 	thinking int      // requests that enabled thinking
 	answered int      // responses with Answer
-	faults   []string // what was wrong with requests
+	faults   []string // errors in requests
 }
 
-// New starts a provider whose model calls the tool with an input, a JSON object. It ends with the test.
+// New starts a provider whose model calls the tool with an input, a JSON object. It is stopped at the end of the test.
 func New(tb testing.TB, tool, input string) *Provider {
 	tb.Helper()
 	p := &Provider{tool: tool, input: input}
@@ -50,7 +50,7 @@ func New(tb testing.TB, tool, input string) *Provider {
 	return p
 }
 
-// Config returns the tables of gateway.toml for this provider, with a model of the same name that is known to think.
+// Config returns the tables of gateway.toml for this provider, with a model of the same name that supports thinking.
 func (p *Provider) Config(name string) string {
 	return fmt.Sprintf(`
 [providers.%s]
@@ -66,8 +66,8 @@ targets    = [{ provider = %q, model = "claude" }]
 `, name, p.URL, name, MaxTokens, name)
 }
 
-// Check fails the test unless runs loops have come to their answer, every request was right, and all or none of them enabled
-// thinking. A loop takes Calls+1 requests.
+// Check fails the test unless the given number of tool loops ended with Answer, every request was valid, and all requests, or
+// none, enabled thinking. A loop takes Calls+1 requests.
 func (p *Provider) Check(tb testing.TB, runs int, thinking bool) {
 	tb.Helper()
 	p.mu.Lock()
@@ -77,12 +77,12 @@ func (p *Provider) Check(tb testing.TB, runs int, thinking bool) {
 		want = p.requests
 	}
 	if p.answered != runs || p.requests != runs*(Calls+1) || p.thinking != want || len(p.faults) > 0 {
-		tb.Errorf("%d requests, %d of them with thinking, %d answers; want %d, %d and %d; faults:\n%s",
+		tb.Errorf("got %d requests, %d of them with thinking, %d answers; want %d, %d and %d; faults:\n%s",
 			p.requests, p.thinking, p.answered, runs*(Calls+1), want, runs, strings.Join(p.faults, "\n"))
 	}
 }
 
-// request is what the provider looks at in a request.
+// request has the members of a request that the provider reads.
 type request struct {
 	Stream    bool `json:"stream"`
 	MaxTokens int  `json:"max_tokens"`
@@ -111,11 +111,11 @@ type block struct {
 func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	var q request
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/messages" {
-		p.refuse(w, fmt.Sprintf("%s: %v", r.URL.Path, err))
+		p.reject(w, fmt.Sprintf("%s: %v", r.URL.Path, err))
 		return
 	}
 	if len(q.Tools) == 0 {
-		// Agents ask for a title of the conversation besides.
+		// Agents also ask for a title of the conversation.
 		p.respond(w, &q, `{"type":"text","text":"A title"}`, "end_turn")
 		return
 	}
@@ -128,7 +128,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	calls, fault := check(&q, thinks)
 	if fault != "" {
-		p.refuse(w, fault)
+		p.reject(w, fault)
 		return
 	}
 	if calls == Calls {
@@ -146,45 +146,46 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	p.respond(w, &q, strings.Join(blocks, ","), "tool_use")
 }
 
-// check returns how many calls of the tool the conversation has, and what is wrong with it.
+// check returns the number of tool calls in the conversation, and the first fault in the request, if any.
 func check(q *request, thinks bool) (calls int, fault string) {
 	switch {
 	case q.MaxTokens < 1 || q.MaxTokens > MaxTokens:
-		return 0, fmt.Sprintf("max_tokens: %d, of at most %d", q.MaxTokens, MaxTokens)
+		return 0, fmt.Sprintf("max_tokens: %d, must be from 1 to %d", q.MaxTokens, MaxTokens)
 	case thinks && (q.Thinking.Budget < 1024 || q.Thinking.Budget >= q.MaxTokens):
-		return 0, fmt.Sprintf("thinking.budget_tokens: %d, of max_tokens %d", q.Thinking.Budget, q.MaxTokens)
+		return 0, fmt.Sprintf("thinking.budget_tokens: %d, must be at least 1024 and less than max_tokens, %d", q.Thinking.Budget, q.MaxTokens)
 	}
 	results := 0
 	for i, m := range q.Messages {
 		var blocks []block
 		if json.Unmarshal(m.Content, &blocks) != nil {
-			continue // a text
+			continue // the content is a string
 		}
 		for n, b := range blocks {
 			switch b.Type {
 			case "tool_use":
 				if want := fmt.Sprintf("c2lnbmF0dXJl%d", calls); thinks && (blocks[0].Type != "thinking" || blocks[0].Signature != want) {
-					return 0, fmt.Sprintf("messages.%d.content.%d: no thinking with signature %s before the call, but %s", i, n, want, m.Content)
+					return 0, fmt.Sprintf("messages.%d.content.%d: want thinking with signature %s before the call, got %s", i, n, want, m.Content)
 				}
 				if want := fmt.Sprintf("toolu_%d", calls); b.ID != want {
-					return 0, fmt.Sprintf("messages.%d.content.%d: call %s, want %s", i, n, b.ID, want)
+					return 0, fmt.Sprintf("messages.%d.content.%d: tool call %s, want %s", i, n, b.ID, want)
 				}
 				calls++
 			case "tool_result":
 				if want := fmt.Sprintf("toolu_%d", results); b.ToolUseID != want {
-					return 0, fmt.Sprintf("messages.%d.content.%d: result of %s, want %s", i, n, b.ToolUseID, want)
+					return 0, fmt.Sprintf("messages.%d.content.%d: tool result for %s, want %s", i, n, b.ToolUseID, want)
 				}
 				results++
 			}
 		}
 	}
 	if results != calls {
-		return 0, fmt.Sprintf("%d results of %d calls", results, calls)
+		return 0, fmt.Sprintf("%d tool results for %d tool calls", results, calls)
 	}
 	return calls, ""
 }
 
-func (p *Provider) refuse(w http.ResponseWriter, fault string) {
+// reject records a fault and sends it as an error response.
+func (p *Provider) reject(w http.ResponseWriter, fault string) {
 	p.mu.Lock()
 	p.faults = append(p.faults, fault)
 	p.mu.Unlock()
@@ -194,10 +195,10 @@ func (p *Provider) refuse(w http.ResponseWriter, fault string) {
 	fmt.Fprintf(w, `{"type":"error","error":{"type":"invalid_request_error","message":%s}}`, text)
 }
 
-// respond sends a message of blocks, a list of JSON objects.
+// respond sends a message. blocks are its content blocks, comma-separated JSON objects.
 func (p *Provider) respond(w http.ResponseWriter, q *request, blocks, stop string) {
 	const usage = `{"input_tokens":10,"output_tokens":5}`
-	id := fmt.Sprintf("msg_%d", p.responses.Add(1)) // agents tell messages apart by it
+	id := fmt.Sprintf("msg_%d", p.responses.Add(1)) // unique, because agents identify messages by it
 	if !q.Stream {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"id":%q,"type":"message","role":"assistant","model":"claude","content":[%s],"stop_reason":%q,"usage":%s}`, id, blocks, stop, usage)

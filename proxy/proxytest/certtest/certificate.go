@@ -1,6 +1,6 @@
-// Package certtest makes self-signed certificates for tests, of a gateway and of its providers.
+// Package certtest makes self-signed certificates for tests of a gateway and its providers.
 //
-// It imports nothing of the gateway, so that a test of one package does not link all of them.
+// It imports no package of the gateway, so that a package's tests do not link the whole gateway.
 //
 // Concurrency: all functions may be called from any goroutine of a test.
 package certtest
@@ -85,7 +85,7 @@ func replace(tb testing.TB, name string, data []byte) {
 	}
 }
 
-// SelfSigned returns a self-signed server certificate for a host; "" is 127.0.0.1. It has its Leaf.
+// SelfSigned returns a self-signed server certificate for a host; "" means 127.0.0.1. Its Leaf is set.
 func SelfSigned(tb testing.TB, host string, from, to time.Time) tls.Certificate {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

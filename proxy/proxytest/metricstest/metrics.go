@@ -1,8 +1,8 @@
 // Package metricstest reads metrics in the Prometheus text format, with Prometheus' own parser.
 //
-// It imports nothing of the gateway, so that a test of one package does not link all of them.
+// It imports no package of the gateway, so that a package's tests do not link the whole gateway.
 //
-// Concurrency: Metrics are values that nothing changes.
+// Concurrency: Metrics are not modified after Parse.
 package metricstest
 
 import (
@@ -23,12 +23,12 @@ func Parse(tb testing.TB, text string) Metrics {
 	p := expfmt.NewTextParser(model.UTF8Validation)
 	m, err := p.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
-		tb.Fatalf("the metrics cannot be read: %v", err)
+		tb.Fatalf("parse metrics: %v", err)
 	}
 	return m
 }
 
-// Sum returns the sum of a metric's series with the labels, given as name, value, …. For a histogram it is the count.
+// Sum returns the sum of a metric's series with the labels, given as name, value, …. A histogram counts with its sample count.
 func (m Metrics) Sum(name string, labels ...string) (sum float64) {
 	f := m[name]
 	if f == nil {
@@ -60,7 +60,7 @@ func (m Metrics) Series(name string, labels ...string) (n int) {
 	return n
 }
 
-// Values returns the values of a label over all metrics of the gateway.
+// Values returns the set of a label's values in all of the gateway's metrics.
 func (m Metrics) Values(label string) map[string]bool {
 	values := map[string]bool{}
 	for name, f := range m {

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Blackhole returns a loopback address at which connections are neither established nor refused: the accept queue of its socket is
-// full, so that the kernel drops packets. port 0 is any. It returns "" if the machine does not have the IP address.
+// Blackhole returns a loopback address at which connections are neither established nor refused, because the socket's accept queue is
+// full and the kernel drops SYNs. Port 0 means any port. It returns "" if the socket cannot be bound, as on a machine without the IP
+// address.
 func Blackhole(tb testing.TB, ip string, port int) string {
 	tb.Helper()
 	addr := netip.MustParseAddr(ip)
@@ -43,7 +44,7 @@ func Blackhole(tb testing.TB, ip string, port int) string {
 		port = b.Port
 	}
 	at := net.JoinHostPort(ip, strconv.Itoa(port))
-	// Connections fill the queue until one is not established.
+	// Open connections until one is not established: the queue is full.
 	for range 16 {
 		c, err := net.DialTimeout("tcp", at, 100*time.Millisecond)
 		if err != nil {
@@ -51,6 +52,6 @@ func Blackhole(tb testing.TB, ip string, port int) string {
 		}
 		tb.Cleanup(func() { c.Close() })
 	}
-	tb.Fatal("the queue of a listening socket does not fill")
+	tb.Fatal("16 connections did not fill the accept queue")
 	return ""
 }

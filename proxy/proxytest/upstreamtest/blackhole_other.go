@@ -4,7 +4,7 @@ package upstreamtest
 
 import "testing"
 
-// Blackhole is "" here: how to make one is only known for Linux.
+// Blackhole returns "": it is implemented for Linux only.
 func Blackhole(tb testing.TB, _ string, _ int) string {
 	tb.Helper()
 	tb.Log("no blackhole on this system")

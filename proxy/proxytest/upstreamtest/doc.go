@@ -11,11 +11,11 @@
 //	})
 //	// … a client of s.URL() … close(gone) … s.Requests()
 //
-// The n-th connection runs the n-th script, and all later ones the last. A connection is closed when its script ends.
-// A step that fails ends the script. It is not reported, since a client that disconnects makes a step fail.
+// The n-th connection runs the n-th script, and connections after the last script run the last one. A connection is closed when its
+// script ends. A step that fails ends the script without a report, because a client's disconnect makes steps fail too.
 //
-// It parses requests with net/http, which shares no code with the client under test, and writes bytes. Nothing sleeps: steps wait for
-// channels and the peer.
+// Requests are parsed with net/http, which shares no code with the client under test. Steps wait for channels and the peer; only Idle
+// sleeps.
 //
 // Concurrency: one goroutine per connection runs its steps; the methods of Server are safe for concurrent use. All goroutines end
 // with the test.

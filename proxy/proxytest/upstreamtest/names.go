@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The error responses of a NameServer.
+// The failures of a NameServer: RCODEs, and Silence for no response.
 const (
 	ServFail = 2
 	NXDomain = 3
@@ -25,9 +25,9 @@ type NameServer struct {
 	mu      sync.Mutex
 	code    int // RCODE, or Silence
 	addrs   []netip.Addr
-	queries map[string]int // by type
-	clients []net.Conn     // closed at the end: the resolver keeps waiting for responses that are no longer needed
-	over    bool
+	queries map[string]int // count by record type
+	clients []net.Conn     // closed at the end of the test, because the resolver keeps waiting for responses that it no longer needs
+	closed  bool
 }
 
 // NewNameServer starts a server that resolves names to addrs until the test ends.
@@ -45,7 +45,7 @@ func NewNameServer(tb testing.TB, addrs ...string) *NameServer {
 		<-n.done
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.over = true
+		n.closed = true
 		for _, c := range n.clients {
 			c.Close()
 		}
@@ -63,7 +63,7 @@ func (n *NameServer) Answer(addrs ...string) {
 	}
 }
 
-// Fail makes it respond with an RCODE, or not at all.
+// Fail makes the server respond with an RCODE, or not at all (Silence).
 func (n *NameServer) Fail(code int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,7 +82,7 @@ func (n *NameServer) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.over {
+		if n.closed {
 			return nil, net.ErrClosed
 		}
 		c, err := (&net.Dialer{}).DialContext(ctx, "udp", n.conn.LocalAddr().String())
@@ -110,7 +110,7 @@ func (n *NameServer) serve() {
 	}
 }
 
-// answer returns the response to a query, nil for none.
+// answer returns the response to a query, or nil to send none.
 func (n *NameServer) answer(q []byte) []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Script is what a connection does, in order.
+// Script is the list of steps that a connection runs in order.
 type Script []Step
 
-// Step is one thing that a connection does. An error ends the script and closes the connection.
+// Step is one step of a script. An error ends the script and closes the connection.
 type Step func(*Conn) error
 
 // Request is a request as the server read it.
 type Request struct {
-	Conn   int    // number of the connection it came on, from 0
+	Conn   int    // number of its connection, from 0
 	Head   string // request line and headers, byte for byte, without the empty line
 	Method string
 	Path   string // the request target, byte for byte
@@ -32,13 +32,13 @@ type Conn struct {
 	Server *Server
 
 	r    *bufio.Reader
-	last Request // the one read last
+	last Request // the last request read
 }
 
-// How says how the client ended a connection.
+// How is how a client ended a connection.
 type How uint8
 
-// The ways in which a client ends a connection.
+// The ways to end a connection.
 const (
 	FIN How = iota + 1
 	RST
@@ -60,7 +60,7 @@ type Server struct {
 	requests []Request
 }
 
-// New starts a server; the test's end stops it.
+// New starts a server, which is stopped at the end of the test.
 func New(tb testing.TB, scripts ...Script) *Server {
 	tb.Helper()
 	return NewAt(tb, "127.0.0.1:0", scripts...)
@@ -93,27 +93,27 @@ func start(tb testing.TB, s *Server, scripts []Script) *Server {
 	return s
 }
 
-// URL is the server's base URL, without a slash at its end.
+// URL returns the server's base URL, without a trailing slash.
 func (s *Server) URL() string { return s.scheme + "://" + s.Addr() }
 
-// Addr is the server's address.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Connections is how many connections were accepted.
+// Connections returns the number of accepted connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.accepted
 }
 
-// Requests returns all requests that were read so far. A request is there before the first byte of its answer is.
+// Requests returns all requests read so far. A request is recorded before its response starts.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Ended delivers how the client ended each connection that waits for that in AwaitClose or in ReadRequest.
+// Ended returns a channel that receives how the client ended a connection, for each connection on which a step notices the end.
 func (s *Server) Ended() <-chan How { return s.ended }
 
 func (s *Server) accept() {
@@ -153,5 +153,5 @@ func (c *Conn) run(script Script) {
 	}
 }
 
-// Last is the request that was read last on the connection.
+// Last returns the last request read on the connection.
 func (c *Conn) Last() Request { return c.last }

@@ -41,20 +41,20 @@ func TestEachConnectionRunsItsScript(t *testing.T) {
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(got) != want {
-			t.Errorf("%d: %q, %v", i, got, err)
+			t.Errorf("connection %d: got %q, %v, want %q", i, got, err, want)
 		}
 	}
 	if s.Connections() != 3 {
-		t.Errorf("%d connections", s.Connections())
+		t.Errorf("got %d connections, want 3", s.Connections())
 	}
 	for i, r := range s.Requests() {
 		if r.Conn != i || r.Method != "POST" || r.Path != "/a?b" || string(r.Body) != "body" || !strings.HasPrefix(r.Head, "POST /a?b HTTP/1.1\r\n") || r.Header.Get("Content-Type") != "text/plain" {
-			t.Errorf("%d: %+v", i, r)
+			t.Errorf("request %d: %+v", i, r)
 		}
 	}
 }
 
-func TestClientClose(t *testing.T) {
+func TestReportsClientClose(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("x"), upstreamtest.AwaitClose()})
 	for _, want := range []upstreamtest.How{upstreamtest.FIN, upstreamtest.RST} {
@@ -69,7 +69,7 @@ func TestClientClose(t *testing.T) {
 		}
 		c.Close()
 		if got := <-s.Ended(); got != want {
-			t.Errorf("%d, want %d", got, want)
+			t.Errorf("got %d, want %d", got, want)
 		}
 	}
 }
@@ -88,11 +88,11 @@ func TestServerClose(t *testing.T) {
 		r := bufio.NewReader(c)
 		p := make([]byte, 8)
 		if _, err := io.ReadFull(r, p); err != nil || string(p) != "abcdefgh" {
-			t.Fatalf("%s: %q, %v", name, p, err)
+			t.Fatalf("%s: read %q, %v", name, p, err)
 		}
 		close(end)
 		if _, err := r.ReadByte(); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want %v", name, err, tt.want)
 		}
 	}
 }

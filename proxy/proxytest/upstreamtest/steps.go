@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ErrClosed ends a script whose server is being stopped.
+// ErrClosed is returned by steps whose server is being stopped.
 var ErrClosed = errors.New("upstreamtest: the test has ended")
 
 // ReadRequest reads a complete request and records it.
@@ -27,7 +27,7 @@ func readRequest(c *Conn) error {
 		return err
 	}
 	if r.Body, err = io.ReadAll(c.body(r)); err != nil {
-		return c.note(err)
+		return c.reportEnd(err)
 	}
 	c.record(r)
 	return nil
@@ -44,11 +44,11 @@ func ReadHead() Step {
 	}
 }
 
-// DropBody reads the body of the request whose head ReadHead has read.
+// DropBody reads and discards the body of a request after ReadHead.
 func DropBody() Step {
 	return func(c *Conn) error {
 		if _, err := io.Copy(io.Discard, c.body(c.last)); err != nil {
-			return c.note(err)
+			return c.reportEnd(err)
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (c *Conn) readHead() (Request, error) {
 		line, err := c.r.ReadSlice('\n')
 		head.Write(line)
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return Request{}, c.note(err)
+			return Request{}, c.reportEnd(err)
 		}
 	}
 	hr, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head.Bytes())))
@@ -86,8 +86,8 @@ func (c *Conn) body(r Request) io.Reader {
 	return io.LimitReader(c.r, n)
 }
 
-// note reports how the client ended the connection, if it did.
-func (c *Conn) note(err error) error {
+// reportEnd sends to Server.Ended how the client ended the connection, if it did, and returns err.
+func (c *Conn) reportEnd(err error) error {
 	how := FIN
 	switch {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -102,12 +102,12 @@ func (c *Conn) note(err error) error {
 	return err
 }
 
-// Write writes s at once. A client may close the connection meanwhile.
+// Write writes s with one call of Write.
 func Write(s string) Step {
 	p := []byte(s)
 	return func(c *Conn) error {
 		if _, err := c.Conn.Write(p); err != nil {
-			return c.note(err)
+			return c.reportEnd(err)
 		}
 		return nil
 	}
@@ -125,7 +125,7 @@ func Bytes(s string) Step {
 	}
 }
 
-// Cut writes s in pieces that end at the ascending offsets.
+// Cut writes s in pieces, cut at the ascending offsets.
 func Cut(s string, offsets ...int) Step {
 	return func(c *Conn) error {
 		from := 0
@@ -154,7 +154,7 @@ func headText(status int, headers []string) string {
 	return b.String()
 }
 
-// Answer writes a complete response with a Content-Length at once.
+// Answer writes a complete response with a Content-Length in one piece.
 func Answer(status int, contentType, body string, headers ...string) Step {
 	headers = append([]string{"Content-Type: " + contentType, fmt.Sprintf("Content-Length: %d", len(body))}, headers...)
 	return Write(headText(status, headers) + body)
@@ -170,7 +170,7 @@ func Chunk(parts ...string) Step {
 	return func(c *Conn) error {
 		for _, p := range parts {
 			if _, err := fmt.Fprintf(c.Conn, "%x\r\n%s\r\n", len(p), p); err != nil {
-				return c.note(err)
+				return c.reportEnd(err)
 			}
 		}
 		return nil
@@ -180,7 +180,7 @@ func Chunk(parts ...string) Step {
 // LastChunk ends a chunked body.
 func LastChunk() Step { return Write("0\r\n\r\n") }
 
-// Signal closes ch after the steps before it.
+// Signal closes ch.
 func Signal(ch chan<- struct{}) Step {
 	return func(*Conn) error {
 		close(ch)
@@ -188,7 +188,7 @@ func Signal(ch chan<- struct{}) Step {
 	}
 }
 
-// Wait waits until ch can be received from, or is closed.
+// Wait receives from ch, or waits until it is closed.
 func Wait(ch <-chan struct{}) Step {
 	return func(c *Conn) error {
 		select {
@@ -200,10 +200,10 @@ func Wait(ch <-chan struct{}) Step {
 	}
 }
 
-// Idle waits for a random time of less than most, as a provider does that closes connections at moments of its own.
-func Idle(most time.Duration) Step {
+// Idle sleeps for a random time below limit, like a provider that closes idle connections at unpredictable times.
+func Idle(limit time.Duration) Step {
 	return func(*Conn) error {
-		time.Sleep(rand.N(most))
+		time.Sleep(rand.N(limit))
 		return nil
 	}
 }
@@ -215,14 +215,14 @@ func AwaitClose() Step {
 		if err == nil {
 			err = io.EOF
 		}
-		return c.note(err)
+		return c.reportEnd(err)
 	}
 }
 
 // Close ends the connection with a FIN.
 func Close() Step {
 	return func(c *Conn) error {
-		// Unread bytes would turn the FIN into a RST.
+		// Closing with unread bytes would send a RST.
 		for c.r.Buffered() > 0 {
 			c.r.Discard(c.r.Buffered())
 		}
@@ -230,12 +230,12 @@ func Close() Step {
 	}
 }
 
-// CloseRaw ends the connection with a FIN and without close_notify.
+// CloseRaw ends a TLS connection with a FIN and no close_notify.
 func CloseRaw() Step {
 	return func(c *Conn) error { return c.tcp().Close() }
 }
 
-// HalfClose sends a FIN and goes on reading.
+// HalfClose sends a FIN and leaves the connection open for reading.
 func HalfClose() Step {
 	return func(c *Conn) error { return c.tcp().CloseWrite() }
 }

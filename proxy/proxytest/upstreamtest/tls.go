@@ -12,9 +12,9 @@ import (
 
 // TLS describes the certificate and the versions of a TLS server. The zero value is a valid certificate for 127.0.0.1.
 type TLS struct {
-	Host       string // the name in the certificate; "" is 127.0.0.1
+	Host       string // name in the certificate; "" means 127.0.0.1
 	Expired    bool
-	MaxVersion uint16 // 0 is the newest
+	MaxVersion uint16 // 0 means the newest
 }
 
 // NewTLS starts a server with TLS and a self-signed certificate.
