@@ -18,7 +18,7 @@ type Filter struct {
 	Binding *plugin.Binding
 }
 
-// applies reports whether the filter is used for requests of a client key for a model in an API.
+// applies reports whether the filter is configured for requests with this client key, for this model, in this API.
 func (f *Filter) applies(api, model, key string) bool {
 	match := func(list []config.Glob, name string) bool {
 		return slices.ContainsFunc(list, func(g config.Glob) bool { return g.Match(name) })
@@ -26,49 +26,49 @@ func (f *Filter) applies(api, model, key string) bool {
 	return slices.Contains(f.Config.APIs, api) && match(f.Config.Models, model) && match(f.Config.Keys, key)
 }
 
-// Chain is the filters that apply to a request and its response, with what they are about to do. The zero value has none.
+// Chain holds the filters that apply to a request and its response, and their state. The zero value has no filters.
 type Chain struct {
-	uses                []*use // those behind the length hold memory for later
-	onRequest, response bool
+	stages                []*stage // elements beyond the length are reused
+	onRequest, onResponse bool
 
-	texts []*text // of the response; those behind the length hold memory for later
-	doc   jsondoc.Doc
-	edits jsondoc.Edits
-	plain []byte // scratch: a text without its escapes
-	spell []byte // scratch: a text with its escapes
-	args  []byte // scratch: JSON in a text
-	one   text   // a text that comes in one piece
+	texts   []*text // of the response; elements beyond the length are reused
+	doc     jsondoc.Doc
+	edits   jsondoc.Edits
+	plain   []byte // scratch: an unescaped text
+	escaped []byte // scratch: a JSON string
+	json    []byte // scratch: the result of filterStrings
+	single  text   // scratch: a text that arrives in one piece
 }
 
-// use is a filter with its state for a request.
-type use struct {
+// stage is a filter in a chain, with its state for the request.
+type stage struct {
 	filter *Filter
-	run    plugin.Filtering
-	join   []byte // scratch: what passes where the filter fails
+	state  plugin.Filtering
+	joined []byte // scratch: held and new text, if the filter fails and the text passes
 }
 
-// text is a text of a response that comes in pieces.
+// text is a text of a response that arrives in pieces.
 type text struct {
 	what   abi.What
 	choice int32
-	key    int32 // of a reasoning block; else 0
+	key    int32 // of the reasoning block; 0 for other texts
 	part   abi.ReasoningPart
-	open   bool     // pieces have come since the text began or was completed
-	held   [][]byte // by filter
+	open   bool     // a piece has arrived, and the text is not complete
+	held   [][]byte // end of the text that each filter holds back, by index in Chain.stages
 }
 
-// Reset drops the filters and what they hold.
+// Reset removes the filters and their state.
 func (c *Chain) Reset() {
-	for _, u := range c.uses {
-		u.filter = nil
-		u.run.Reset()
+	for _, s := range c.stages {
+		s.filter = nil
+		s.state.Reset()
 	}
-	c.uses, c.onRequest, c.response = c.uses[:0], false, false
+	c.stages, c.onRequest, c.onResponse = c.stages[:0], false, false
 	c.drop()
 	c.doc.Reset()
 }
 
-// drop forgets what is held.
+// drop discards the held texts.
 func (c *Chain) drop() {
 	for _, t := range c.texts {
 		t.clear()
@@ -83,37 +83,37 @@ func (t *text) clear() {
 	t.open = false
 }
 
-// Begin selects the filters for a request. own is the provider's name for a model that the client has asked for as PROVIDER/MODEL: a filter
-// for that model applies, too.
+// Begin selects the filters for a request. If the client requested the model as PROVIDER/MODEL, own is the provider's
+// name of the model, and filters for that name apply, too. Otherwise own is empty.
 func (c *Chain) Begin(all []*Filter, api, model, own, key string) {
 	for _, f := range all {
 		if !f.applies(api, model, key) && (own == "" || !f.applies(api, own, key)) {
 			continue
 		}
-		n := len(c.uses)
-		if n < cap(c.uses) {
-			c.uses = c.uses[:n+1]
+		n := len(c.stages)
+		if n < cap(c.stages) {
+			c.stages = c.stages[:n+1]
 		} else {
-			c.uses = append(c.uses, nil)
+			c.stages = append(c.stages, nil)
 		}
-		if c.uses[n] == nil {
-			c.uses[n] = new(use)
+		if c.stages[n] == nil {
+			c.stages[n] = new(stage)
 		}
-		u := c.uses[n]
-		u.filter, u.run.Tenant, u.run.Tags = f, key, f.Config.Tags
-		c.onRequest, c.response = c.onRequest || f.Config.Request, c.response || f.Config.Response
+		s := c.stages[n]
+		s.filter, s.state.Tenant, s.state.Tags = f, key, f.Config.Tags
+		c.onRequest, c.onResponse = c.onRequest || f.Config.Request, c.onResponse || f.Config.Response
 	}
 }
 
-// OnRequest and OnResponse report whether there is a filter for the texts of the request, or of the response.
+// OnRequest and OnResponse report whether any filter applies to the texts of the request, or of the response.
 func (c *Chain) OnRequest() bool  { return c.onRequest }
-func (c *Chain) OnResponse() bool { return c.response }
+func (c *Chain) OnResponse() bool { return c.onResponse }
 
-// AppendTags appends the tags that filters have set, in the order of the configuration and without repetition.
+// AppendTags appends the tags that filters have set, in the order of the configuration and without duplicates.
 func (c *Chain) AppendTags(tags []string) []string {
-	for _, u := range c.uses {
-		for i, t := range u.run.Tags {
-			if u.run.Set&(1<<i) != 0 && !slices.Contains(tags, t) {
+	for _, s := range c.stages {
+		for i, t := range s.state.Tags {
+			if s.state.Set&(1<<i) != 0 && !slices.Contains(tags, t) {
 				tags = append(tags, t)
 			}
 		}
@@ -121,26 +121,26 @@ func (c *Chain) AppendTags(tags []string) []string {
 	return tags
 }
 
-// Fuel is what the filters have used.
+// Fuel returns the fuel that the filters have used.
 func (c *Chain) Fuel() (n int64) {
-	for _, u := range c.uses {
-		n += u.run.Fuel
+	for _, s := range c.stages {
+		n += s.state.Fuel
 	}
 	return n
 }
 
-// failure is what a call's error means. It is nil if the text passes.
-func (u *use) failure(err error) error {
+// failure returns the error that ends the request after a filter call has failed with err, or nil if the text passes.
+func (s *stage) failure(err error) error {
 	switch e := err.(type) {
 	case *apierror.Error:
-		refused := *e
-		refused.TryNext = false
-		if refused.Cause == nil {
-			refused.Cause = fmt.Errorf("refused by filter %s", u.filter.Config.Plugin)
+		rejected := *e
+		rejected.TryNext = false
+		if rejected.Cause == nil {
+			rejected.Cause = fmt.Errorf("rejected by filter %s", s.filter.Config.Plugin)
 		}
-		return &refused
+		return &rejected
 	case *plugin.CallError:
-		if u.filter.Config.Pass {
+		if s.filter.Config.Pass {
 			return nil
 		}
 		return e.FilterError()
@@ -148,51 +148,51 @@ func (u *use) failure(err error) error {
 	return err
 }
 
-// Uncheckable is the failure of the filters at something that they cannot check, nil if it passes.
+// Uncheckable returns the error for a part of the response that filters cannot read, or nil if it passes unchecked.
 func (c *Chain) Uncheckable(what string) error {
-	for _, u := range c.uses {
-		if u.filter.Config.Response && !u.filter.Config.Pass {
+	for _, s := range c.stages {
+		if s.filter.Config.Response && !s.filter.Config.Pass {
 			return &apierror.Error{
 				Status: 502, Kind: apierror.KindServer, Code: "filter_failed", Message: "A filter of the gateway failed.",
-				Cause: fmt.Errorf("filter %s cannot check %s", u.filter.Config.Plugin, what),
+				Cause: fmt.Errorf("filter %s cannot check %s", s.filter.Config.Plugin, what),
 			}
 		}
 	}
 	return nil
 }
 
-// passed is what the filters let pass of a piece of a text.
-type passed struct {
-	out  []byte // valid until the next piece of any text
-	same bool   // out is the piece, and nothing is held, nor was
-	edit bool   // a filter has replaced something
-	cut  bool   // of a text that is not edited: a filter has changed it after out
+// pieceResult is the result of filtering a piece of a text.
+type pieceResult struct {
+	out       []byte // the text to send; valid until the next piece of any text
+	unchanged bool   // out equals the piece, and no filter holds or held any of the text
+	edited    bool   // a filter has replaced something
+	cut       bool   // the text must not be edited, so it ends with out, before a filter's first change
 }
 
-// piece takes a piece of a text through the filters. whole is set for a text that must not be edited: the piece ends where a filter
-// changes it.
-func (c *Chain) piece(ctx context.Context, t *text, flags abi.TextFlags, in []byte, whole bool) (p passed, err error) {
-	p.same = true
+// filterPiece passes a piece of a text through the filters. If noEdits is set, the text is cut off before the first
+// change of a filter instead of edited.
+func (c *Chain) filterPiece(ctx context.Context, t *text, flags abi.TextFlags, in []byte, noEdits bool) (p pieceResult, err error) {
+	p.unchanged = true
 	ofRequest := flags&abi.TextOfRequest != 0
-	for len(t.held) < len(c.uses) {
+	for len(t.held) < len(c.stages) {
 		t.held = append(t.held, nil)
 	}
-	for i, u := range c.uses {
+	for i, s := range c.stages {
 		held := t.held[i]
-		if ofRequest && !u.filter.Config.Request || !ofRequest && !u.filter.Config.Response || len(in)+len(held) == 0 {
+		if ofRequest && !s.filter.Config.Request || !ofRequest && !s.filter.Config.Response || len(in)+len(held) == 0 {
 			continue
 		}
-		r, err := u.filter.Binding.FilterText(ctx, &u.run, &plugin.Text{What: t.what, Choice: t.choice, Flags: flags, Held: held, New: in})
+		r, err := s.filter.Binding.FilterText(ctx, &s.state, &plugin.Text{What: t.what, Choice: t.choice, Flags: flags, Held: held, New: in})
 		if err != nil {
-			if err := u.failure(err); err != nil {
+			if err := s.failure(err); err != nil {
 				return p, err
 			}
-			u.join = append(append(u.join[:0], held...), in...)
-			r = plugin.Filtered{Out: u.join}
+			s.joined = append(append(s.joined[:0], held...), in...)
+			r = plugin.Filtered{Out: s.joined}
 		}
-		p.same = p.same && !r.Changed && len(held) == 0 && r.Held == 0
-		p.edit = p.edit || r.Changed
-		if r.Changed && whole {
+		p.unchanged = p.unchanged && !r.Changed && len(held) == 0 && r.Held == 0
+		p.edited = p.edited || r.Changed
+		if r.Changed && noEdits {
 			r.Out, r.Held, p.cut = r.Out[:r.Kept], 0, true
 			flags |= abi.TextComplete
 		}
@@ -207,13 +207,13 @@ func (c *Chain) piece(ctx context.Context, t *text, flags abi.TextFlags, in []by
 	return p, nil
 }
 
-// holds reports whether a filter holds something of the text.
+// holds reports whether a filter holds back a part of the text.
 func (t *text) holds() bool {
 	return slices.ContainsFunc(t.held, func(p []byte) bool { return len(p) > 0 })
 }
 
-// at returns the text with these names, making it if need be.
-func (c *Chain) at(what abi.What, choice, key int32, part abi.ReasoningPart) *text {
+// textOf returns the state of the text that these values identify. It adds an empty one if there is none.
+func (c *Chain) textOf(what abi.What, choice, key int32, part abi.ReasoningPart) *text {
 	for _, t := range c.texts {
 		if t.what == what && t.choice == choice && t.key == key && t.part == part {
 			return t
@@ -234,60 +234,61 @@ func (c *Chain) at(what abi.What, choice, key int32, part abi.ReasoningPart) *te
 	return t
 }
 
-// whole takes a text that comes in one piece through the filters.
-func (c *Chain) whole(ctx context.Context, what abi.What, choice int32, flags abi.TextFlags, in []byte) (passed, error) {
-	c.one.what, c.one.choice = what, choice
-	c.one.clear()
-	return c.piece(ctx, &c.one, flags|abi.TextComplete, in, false)
+// filterWhole passes a text that arrives in one piece through the filters.
+func (c *Chain) filterWhole(ctx context.Context, what abi.What, choice int32, flags abi.TextFlags, in []byte) (pieceResult, error) {
+	c.single.what, c.single.choice = what, choice
+	c.single.clear()
+	return c.filterPiece(ctx, &c.single, flags|abi.TextComplete, in, false)
 }
 
-// strings takes every string in a JSON value through the filters. It returns the value as they leave it, valid until the next call, or
-// json itself. Of what is not JSON it is one text.
-func (c *Chain) strings(ctx context.Context, what abi.What, choice int32, flags abi.TextFlags, json []byte) (out []byte, same bool, err error) {
+// filterStrings passes every string in a JSON value through the filters. It returns the edited value, valid until the
+// next call, or json itself if nothing changed. If json is not valid JSON, it is filtered as a single text.
+func (c *Chain) filterStrings(ctx context.Context, what abi.What, choice int32, flags abi.TextFlags, json []byte) (out []byte, unchanged bool, err error) {
 	if c.doc.Parse(json, jsondoc.Limits{}) != nil {
-		p, err := c.whole(ctx, what, choice, flags, json)
-		return p.out, p.same, err
+		p, err := c.filterWhole(ctx, what, choice, flags, json)
+		return p.out, p.unchanged, err
 	}
 	defer c.doc.Reset()
 	c.edits.Reset(&c.doc)
-	err = c.eachString(ctx, c.doc.Root(), what, choice, flags)
+	err = c.filterValue(ctx, c.doc.Root(), what, choice, flags)
 	if err != nil || c.edits.Len() == 0 {
 		return json, true, err
 	}
-	c.args, err = c.edits.Apply(c.args[:0])
-	return c.args, false, err
+	c.json, err = c.edits.Apply(c.json[:0])
+	return c.json, false, err
 }
 
-func (c *Chain) eachString(ctx context.Context, v jsondoc.Value, what abi.What, choice int32, flags abi.TextFlags) error {
+// filterValue passes every string in v through the filters, and records their changes in c.edits.
+func (c *Chain) filterValue(ctx context.Context, v jsondoc.Value, what abi.What, choice int32, flags abi.TextFlags) error {
 	switch v.Kind() {
 	case jsondoc.Object, jsondoc.Array:
 		for m := v.First(); m.Exists(); m = m.Next() {
-			if err := c.eachString(ctx, m, what, choice, flags); err != nil {
+			if err := c.filterValue(ctx, m, what, choice, flags); err != nil {
 				return err
 			}
 		}
 	case jsondoc.String:
-		return c.value(ctx, v, what, choice, flags, &c.edits)
+		return c.filterString(ctx, v, what, choice, flags, &c.edits)
 	}
 	return nil
 }
 
-// value takes a string through the filters, and records an edit if they change it.
-func (c *Chain) value(ctx context.Context, v jsondoc.Value, what abi.What, choice int32, flags abi.TextFlags, e *jsondoc.Edits) error {
+// filterString passes a string through the filters, and records an edit if they change it.
+func (c *Chain) filterString(ctx context.Context, v jsondoc.Value, what abi.What, choice int32, flags abi.TextFlags, e *jsondoc.Edits) error {
 	in := v.Inside()
 	if v.Escaped() {
 		c.plain = v.AppendText(c.plain[:0])
 		in = c.plain
 	}
-	p, err := c.whole(ctx, what, choice, flags, in)
-	if err == nil && !p.same {
-		c.set(e, v, p.out)
+	p, err := c.filterWhole(ctx, what, choice, flags, in)
+	if err == nil && !p.unchanged {
+		c.replaceString(e, v, p.out)
 	}
 	return err
 }
 
-// set records that a string is replaced.
-func (c *Chain) set(e *jsondoc.Edits, v jsondoc.Value, text []byte) {
-	c.spell = append(jsondoc.AppendEscaped(append(c.spell[:0], '"'), text), '"')
-	e.SetValueBytes(v, c.spell)
+// replaceString records an edit that replaces a string with text.
+func (c *Chain) replaceString(e *jsondoc.Edits, v jsondoc.Value, text []byte) {
+	c.escaped = append(jsondoc.AppendEscaped(append(c.escaped[:0], '"'), text), '"')
+	e.SetValueBytes(v, c.escaped)
 }

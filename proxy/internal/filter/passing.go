@@ -11,40 +11,41 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// passing is the state of a response that is passed on as its provider sends it. A frame whose texts no filter changes goes on as it came; of
-// any other one the texts are replaced where they stand. What is held at the end of a text goes on in a frame like the last one of that text,
-// and the frames of a tool's arguments wait for the end of these.
+// passing is the state of a response whose frames are passed on as the provider sent them. If no filter changes the
+// texts of a frame, the frame is passed on unchanged; otherwise the texts are replaced in it. Text that is still held
+// when the text ends is sent in a frame built from the text's last one. The frames with the arguments of a tool call
+// are held back until the arguments are complete.
 type passing struct {
-	texts clientapi.PassedTexts // nil: the response is not passed on
+	texts clientapi.PassedTexts // finds the texts in a frame; nil if the response is not passed on
 
-	doc   jsondoc.Doc // of a frame
-	edits jsondoc.Edits
-	found []clientapi.PassedText // in it
-	edit  []byte                 // scratch: the frame with other texts
-	plain []byte                 // scratch: a text without its escapes
+	doc    jsondoc.Doc // the current frame
+	edits  jsondoc.Edits
+	found  []clientapi.PassedText // the texts in doc
+	edited []byte                 // scratch: the edited frame
+	plain  []byte                 // scratch: an unescaped text
 
-	like    []*frameLike  // of texts that are held; those behind the length hold memory for later
-	calls   []*passedCall // in the order of their beginning; those behind the length hold memory for later
-	altered bool          // the client gets more or fewer frames than there were
-	seq     int64         // the sequence number of the last frame, -1 for none
-	numbers jsondoc.Doc   // of a frame that gets another number
-	number  []byte        // scratch: the frame
+	templates []*frameTemplate // for held texts; elements beyond the length are reused
+	calls     []*passedCall    // incomplete tool calls, in order of arrival; elements beyond the length are reused
+	altered   bool             // frames were added, dropped or reordered
+	seq       int64            // sequence number of the last frame that was sent, -1 for none
+	numberDoc jsondoc.Doc      // scratch: a frame that is renumbered
+	numbered  []byte           // scratch: the renumbered frame
 }
 
-// frameLike is a frame of a text that is held, around the text.
-type frameLike struct {
-	of               *text
+// frameTemplate is a frame split around one text.
+type frameTemplate struct {
+	text             *text
 	name, head, tail []byte
 }
 
-// passedCall is the arguments of a tool that have not ended, with their frames.
+// passedCall holds the arguments of an incomplete tool call, and their frames.
 type passedCall struct {
-	key    int32
-	args   []byte
-	frames []byte // names and data
-	spans  [][2]response.Span
-	last   int64 // the sequence number of the last one, -1 for none
-	like   frameLike
+	key      int32
+	args     []byte
+	frames   []byte             // names and data of the frames
+	spans    [][2]response.Span // name and data of each frame in frames
+	last     int64              // sequence number of the last frame, -1 for none
+	template frameTemplate
 }
 
 func (p *passing) reset() {
@@ -63,22 +64,24 @@ func (p *passing) reset() {
 		c.args, c.frames = response.Reuse(c.args), response.Reuse(c.frames)
 	}
 	*p = passing{
-		doc: p.doc, edits: p.edits, found: p.found[:0], edit: response.Reuse(p.edit), plain: response.Reuse(p.plain),
-		like: p.like[:0], calls: p.calls[:0], seq: -1, numbers: p.numbers, number: response.Reuse(p.number),
+		doc: p.doc, edits: p.edits, found: p.found[:0], edited: response.Reuse(p.edited), plain: response.Reuse(p.plain),
+		templates: p.templates[:0], calls: p.calls[:0], seq: -1, numberDoc: p.numberDoc, numbered: response.Reuse(p.numbered),
 	}
 }
 
-// Pass says that the response is passed on, after Filter. Texts finds the texts in its frames.
+// Pass announces, after Filter, that the response is passed on as the provider sends it. texts finds the texts in its
+// frames.
 func (r *Renderer) Pass(texts clientapi.PassedTexts) {
 	if r.chain != nil {
 		r.passing.texts = texts
 	}
 }
 
-// passedLimits bound a frame, which its reader has read.
+// passedLimits are the limits for a frame. They are loose because the API's reader has already checked it.
 var passedLimits = jsondoc.Limits{Depth: jsondoc.DefaultDepth, Nodes: 1 << 19, Loose: true, FlatNumbers: true}
 
-// runPassing runs an op of a response that is passed on: what else than frames the renderer is told only accounts for it.
+// runPassing processes an op of a response that is passed on. Only its frames reach the client: Finish and Complete
+// serve accounting.
 func (r *Renderer) runPassing(ctx context.Context, o *op) error {
 	switch o.kind {
 	case opFrame:
@@ -91,12 +94,12 @@ func (r *Renderer) runPassing(ctx context.Context, o *op) error {
 	return nil
 }
 
-// runFrame takes the texts of a frame through the filters, and the frame to the renderer.
+// runFrame passes the texts of a frame through the filters, and the frame to the renderer.
 func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 	p := &r.passing
 	if p.doc.Parse(data, passedLimits) != nil || p.doc.Root().Kind() != jsondoc.Object {
-		// The word that ends a stream is no JSON.
-		if err := r.endPassed(ctx); err != nil {
+		// The [DONE] marker that ends a stream is not a JSON object.
+		if err := r.endAllPassed(ctx); err != nil {
 			return err
 		}
 		r.emit(name, data)
@@ -105,7 +108,7 @@ func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 	defer p.doc.Reset()
 	p.edits.Reset(&p.doc)
 	p.found = p.found[:0]
-	p.texts(name, p.doc.Root(), r.head.Stream, r.find)
+	p.texts(name, p.doc.Root(), r.head.Stream, r.collect)
 	drop := false
 	for i := range p.found {
 		t := &p.found[i]
@@ -115,7 +118,7 @@ func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 		}
 		drop = drop || t.Drop && !left
 		if t.Place == clientapi.PassedArguments {
-			return nil // the frame waits
+			return nil // endPassedCall sends the frame
 		}
 	}
 	switch {
@@ -124,19 +127,19 @@ func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 		return nil
 	case p.edits.Len() > 0:
 		var err error
-		if p.edit, err = p.edits.Apply(p.edit[:0]); err != nil {
+		if p.edited, err = p.edits.Apply(p.edited[:0]); err != nil {
 			return err
 		}
-		data = p.edit
+		data = p.edited
 	}
-	p.altered = p.altered || len(p.calls) > 0 // it overtakes frames that wait
+	p.altered = p.altered || len(p.calls) > 0 // this frame overtakes the held ones
 	number := p.frameNumber()
 	r.emit(name, data)
-	p.count(number)
+	p.recordNumber(number)
 	return nil
 }
 
-// frameNumber is the sequence number of the frame, -1 for none.
+// frameNumber returns the sequence number of the current frame, -1 if it has none.
 func (p *passing) frameNumber() int64 {
 	if n, ok := p.doc.Root().Get(sequenceNumber).Int(); ok {
 		return n
@@ -144,18 +147,18 @@ func (p *passing) frameNumber() int64 {
 	return -1
 }
 
-// count notes the number of a frame that was passed on as it came.
-func (p *passing) count(number int64) {
+// recordNumber records the sequence number of a frame that was sent under its own number.
+func (p *passing) recordNumber(number int64) {
 	if number >= 0 && !p.altered {
 		p.seq = number
 	}
 }
 
-// sequenceNumber is the member of the events of Responses that numbers them.
+// sequenceNumber is the member that numbers the events of the Responses API.
 const sequenceNumber = "sequence_number"
 
-// endPassed passes on what waits for the end of any text.
-func (r *Renderer) endPassed(ctx context.Context) error {
+// endAllPassed sends the frames of all incomplete tool calls, and the held parts of all texts.
+func (r *Renderer) endAllPassed(ctx context.Context) error {
 	for len(r.passing.calls) > 0 {
 		if err := r.endPassedCall(ctx, r.passing.calls[0].key); err != nil {
 			return err
@@ -164,7 +167,7 @@ func (r *Renderer) endPassed(ctx context.Context) error {
 	return r.releasePassed(ctx, nil)
 }
 
-// passText takes one text of a frame through the filters. left reports whether something of it is left.
+// passText passes one text of a frame through the filters. left reports whether the frame still has content.
 func (r *Renderer) passText(ctx context.Context, t *clientapi.PassedText, name, data []byte) (left bool, err error) {
 	p, c := &r.passing, r.at(t.Choice)
 	switch t.Place {
@@ -176,9 +179,9 @@ func (r *Renderer) passText(ctx context.Context, t *clientapi.PassedText, name, 
 		}
 		return true, r.releasePassed(ctx, t)
 	case clientapi.PassedEndAll:
-		return true, r.endPassed(ctx)
+		return true, r.endAllPassed(ctx)
 	case clientapi.PassedArguments:
-		return true, r.waitForArguments(t, name, data)
+		return true, r.holdArguments(t, name, data)
 	case clientapi.PassedSeal:
 		if c.block(t.Key) == nil {
 			return true, nil
@@ -190,7 +193,7 @@ func (r *Renderer) passText(ctx context.Context, t *clientapi.PassedText, name, 
 		p.edits.SetValue(t.Value, empty)
 		return false, nil
 	case clientapi.PassedProbs:
-		if c.opaque = c.opaque || r.holdsSomething(t.Choice); c.opaque {
+		if c.hideProbs = c.hideProbs || r.holdsText(t.Choice); c.hideProbs {
 			empty := "null"
 			if t.Value.Kind() == jsondoc.Array {
 				empty = "[]"
@@ -203,32 +206,32 @@ func (r *Renderer) passText(ctx context.Context, t *clientapi.PassedText, name, 
 	}
 	p.plain = t.Value.AppendText(p.plain[:0])
 	if t.Place == clientapi.PassedJSON {
-		out, same, err := r.chain.strings(ctx, t.What, t.Choice, r.flags(), p.plain)
-		if err == nil && !same {
-			r.chain.set(&p.edits, t.Value, out)
+		out, unchanged, err := r.chain.filterStrings(ctx, t.What, t.Choice, r.flags(), p.plain)
+		if err == nil && !unchanged {
+			r.chain.replaceString(&p.edits, t.Value, out)
 		}
 		return true, err
 	}
-	r.chain.one.what, r.chain.one.choice = t.What, t.Choice
-	r.chain.one.clear()
-	done, err := r.chain.piece(ctx, &r.chain.one, r.flags()|abi.TextComplete, p.plain, t.What == abi.WhatReasoning)
+	r.chain.single.what, r.chain.single.choice = t.What, t.Choice
+	r.chain.single.clear()
+	res, err := r.chain.filterPiece(ctx, &r.chain.single, r.flags()|abi.TextComplete, p.plain, t.What == abi.WhatReasoning)
 	if err != nil {
 		return true, err
 	}
-	if done.edit && t.What == abi.WhatReasoning {
-		c.change(t.Key, false)
+	if res.edited && t.What == abi.WhatReasoning {
+		c.markChanged(t.Key, false)
 	}
-	if done.edit && t.What == abi.WhatText {
-		c.opaque = true
+	if res.edited && t.What == abi.WhatText {
+		c.hideProbs = true
 	}
-	if !done.same || done.cut {
-		r.chain.set(&p.edits, t.Value, done.out)
+	if !res.unchanged || res.cut {
+		r.chain.replaceString(&p.edits, t.Value, res.out)
 	}
 	return true, nil
 }
 
-// change notes that a filter has changed a block of reasoning.
-func (c *choice) change(key int32, cut bool) {
+// markChanged records that a filter has changed a block of reasoning.
+func (c *choice) markChanged(key int32, cut bool) {
 	if c.block(key) == nil {
 		c.blocks = append(c.blocks, block{key: key})
 	}
@@ -236,8 +239,8 @@ func (c *choice) change(key int32, cut bool) {
 	b.cut = b.cut || cut
 }
 
-// holdsSomething reports whether something of a choice's texts is held.
-func (r *Renderer) holdsSomething(choice int32) bool {
+// holdsText reports whether a filter holds back a part of any text of a choice.
+func (r *Renderer) holdsText(choice int32) bool {
 	for _, t := range r.chain.texts {
 		if t.choice == choice && t.holds() {
 			return true
@@ -246,14 +249,14 @@ func (r *Renderer) holdsSomething(choice int32) bool {
 	return false
 }
 
-// passPiece takes a piece of a text through the filters.
+// passPiece passes a piece of a text through the filters.
 func (r *Renderer) passPiece(ctx context.Context, t *clientapi.PassedText, name, data []byte) (left bool, err error) {
 	p, c := &r.passing, r.at(t.Choice)
 	reasoning := t.What == abi.WhatReasoning
-	of := r.chain.at(t.What, t.Choice, t.Key, abi.ReasoningPart(t.Part))
+	full := r.chain.textOf(t.What, t.Choice, t.Key, abi.ReasoningPart(t.Part))
 	p.plain = t.Value.AppendText(p.plain[:0])
 	if len(p.plain) == 0 && t.Place == clientapi.PassedPiece {
-		return true, nil // the beginning of a block, mostly
+		return true, nil // usually the start of a block
 	}
 	flags := r.flags()
 	if t.Place == clientapi.PassedLast {
@@ -263,110 +266,113 @@ func (r *Renderer) passPiece(ctx context.Context, t *clientapi.PassedText, name,
 		p.edits.SetValue(t.Value, `""`)
 		return false, nil
 	}
-	done, err := r.chain.piece(ctx, of, flags, p.plain, reasoning)
+	res, err := r.chain.filterPiece(ctx, full, flags, p.plain, reasoning)
 	if err != nil {
 		return true, err
 	}
-	if reasoning && done.edit {
-		c.change(t.Key, done.cut)
+	if reasoning && res.edited {
+		c.markChanged(t.Key, res.cut)
 	}
-	if done.cut {
-		of.clear()
+	if res.cut {
+		full.clear()
 	}
-	if done.same {
+	if res.unchanged {
 		return true, nil
 	}
-	c.opaque = c.opaque || !reasoning
-	r.chain.set(&p.edits, t.Value, done.out)
-	if of.open = of.holds(); of.open {
-		r.remember(of, t, name, data)
+	c.hideProbs = c.hideProbs || !reasoning
+	r.chain.replaceString(&p.edits, t.Value, res.out)
+	if full.open = full.holds(); full.open {
+		r.saveTemplate(full, t, name, data)
 	}
-	return len(done.out) > 0, nil
+	return len(res.out) > 0, nil
 }
 
-// remember keeps the frame of a text that is held, for what goes on of it at its end.
-func (r *Renderer) remember(of *text, t *clientapi.PassedText, name, data []byte) {
+// saveTemplate saves the frame of a text that is partly held, as the template of the frame that sends the held part
+// when the text ends.
+func (r *Renderer) saveTemplate(held *text, t *clientapi.PassedText, name, data []byte) {
 	p := &r.passing
-	var like *frameLike
-	for _, l := range p.like {
-		if l.of == of {
-			like = l
+	var template *frameTemplate
+	for _, f := range p.templates {
+		if f.text == held {
+			template = f
 		}
 	}
-	if like == nil {
-		if n := len(p.like); n < cap(p.like) {
-			p.like = p.like[:n+1]
+	if template == nil {
+		if n := len(p.templates); n < cap(p.templates) {
+			p.templates = p.templates[:n+1]
 		} else {
-			p.like = append(p.like, nil)
+			p.templates = append(p.templates, nil)
 		}
-		if p.like[len(p.like)-1] == nil {
-			p.like[len(p.like)-1] = new(frameLike)
+		if p.templates[len(p.templates)-1] == nil {
+			p.templates[len(p.templates)-1] = new(frameTemplate)
 		}
-		like = p.like[len(p.like)-1]
+		template = p.templates[len(p.templates)-1]
 	}
-	like.of = of
-	like.set(t.Value, name, data)
+	template.text = held
+	template.set(t.Value, name, data)
 }
 
-func (l *frameLike) set(v jsondoc.Value, name, data []byte) {
+// set splits a frame around the string v.
+func (f *frameTemplate) set(v jsondoc.Value, name, data []byte) {
 	from := v.Offset()
-	l.name = append(l.name[:0], name...)
-	l.head = append(l.head[:0], data[:from+1]...)
-	l.tail = append(l.tail[:0], data[from+len(v.Raw())-1:]...)
+	f.name = append(f.name[:0], name...)
+	f.head = append(f.head[:0], data[:from+1]...)
+	f.tail = append(f.tail[:0], data[from+len(v.Raw())-1:]...)
 }
 
-// releasePassed takes what is held of a text that has ended to the client; nil for all texts.
+// releasePassed sends the held part of a text that has ended, or of all texts if t is nil.
 func (r *Renderer) releasePassed(ctx context.Context, t *clientapi.PassedText) error {
 	p := &r.passing
-	for i := 0; i < len(p.like); i++ {
-		l := p.like[i]
-		of := l.of
-		if !of.open || t != nil && (of.what != t.What || of.choice != t.Choice || of.key != t.Key || t.Part != 0 && of.part != abi.ReasoningPart(t.Part)) {
+	for i := 0; i < len(p.templates); i++ {
+		template := p.templates[i]
+		held := template.text
+		if !held.open || t != nil && (held.what != t.What || held.choice != t.Choice || held.key != t.Key || t.Part != 0 && held.part != abi.ReasoningPart(t.Part)) {
 			continue
 		}
-		of.open = false
-		done, err := r.chain.piece(ctx, of, r.flags()|abi.TextComplete, nil, of.what == abi.WhatReasoning)
+		held.open = false
+		res, err := r.chain.filterPiece(ctx, held, r.flags()|abi.TextComplete, nil, held.what == abi.WhatReasoning)
 		if err != nil {
 			return err
 		}
-		if of.what == abi.WhatReasoning && done.edit {
-			r.at(of.choice).change(of.key, done.cut)
+		if held.what == abi.WhatReasoning && res.edited {
+			r.at(held.choice).markChanged(held.key, res.cut)
 		}
-		r.emitLike(l, done.out)
+		r.emitTemplate(template, res.out)
 	}
 	return nil
 }
 
-// emitLike passes on a text in a frame like an earlier one.
-func (r *Renderer) emitLike(l *frameLike, text []byte) {
+// emitTemplate sends a text in a frame built from a template.
+func (r *Renderer) emitTemplate(f *frameTemplate, text []byte) {
 	if len(text) == 0 {
 		return
 	}
 	r.passing.altered = true
-	r.spell = append(r.spell[:0], l.head...)
-	r.spell = jsondoc.AppendEscaped(r.spell, text)
-	r.spell = append(r.spell, l.tail...)
-	r.emit(l.name, r.spell)
+	r.escaped = append(r.escaped[:0], f.head...)
+	r.escaped = jsondoc.AppendEscaped(r.escaped, text)
+	r.escaped = append(r.escaped, f.tail...)
+	r.emit(f.name, r.escaped)
 }
 
-// emit takes a frame to the renderer. Where the client gets other frames than there were, it numbers those that have a number.
+// emit passes a frame to the renderer. Once frames were added, dropped or reordered, it renumbers those with a sequence
+// number.
 func (r *Renderer) emit(name, data []byte) {
 	p := &r.passing
-	if p.altered && p.seq >= 0 && p.numbers.Parse(data, passedLimits) == nil {
-		if v := p.numbers.Root().Get(sequenceNumber); v.Kind() == jsondoc.Number {
+	if p.altered && p.seq >= 0 && p.numberDoc.Parse(data, passedLimits) == nil {
+		if v := p.numberDoc.Root().Get(sequenceNumber); v.Kind() == jsondoc.Number {
 			p.seq++
 			from := v.Offset()
-			p.number = strconv.AppendInt(append(p.number[:0], data[:from]...), p.seq, 10)
-			data = append(p.number, data[from+len(v.Raw()):]...)
-			p.number = data
+			p.numbered = strconv.AppendInt(append(p.numbered[:0], data[:from]...), p.seq, 10)
+			data = append(p.numbered, data[from+len(v.Raw()):]...)
+			p.numbered = data
 		}
-		p.numbers.Reset()
+		p.numberDoc.Reset()
 	}
 	r.Renderer.Frame(name, data)
 }
 
-// waitForArguments keeps a frame with a piece of a tool's arguments.
-func (r *Renderer) waitForArguments(t *clientapi.PassedText, name, data []byte) error {
+// holdArguments holds back a frame with a piece of a tool call's arguments.
+func (r *Renderer) holdArguments(t *clientapi.PassedText, name, data []byte) error {
 	c := r.passing.call(t.Key)
 	if c == nil {
 		c = r.passing.newCall(t.Key)
@@ -374,17 +380,18 @@ func (r *Renderer) waitForArguments(t *clientapi.PassedText, name, data []byte) 
 	if r.waiting += len(data); r.waiting > response.DefaultMaxHeld {
 		return tooLarge()
 	}
-	keep := func(p []byte) response.Span {
+	store := func(p []byte) response.Span {
 		c.frames = append(c.frames, p...)
 		return response.Span{Off: uint32(len(c.frames) - len(p)), Len: uint32(len(p))}
 	}
-	c.spans = append(c.spans, [2]response.Span{keep(name), keep(data)})
+	c.spans = append(c.spans, [2]response.Span{store(name), store(data)})
 	c.last = r.passing.frameNumber()
 	c.args = t.Value.AppendText(c.args)
-	c.like.set(t.Value, name, data)
+	c.template.set(t.Value, name, data)
 	return nil
 }
 
+// call returns the incomplete tool call with this key, nil if there is none.
 func (p *passing) call(key int32) *passedCall {
 	for _, c := range p.calls {
 		if c.key == key {
@@ -394,7 +401,7 @@ func (p *passing) call(key int32) *passedCall {
 	return nil
 }
 
-// newCall begins the arguments of a tool, in the memory of earlier ones.
+// newCall adds a tool call. It reuses the memory of removed ones.
 func (p *passing) newCall(key int32) *passedCall {
 	n := len(p.calls)
 	if n < cap(p.calls) {
@@ -410,8 +417,8 @@ func (p *passing) newCall(key int32) *passedCall {
 	return c
 }
 
-// forget ends the arguments of a tool. They are valid until the next ones begin.
-func (p *passing) forget(c *passedCall) {
+// removeCall removes a tool call. c is valid until the next newCall.
+func (p *passing) removeCall(c *passedCall) {
 	i := slices.Index(p.calls, c)
 	last := len(p.calls) - 1
 	copy(p.calls[i:], p.calls[i+1:])
@@ -419,28 +426,28 @@ func (p *passing) forget(c *passedCall) {
 	p.calls = p.calls[:last]
 }
 
-// endPassedCall takes the arguments of a tool through the filters, and passes on their frames, or one with what the filters have made of
-// them.
+// endPassedCall passes the complete arguments of a tool call through the filters. It sends their frames, or if a filter
+// changed the arguments, a single frame with all of them.
 func (r *Renderer) endPassedCall(ctx context.Context, key int32) error {
 	p := &r.passing
 	c := p.call(key)
 	if c == nil {
 		return nil
 	}
-	p.forget(c)
-	p.altered = p.altered || len(p.calls) > 0 // the frames of other calls may have come before its own
+	p.removeCall(c)
+	p.altered = p.altered || len(p.calls) > 0 // frames of other calls may have arrived before these
 	r.waiting -= len(c.frames)
-	out, same, err := r.chain.strings(ctx, abi.WhatToolArguments, 0, r.flags(), c.args)
+	out, unchanged, err := r.chain.filterStrings(ctx, abi.WhatToolArguments, 0, r.flags(), c.args)
 	if err != nil {
 		return err
 	}
-	if !same {
-		r.emitLike(&c.like, out)
+	if !unchanged {
+		r.emitTemplate(&c.template, out)
 		return nil
 	}
 	for _, s := range c.spans {
 		r.emit(c.frames[s[0].Off:s[0].Off+s[0].Len], c.frames[s[1].Off:s[1].Off+s[1].Len])
 	}
-	p.count(c.last)
+	p.recordNumber(c.last)
 	return nil
 }

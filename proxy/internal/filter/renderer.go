@@ -11,46 +11,47 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer is a response.Renderer that keeps what it is told until Run takes it through the filters of a chain to the renderer behind it.
-// Without a chain, after each Reset until Filter, it only passes on.
+// Renderer is a response.Renderer that queues the calls of its methods until Run passes their texts through the filters
+// of a chain and calls the next renderer. Reset removes the chain. Without one, until Filter sets it, calls go directly
+// to the next renderer.
 type Renderer struct {
 	response.Renderer
 	out  *response.Output
 	head *response.Head
 
-	chain *Chain // nil: everything passes
-	ops   []op
-	arena []byte
-	next  int // of the ops, the first that has not been run
+	chain *Chain // nil disables filtering
+	ops   []op   // the queued calls
+	arena []byte // their arguments
+	next  int    // index of the first op that has not been processed
 
-	choices []*choice // by index; those that are not used hold memory for later
-	plain   []byte    // scratch: a piece without its escapes
-	spell   []byte    // scratch: a piece with its escapes
-	waiting int       // bytes of arguments that wait
+	choices []*choice // by index; unused ones are kept for their memory
+	plain   []byte    // scratch: an unescaped piece of a text
+	escaped []byte    // scratch: an escaped piece of a text, or a frame
+	waiting int       // bytes of tool arguments that are held back until they are complete
 	usage   response.Usage
 	passing passing
-	find    func(clientapi.PassedText) // collects the texts of a frame
+	collect func(clientapi.PassedText) // appends to passing.found
 }
 
-// choice is what is known of a choice of the response.
+// choice is the state of a choice of the response.
 type choice struct {
-	opaque   bool    // a filter has changed or held a text: log probabilities would tell of it
-	tools    []tool  // by index
-	blocks   []block // of reasoning that a filter has changed
-	probs    []byte  // log probabilities that wait for their text: a member's value
-	hasProbs bool
+	hideProbs bool    // a filter has changed or held text, which the tokens in log probabilities would reveal
+	tools     []tool  // by index
+	blocks    []block // reasoning blocks that a filter has changed
+	probs     []byte  // log probabilities that are held back until their text is sent; a JSON value
+	hasProbs  bool
 }
 
-// block is a reasoning block that a filter has changed: it has no signature any more.
+// block is a reasoning block that a filter has changed. Its signature is dropped, because it is no longer valid.
 type block struct {
 	key int32
-	cut bool // nothing of it follows
+	cut bool // the rest of the block is dropped
 }
 
-// tool is a tool call whose arguments wait until they are complete.
+// tool is a tool call. Its arguments are held back until they are complete.
 type tool struct {
-	waits bool
-	args  []byte // the inside of a JSON string
+	pending bool   // the arguments have not been sent
+	args    []byte // the contents of a JSON string
 }
 
 // opKind is a method of response.Renderer.
@@ -70,7 +71,7 @@ const (
 	opComplete
 )
 
-// op is a call of a method that waits for Run.
+// op is a queued call of a method. Its fields are the method's arguments.
 type op struct {
 	kind     opKind
 	part     abi.ReasoningPart
@@ -80,40 +81,40 @@ type op struct {
 	choice   int32
 	tool     int32
 	key      int32
-	a, b, c  response.Span // in the arena
+	a, b, c  response.Span // in Renderer.arena
 }
 
-// NewRenderer returns a renderer before r, for the use of one Writer.
+// NewRenderer returns a renderer that calls r. It serves one Writer.
 func NewRenderer(r response.Renderer) *Renderer {
 	f := &Renderer{Renderer: r}
 	f.passing.reset()
-	f.find = func(t clientapi.PassedText) { f.passing.found = append(f.passing.found, t) }
+	f.collect = func(t clientapi.PassedText) { f.passing.found = append(f.passing.found, t) }
 	return f
 }
 
-// Unwrap returns the renderer that this one passes on to.
+// Unwrap returns the next renderer.
 func (r *Renderer) Unwrap() response.Renderer { return r.Renderer }
 
-// Filter makes the renderer wait for Run with the texts of the response that begins.
+// Filter sets the chain for the response that begins.
 func (r *Renderer) Filter(c *Chain) {
 	r.chain = c
 	c.drop()
 }
 
-// Waiting is how many bytes wait for Run, or for the end of what they belong to.
+// Waiting returns the number of bytes that wait for Run or are held back until they are complete.
 func (r *Renderer) Waiting() int { return len(r.arena) + r.waiting }
 
 // Reset implements response.Renderer.
 func (r *Renderer) Reset(head *response.Head) *response.Output {
-	if r.chain != nil { // without filters nothing is kept
-		r.forget()
+	if r.chain != nil { // without a chain there is no state
+		r.clear()
 	}
 	r.head, r.out = head, r.Renderer.Reset(head)
 	return r.out
 }
 
-// forget drops what the texts of a response have left.
-func (r *Renderer) forget() {
+// clear removes the state of a response.
+func (r *Renderer) clear() {
 	const keepOps, keepChoices = 256, 8
 	if cap(r.ops) > keepOps {
 		r.ops = nil
@@ -125,7 +126,7 @@ func (r *Renderer) forget() {
 		c.reset()
 	}
 	r.chain, r.ops, r.arena, r.next, r.waiting = nil, r.ops[:0], response.Reuse(r.arena), 0, 0
-	r.plain, r.spell = response.Reuse(r.plain), response.Reuse(r.spell)
+	r.plain, r.escaped = response.Reuse(r.plain), response.Reuse(r.escaped)
 	r.passing.reset()
 }
 
@@ -140,6 +141,7 @@ func (c *choice) reset() {
 	*c = choice{tools: c.tools, blocks: c.blocks[:0], probs: response.Reuse(c.probs)}
 }
 
+// put copies p to the arena.
 func (r *Renderer) put(p []byte) response.Span {
 	off := len(r.arena)
 	r.arena = append(r.arena, p...)
@@ -248,6 +250,7 @@ func (r *Renderer) Complete(usage response.Usage) {
 	r.ops = append(r.ops, op{kind: opComplete})
 }
 
+// at returns the choice with this index. It is added if necessary.
 func (r *Renderer) at(index int32) *choice {
 	for int(index) >= len(r.choices) {
 		r.choices = append(r.choices, new(choice))
@@ -255,7 +258,7 @@ func (r *Renderer) at(index int32) *choice {
 	return r.choices[index]
 }
 
-// flags are those of a text of the response.
+// flags returns the flags for texts of the response.
 func (r *Renderer) flags() (f abi.TextFlags) {
 	if r.head.Stream {
 		f = abi.TextStreamed
@@ -263,8 +266,8 @@ func (r *Renderer) flags() (f abi.TextFlags) {
 	return f
 }
 
-// Run takes what has come through the filters, and what they let pass to the renderer. An error ends the response: nothing more of it
-// goes on.
+// Run processes the queued calls: it passes their texts through the filters and calls the next renderer with the
+// result. An error ends the response, and nothing more of it is sent.
 func (r *Renderer) Run(ctx context.Context) error {
 	if r.chain == nil {
 		return nil
@@ -282,7 +285,7 @@ func (r *Renderer) Run(ctx context.Context) error {
 	return nil
 }
 
-// runNext runs the next op, with the pieces of the same text that follow it.
+// runNext processes the next op. Consecutive pieces of the same text are joined.
 func (r *Renderer) runNext(ctx context.Context) error {
 	o := &r.ops[r.next]
 	r.next++
@@ -315,7 +318,7 @@ func (r *Renderer) runNext(ctx context.Context) error {
 	case opFlush:
 		r.writeProbs(r.at(o.choice), o.choice, true)
 		r.Renderer.Flush(o.choice, o.finished)
-	case opFrame: // of an API without texts
+	case opFrame: // the API has no texts to filter
 		r.Renderer.Frame(r.bytes(o.a), r.bytes(o.b))
 	case opFinish:
 		if err := r.finishChoice(ctx, o.choice); err != nil {
@@ -328,8 +331,8 @@ func (r *Renderer) runNext(ctx context.Context) error {
 	return nil
 }
 
-// whatOf is what a text is for a filter.
-func whatOf(k opKind) abi.What {
+// textKind returns the kind of an op's text.
+func textKind(k opKind) abi.What {
 	switch k {
 	case opRefusal:
 		return abi.WhatRefusal
@@ -344,7 +347,7 @@ func sameText(a, b *op) bool {
 	return a.kind == b.kind && a.choice == b.choice && a.part == b.part && a.key == b.key
 }
 
-// runText takes a piece of a text through the filters, with those that follow it directly.
+// runText passes a piece of a text through the filters, joined with those that directly follow it.
 func (r *Renderer) runText(ctx context.Context, o *op) error {
 	r.plain = jsondoc.AppendUnescaped(r.plain[:0], r.bytes(o.a))
 	for r.next < len(r.ops) && sameText(o, &r.ops[r.next]) {
@@ -355,16 +358,16 @@ func (r *Renderer) runText(ctx context.Context, o *op) error {
 		return err
 	}
 	flags := r.flags()
-	if r.ends(o) {
+	if r.textEnds(o) {
 		flags |= abi.TextComplete
 	}
-	t := r.chain.at(whatOf(o.kind), o.choice, o.key, o.part)
+	t := r.chain.textOf(textKind(o.kind), o.choice, o.key, o.part)
 	t.open = flags&abi.TextComplete == 0
-	return r.write(ctx, t, flags, r.plain)
+	return r.writePiece(ctx, t, flags, r.plain)
 }
 
-// ends reports whether what has come says that a text ends: something else of its choice follows it.
-func (r *Renderer) ends(o *op) bool {
+// textEnds reports whether a text is known to be complete because another part of its choice follows it in the queue.
+func (r *Renderer) textEnds(o *op) bool {
 	for i := r.next; i < len(r.ops); i++ {
 		n := &r.ops[i]
 		switch {
@@ -378,61 +381,59 @@ func (r *Renderer) ends(o *op) bool {
 	return false
 }
 
-// write takes a piece through the filters to the renderer.
-func (r *Renderer) write(ctx context.Context, t *text, flags abi.TextFlags, piece []byte) error {
+// writePiece passes a piece of a text through the filters to the next renderer.
+func (r *Renderer) writePiece(ctx context.Context, t *text, flags abi.TextFlags, piece []byte) error {
 	c := r.at(t.choice)
 	reasoning := t.what == abi.WhatReasoning
 	if b := c.block(t.key); reasoning && b != nil && b.cut {
 		return nil
 	}
-	p, err := r.chain.piece(ctx, t, flags, piece, reasoning && len(r.head.ReasoningFormat) > 0)
+	p, err := r.chain.filterPiece(ctx, t, flags, piece, reasoning && len(r.head.ReasoningFormat) > 0)
 	if err != nil {
 		return err
 	}
-	if reasoning && p.edit {
-		if c.block(t.key) == nil {
-			c.blocks = append(c.blocks, block{key: t.key})
-		}
-		c.block(t.key).cut = p.cut
+	if reasoning && p.edited {
+		c.markChanged(t.key, p.cut)
 	}
 	if p.cut {
 		t.clear()
 	}
-	r.writeProbs(c, t.choice, p.same)
+	r.writeProbs(c, t.choice, p.unchanged)
 	if len(p.out) == 0 {
 		return nil
 	}
-	r.spell = jsondoc.AppendEscaped(r.spell[:0], p.out)
+	r.escaped = jsondoc.AppendEscaped(r.escaped[:0], p.out)
 	switch t.what {
 	case abi.WhatText:
-		r.Renderer.Text(t.choice, r.spell)
+		r.Renderer.Text(t.choice, r.escaped)
 	case abi.WhatRefusal:
-		r.Renderer.Refusal(t.choice, r.spell)
+		r.Renderer.Refusal(t.choice, r.escaped)
 	case abi.WhatReasoning:
-		r.Renderer.Reasoning(t.choice, t.part, t.key, r.spell)
+		r.Renderer.Reasoning(t.choice, t.part, t.key, r.escaped)
 	}
 	return nil
 }
 
-// release takes what is held of the texts of a choice to the renderer, but for the one that o is a piece of; nil for all of them.
+// release completes the open texts of a choice and sends what is held of them, except the text that o is a piece of. o
+// may be nil.
 func (r *Renderer) release(ctx context.Context, choice int32, o *op) error {
 	for i := 0; i < len(r.chain.texts); i++ {
 		t := r.chain.texts[i]
-		if !t.open || t.choice != choice || o != nil && t.what == whatOf(o.kind) && t.key == o.key && t.part == o.part {
+		if !t.open || t.choice != choice || o != nil && t.what == textKind(o.kind) && t.key == o.key && t.part == o.part {
 			continue
 		}
 		t.open = false
 		if !t.holds() {
 			continue
 		}
-		if err := r.write(ctx, t, r.flags()|abi.TextComplete, nil); err != nil {
+		if err := r.writePiece(ctx, t, r.flags()|abi.TextComplete, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// runSignature passes on what a provider has signed or encrypted, unless the reasoning that it is about has changed.
+// runSignature passes on a signature or encrypted reasoning, unless a filter has changed the block that it belongs to.
 func (r *Renderer) runSignature(ctx context.Context, o *op) error {
 	if err := r.release(ctx, o.choice, nil); err != nil {
 		return err
@@ -443,7 +444,7 @@ func (r *Renderer) runSignature(ctx context.Context, o *op) error {
 	return nil
 }
 
-// block returns a reasoning block that has been changed; nil of any other.
+// block returns the reasoning block with this key if a filter has changed it, nil otherwise.
 func (c *choice) block(key int32) *block {
 	for i := range c.blocks {
 		if c.blocks[i].key == key {
@@ -453,19 +454,19 @@ func (c *choice) block(key int32) *block {
 	return nil
 }
 
-// runToolCall passes on that a tool call begins. Its arguments wait.
+// runToolCall passes on the start of a tool call, without its arguments.
 func (r *Renderer) runToolCall(ctx context.Context, o *op) error {
 	if err := r.release(ctx, o.choice, nil); err != nil {
 		return err
 	}
 	t := r.at(o.choice).tool(o.tool)
-	t.waits, t.args = true, append(t.args[:0], r.bytes(o.c)...)
+	t.pending, t.args = true, append(t.args[:0], r.bytes(o.c)...)
 	r.waiting += len(t.args)
 	r.Renderer.ToolCall(o.choice, response.ToolCall{Index: o.tool, Key: o.key, ID: r.bytes(o.a), Name: r.bytes(o.b)})
 	return nil
 }
 
-// tool returns a tool call, making room for it. It is valid until the next one.
+// tool returns the tool call with this index. It is added if necessary, and valid until another one is added.
 func (c *choice) tool(index int32) *tool {
 	for int(index) >= len(c.tools) {
 		c.tools = append(c.tools, tool{})
@@ -473,20 +474,21 @@ func (c *choice) tool(index int32) *tool {
 	return &c.tools[index]
 }
 
-// releaseArguments takes the arguments of a tool call through the filters: they are complete, or nothing of them follows.
+// releaseArguments passes the arguments of a tool call through the filters to the next renderer. They are complete or
+// truncated.
 func (r *Renderer) releaseArguments(ctx context.Context, choice, index int32) error {
 	t := r.at(choice).tool(index)
-	t.waits = false
+	t.pending = false
 	if len(t.args) == 0 {
 		return nil
 	}
 	r.waiting -= len(t.args)
 	r.plain = jsondoc.AppendUnescaped(r.plain[:0], t.args)
-	out, same, err := r.chain.strings(ctx, abi.WhatToolArguments, choice, r.flags(), r.plain)
+	out, unchanged, err := r.chain.filterStrings(ctx, abi.WhatToolArguments, choice, r.flags(), r.plain)
 	if err != nil {
 		return err
 	}
-	if !same {
+	if !unchanged {
 		t.args = jsondoc.AppendEscaped(t.args[:0], out)
 	}
 	if len(t.args) > 0 {
@@ -496,7 +498,7 @@ func (r *Renderer) releaseArguments(ctx context.Context, choice, index int32) er
 	return nil
 }
 
-// finishChoice passes on what is left of a choice that ends.
+// finishChoice sends everything that is held of a choice that ends.
 func (r *Renderer) finishChoice(ctx context.Context, index int32) error {
 	if err := r.release(ctx, index, nil); err != nil {
 		return err
@@ -504,7 +506,7 @@ func (r *Renderer) finishChoice(ctx context.Context, index int32) error {
 	c := r.at(index)
 	r.writeProbs(c, index, true)
 	for i := range c.tools {
-		if c.tools[i].waits {
+		if c.tools[i].pending {
 			if err := r.releaseArguments(ctx, index, int32(i)); err != nil {
 				return err
 			}
@@ -513,7 +515,7 @@ func (r *Renderer) finishChoice(ctx context.Context, index int32) error {
 	return nil
 }
 
-// The extra members with a meaning of their own here.
+// The names of extra members that need their own treatment.
 const (
 	memberProbs = "logprobs"
 	memberAudio = "audio"
@@ -522,7 +524,8 @@ const (
 
 var nameProbs = []byte(memberProbs)
 
-// runMember passes on an extra member. Its strings may be text: those of annotations quote what the model has read.
+// runMember passes on an extra member. Its strings are filtered because they may be text: annotations quote what the
+// model has read.
 func (r *Renderer) runMember(ctx context.Context, o *op) error {
 	name, value := r.bytes(o.a), r.bytes(o.b)
 	if o.scope != abi.ScopeChoice && o.scope != abi.ScopeMessage {
@@ -545,7 +548,7 @@ func (r *Renderer) runMember(ctx context.Context, o *op) error {
 			break
 		}
 		var err error
-		if value, _, err = r.chain.strings(ctx, abi.WhatText, o.choice, r.flags(), value); err != nil {
+		if value, _, err = r.chain.filterStrings(ctx, abi.WhatText, o.choice, r.flags(), value); err != nil {
 			return err
 		}
 	}
@@ -553,16 +556,17 @@ func (r *Renderer) runMember(ctx context.Context, o *op) error {
 	return nil
 }
 
-// writeProbs passes on log probabilities if the text that they belong to has passed as it came, as all before it.
-func (r *Renderer) writeProbs(c *choice, index int32, same bool) {
-	c.opaque = c.opaque || !same
-	if c.hasProbs && !c.opaque {
+// writeProbs sends the held log probabilities if no filter has changed or held text of the choice so far. unchanged
+// applies to their own text.
+func (r *Renderer) writeProbs(c *choice, index int32, unchanged bool) {
+	c.hideProbs = c.hideProbs || !unchanged
+	if c.hasProbs && !c.hideProbs {
 		r.Renderer.Member(abi.ScopeChoice, index, 0, nameProbs, c.probs)
 	}
 	c.hasProbs = false
 }
 
-// tooLarge is the failure of a response that would have to wait in more memory than there is for it.
+// tooLarge returns the error for a response that would exceed the limit on held bytes.
 func tooLarge() error {
 	return apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
 }

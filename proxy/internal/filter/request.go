@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Announce tells the filters of a request that begins; input is the document that describes it.
+// Announce passes the document that describes the request to the filters, before any of its texts.
 func (c *Chain) Announce(ctx context.Context, input []byte) error {
-	for _, u := range c.uses {
-		if err := u.filter.Binding.FilterRequest(ctx, &u.run, input); err != nil {
-			if err := u.failure(err); err != nil {
+	for _, s := range c.stages {
+		if err := s.filter.Binding.FilterRequest(ctx, &s.state, input); err != nil {
+			if err := s.failure(err); err != nil {
 				return err
 			}
 		}
@@ -20,8 +20,8 @@ func (c *Chain) Announce(ctx context.Context, input []byte) error {
 	return nil
 }
 
-// Request takes the texts of a request through the filters. It appends to dst the body as they leave it; changed is false, and dst unchanged,
-// where that is body.
+// Request passes the texts of a request through the filters and appends the edited body to dst. If no filter changes a
+// text, it returns dst as it is, and changed is false.
 func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []byte, changed bool, err error) {
 	var doc jsondoc.Doc
 	if err := doc.Parse(body, jsondoc.Limits{}); err != nil {
@@ -32,15 +32,15 @@ func (c *Chain) Request(ctx context.Context, api string, body, dst []byte) (_ []
 	const flags = abi.TextOfRequest
 	err = clientapi.Texts(&doc, api, func(v jsondoc.Value, what abi.What, message int32, json bool) error {
 		if !json {
-			return c.value(ctx, v, what, message, flags, &edits)
+			return c.filterString(ctx, v, what, message, flags, &edits)
 		}
 		inside := append([]byte(nil), v.Inside()...)
 		if v.Escaped() {
 			inside = v.AppendText(inside[:0])
 		}
-		out, same, err := c.strings(ctx, what, message, flags, inside)
-		if err == nil && !same {
-			c.set(&edits, v, out)
+		out, unchanged, err := c.filterStrings(ctx, what, message, flags, inside)
+		if err == nil && !unchanged {
+			c.replaceString(&edits, v, out)
 		}
 		return err
 	})
