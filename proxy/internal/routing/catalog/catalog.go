@@ -1,13 +1,15 @@
 // Package catalog holds the models that clients can request: those of the configuration, and those that providers list.
 //
-// It owns the cache of the providers' lists and the JSON of a model. It does not call providers, which a Lister does, and does not
-// know which key may use which model: callers filter.
+// It owns the cache of the providers' lists and the JSON of a model. It does not call providers, which a Lister does,
+// and it does not check which models a key may use, which is up to callers.
 //
-// A provider's list is fresh for the time in the configuration. After that it is still served while one refresh runs in the
-// background; a refresh that fails leaves the old list and is retried with exponential backoff. Only callers that come while a
-// provider's first list is being fetched wait, and for a bounded time. An unknown id causes no call while the lists are fresh.
+// A provider's list is fresh for the configured time. A stale list is still served while it is refreshed in the
+// background. If the refresh fails, the old list stays and the refresh is retried with exponential backoff. Callers
+// wait only while a provider's first list is being fetched, and for a bounded time. An unknown id causes no fetch while
+// the lists are fresh.
 //
-// Concurrency: a Catalog is safe for concurrent use. It owns the goroutines that refresh; Close ends them and waits.
+// Concurrency: a Catalog is safe for concurrent use. It owns the goroutines that fetch lists; Close stops them and
+// waits.
 package catalog
 
 import (
@@ -31,21 +33,21 @@ type Lister interface {
 
 // Options configure a Catalog. The zero value is valid.
 type Options struct {
-	FirstWait    time.Duration // maximum wait of a caller for a first list; 0: 2 s
-	FetchTimeout time.Duration // of one fetch; 0: 30 s
-	Backoff      time.Duration // after the first failure, doubled after each further one; 0: 5 s
+	FirstWait    time.Duration // maximum wait of a caller for a first list; 0 means 2 s
+	FetchTimeout time.Duration // timeout of one fetch; 0 means 30 s
+	Backoff      time.Duration // delay after the first failure, doubled after each further one; 0 means 5 s
 
-	// Fetched is called at the end of each fetch, from its goroutine. May be nil.
+	// Fetched is called at the end of each fetch, on its goroutine. May be nil.
 	Fetched func(provider string, models int, err error)
 
 	// Previous is the catalog of the previous configuration. Lists of unchanged providers are inherited, so that listed models
-	// stay known across a reload. May be nil, and may be closed.
+	// survive a reload. May be nil or closed.
 	Previous *Catalog
 
-	Now func() time.Time // nil: time.Now
+	Now func() time.Time // nil means time.Now
 }
 
-// maxBackoff bounds the time between two attempts.
+// maxBackoff bounds the delay between two attempts.
 const maxBackoff = 5 * time.Minute
 
 // Catalog holds the models of one configuration.
@@ -53,44 +55,44 @@ type Catalog struct {
 	lister     Lister
 	o          Options
 	configured []*Model
-	byID       map[string]*Model // of configured
-	reserved   map[string]bool   // every id of the configuration, also of models that are off
-	direct     []*Model          // of configured targets, under their direct names
-	directByID map[string]*Model
+	byID       map[string]*Model // configured, by id
+	reserved   map[string]bool   // all configured ids, including those of models that are off
+	direct     []*Model          // models of configured targets, under their direct names
+	directByID map[string]*Model // direct, by id
 	sources    []*source
 
 	current atomic.Pointer[snapshot]
-	due     atomic.Int64 // when the next fetch may be due, in Unix nanoseconds; before that callers do not take mu
+	due     atomic.Int64 // earliest time of the next fetch, in Unix nanoseconds; callers do not take mu before it
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows, the sources' state and the writing of current and due
-	lists  *lru.Cache[string, *list]
+	mu     sync.Mutex                // guards the fields below, the state of sources, and writes to current and due
+	lists  *lru.Cache[string, *list] // by provider
 	closed bool
 }
 
-// snapshot is the merged list at one time. It is immutable once published.
+// snapshot is the merged list of models. It is immutable once published.
 type snapshot struct {
 	models []*Model
-	byID   map[string]*Model // listed models only, also under their direct names
+	byID   map[string]*Model // listed models only, including those under their direct names
 }
 
 // list is a provider's list.
 type list struct {
 	listed []Listed
 	models []*Model
-	until  time.Time // fresh until
+	until  time.Time // end of freshness
 }
 
-// source is a provider whose list is offered, and the state of its fetches.
+// source is a provider whose listed models clients may request, and the state of its fetches.
 type source struct {
 	provider *config.Provider
-	done     chan struct{} // closed at the end of the fetch in flight; nil if none is
-	started  time.Time     // start of that fetch
-	failures int           // since the last success
-	retry    time.Time     // no fetch before
+	done     chan struct{} // closed at the end of the fetch in flight; nil if there is none
+	started  time.Time     // start of the fetch in flight
+	failures int           // consecutive failed fetches
+	retry    time.Time     // earliest time of the next fetch; zero after a success
 }
 
 // New returns the catalog of a configuration. Lists are fetched on first use, or by Prefetch.
@@ -123,7 +125,7 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 			c.sources = append(c.sources, &source{provider: p})
 		}
 	}
-	// One list per source. The error is for a size below 1.
+	// One list per source. New fails only for a size below 1.
 	c.lists, _ = lru.New[string, *list](max(1, len(c.sources)))
 	if previous != nil {
 		c.inherit(previous)
@@ -132,7 +134,7 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	return c
 }
 
-// inherit copies the lists of unchanged providers from an older catalog, with their age.
+// inherit copies the lists of unchanged providers from an older catalog. They become stale at the same time as there.
 func (c *Catalog) inherit(old *Catalog) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -149,7 +151,7 @@ func (c *Catalog) inherit(old *Catalog) {
 	}
 }
 
-// Close ends the refreshes and waits for them. The lists stay available.
+// Close cancels the fetches in flight and waits for them. The lists stay available.
 func (c *Catalog) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -161,8 +163,8 @@ func (c *Catalog) Close() {
 // Prefetch starts the fetches that are due, without waiting for them.
 func (c *Catalog) Prefetch() { c.startFetches(c.o.Now()) }
 
-// Model returns the model with that id, or else with that direct name. It waits only if the id is unknown and a first list is being fetched. For a known id it
-// does not allocate.
+// Model returns the model with that id or, if there is none, with that direct name. It waits only if the id is unknown
+// and a first list is being fetched. For a known id it does not allocate.
 func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	if m, ok := c.byID[id]; ok {
 		return m, true
@@ -176,7 +178,7 @@ func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	return c.listed(ctx, id)
 }
 
-// listed returns the model that providers list under an id or a direct name.
+// listed returns the listed model with an id or direct name, and starts the fetches that are due.
 func (c *Catalog) listed(ctx context.Context, id string) (*Model, bool) {
 	if len(c.sources) == 0 {
 		return nil, false
@@ -195,7 +197,7 @@ func (c *Catalog) listed(ctx context.Context, id string) (*Model, bool) {
 	return m, ok
 }
 
-// Known is Model without waiting for a list, or fetching one.
+// Known is like Model, but neither fetches a list nor waits for one.
 func (c *Catalog) Known(id string) (*Model, bool) {
 	if m, ok := c.byID[id]; ok {
 		return m, true
@@ -205,12 +207,12 @@ func (c *Catalog) Known(id string) (*Model, bool) {
 	}
 	m, ok := c.current.Load().byID[id]
 	if direct, known := c.directByID[id]; known && (!ok || m.Own != "") {
-		return direct, true // an id that is listed as such takes precedence over a direct name
+		return direct, true // a listed id takes precedence over a direct name, but there is none
 	}
 	return m, ok
 }
 
-// DirectNames returns the models whose own name is this, under their direct names, without fetching any list.
+// DirectNames returns the models that providers call own, under their direct names. It does not fetch lists.
 func (c *Catalog) DirectNames(own string) (models []*Model) {
 	for _, m := range c.direct {
 		if m.Own == own {
@@ -226,8 +228,10 @@ func (c *Catalog) DirectNames(own string) (models []*Model) {
 	return models
 }
 
-// List returns all models: the configured ones in their order, those of configured targets that have a direct name and no other one, then
-// those of each provider, by id; one whose id an earlier provider lists has its direct name. The slice is shared and must not be changed.
+// List returns all models: first the configured ones in the order of the configuration, then models of configured
+// targets that can be requested by their direct name only, then the models that each provider lists, sorted by id. A
+// model whose id an earlier provider lists, too, appears under its direct name. The slice is shared and must not be
+// modified.
 func (c *Catalog) List(ctx context.Context) []*Model {
 	if now := c.o.Now(); len(c.sources) > 0 && now.UnixNano() >= c.due.Load() {
 		c.awaitFirst(ctx, now, c.startFetches(now))
@@ -235,7 +239,8 @@ func (c *Catalog) List(ctx context.Context) []*Model {
 	return c.current.Load().models
 }
 
-// Listed returns the models of List that are not configured ones, without fetching any. The slice is shared and must not be changed.
+// Listed returns the models of List after the configured ones, without fetching lists. The slice is shared and must not
+// be modified.
 func (c *Catalog) Listed() []*Model { return c.current.Load().models[len(c.configured):] }
 
 // pending is a first list in flight.
@@ -266,8 +271,8 @@ func (c *Catalog) startFetches(now time.Time) (first []pending) {
 	return first
 }
 
-// awaitFirst returns when every first list has arrived or failed, at the end of FirstWait, or with ctx. FirstWait counts from the
-// start of the fetch, so that a provider that hangs delays only the callers at its start.
+// awaitFirst waits until the fetch of each first list has ended, but no longer than FirstWait or ctx. FirstWait counts
+// from the start of a fetch, so that a provider that hangs delays only the first callers.
 func (c *Catalog) awaitFirst(ctx context.Context, now time.Time, first []pending) {
 	var left time.Duration
 	for _, p := range first {
@@ -295,7 +300,8 @@ func (c *Catalog) callLister(ctx context.Context, provider string) (got []Listed
 	return c.lister.ListModels(ctx, provider)
 }
 
-// fetch fetches a list on its own goroutine, one per source at a time. It does not depend on the caller that started it.
+// fetch fetches a source's list. It runs on a goroutine of its own, at most one per source, so that it outlives the
+// request that started it.
 func (c *Catalog) fetch(s *source) {
 	defer c.wg.Done()
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.FetchTimeout)
@@ -324,7 +330,7 @@ func (c *Catalog) fetch(s *source) {
 	}
 }
 
-// schedule sets due. Callers hold mu.
+// schedule sets due. The caller holds mu.
 func (c *Catalog) schedule() {
 	due := int64(math.MaxInt64)
 	for _, s := range c.sources {
@@ -343,7 +349,7 @@ func (c *Catalog) schedule() {
 	c.due.Store(due)
 }
 
-// unixNano returns 0 for the zero time, which UnixNano cannot represent.
+// unixNano is t.UnixNano, but returns 0 for the zero time, for which UnixNano is undefined.
 func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -351,8 +357,8 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// publish merges the lists: the configuration takes precedence over a list, an earlier provider over a later one, and an id over a
-// direct name. Callers hold mu, or are New.
+// publish merges the lists into a new snapshot. The configuration takes precedence over lists, an earlier provider over
+// a later one, and an id over a direct name. The caller holds mu, unless it is New.
 func (c *Catalog) publish() {
 	s := &snapshot{models: append([]*Model(nil), c.configured...), byID: map[string]*Model{}}
 	var all [][]*Model
@@ -377,7 +383,7 @@ func (c *Catalog) publish() {
 		for _, m := range models {
 			d := m.Direct
 			if d != nil && (s.byID[d.ID] != nil || c.reserved[d.ID]) {
-				d = nil // the id of another model
+				d = nil // the direct name is the id of another model
 			}
 			switch {
 			case s.byID[m.ID] == m:

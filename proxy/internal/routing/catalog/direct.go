@@ -2,13 +2,14 @@ package catalog
 
 import "github.com/sluice-gateway/sluice/proxy/config"
 
-// A model's direct name is PROVIDER/MODEL. Where nothing else has that id, it names the provider's model whatever other providers and
-// the configuration have under the model's own id. So two providers that list the same id can both be asked for it.
+// A model's direct name is PROVIDER/MODEL. Unless another model has that id, it selects the provider's model even if
+// the configuration or another provider has a model with the same own id. So clients can choose between providers that
+// list the same id.
 
 // directName returns the direct name of a provider's model.
 func directName(provider, model string) string { return provider + "/" + model }
 
-// direct returns the model under its direct name.
+// direct returns a copy of the model under its direct name.
 func (m *Model) direct() *Model {
 	d := *m
 	d.ID, d.Own, d.Direct = directName(m.Targets[0].Provider, m.Targets[0].Model), m.Targets[0].Model, nil
@@ -16,8 +17,9 @@ func (m *Model) direct() *Model {
 	return &d
 }
 
-// configuredDirect returns the models that the configuration has as targets of providers whose models have direct names, each as
-// its first target is configured. A target's condition holds for it, too.
+// configuredDirect returns the models that are configured as targets, under their direct names, if their providers have
+// direct names enabled. A model that is a target more than once has the settings of the first one, including its
+// condition.
 func configuredDirect(cfg *config.Config, configured []*Model) (models []*Model, byID map[string]*Model) {
 	byID = map[string]*Model{}
 	for _, m := range configured {
@@ -31,8 +33,8 @@ func configuredDirect(cfg *config.Config, configured []*Model) (models []*Model,
 			}
 			t.Weight, t.Priority, t.Fallback = 1, 0, false
 			d.DisplayName, d.OwnedBy, d.Targets = t.Model, t.Provider, []config.Target{t}
-			of := d.direct()
-			models, byID[of.ID] = append(models, of), of
+			direct := d.direct()
+			models, byID[direct.ID] = append(models, direct), direct
 		}
 	}
 	return models, byID

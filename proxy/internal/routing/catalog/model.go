@@ -15,22 +15,22 @@ type Model struct {
 	ID               string
 	DisplayName      string
 	OwnedBy          string
-	Created          int64 // Unix seconds; 0: unknown
+	Created          int64 // Unix seconds; 0 if unknown
 	Pricing          config.Pricing
-	MaxTokens        int64           // 0: unknown
-	DefaultMaxTokens int64           // 0: none
-	MaxImageTokens   int64           // 0: unknown
-	Thinking         bool            // whether thinking may be requested; true if a list does not say
-	Kinds            config.Kinds    // of requests that it serves; all if a list does not say
-	Targets          []config.Target // at least one; only those whose provider is on
-	Listed           bool            // from a provider's list, not from the configuration
-	Own              string          // the provider's name for it, if ID is a direct name; else ""
-	Direct           *Model          // the same model under its direct name, if it is listed under its own id; else nil
+	MaxTokens        int64           // 0 if unknown
+	DefaultMaxTokens int64           // 0 if unset
+	MaxImageTokens   int64           // 0 if unknown
+	Thinking         bool            // thinking may be requested; also true if a list does not say
+	Kinds            config.Kinds    // kinds of requests that the model serves; all if a list does not say
+	Targets          []config.Target // targets whose provider is on; at least one
+	Listed           bool            // the model is from a provider's list, not from the configuration
+	Own              string          // the provider's name for the model if ID is a direct name, otherwise ""
+	Direct           *Model          // the same model under its direct name; nil if it has none, or if ID is one
 
 	json []byte
 }
 
-// Listed is a model in a provider's list, with the members of the plugin's JSON. All but ID are optional.
+// Listed is a model in a provider's list, in the JSON that the plugin returns. All members but id are optional.
 type Listed struct {
 	ID          string   `json:"id"` // the provider's name for the model
 	DisplayName string   `json:"display_name"`
@@ -48,7 +48,7 @@ type Price struct {
 	Output float64 `json:"output"`
 }
 
-// kinds returns the listed kinds, without those that this gateway does not know. known is false where the list says nothing of them.
+// kinds returns the listed kinds except unsupported ones. known is false if the list names none.
 func (l *Listed) kinds() (kinds config.Kinds, known bool) {
 	for _, name := range l.Kinds {
 		kinds |= config.ParseKind(name)
@@ -56,22 +56,22 @@ func (l *Listed) kinds() (kinds config.Kinds, known bool) {
 	return kinds, len(l.Kinds) > 0
 }
 
-// pricing returns the listed prices. An impossible price counts as unknown.
+// pricing returns the listed prices. They count as unknown if one of them is invalid.
 func (l *Listed) pricing() config.Pricing {
 	if l.Pricing == nil {
 		return config.Pricing{}
 	}
 	rates := cost.NoRates()
-	var possible [2]bool
-	rates[cost.Input], possible[0] = cost.RoundPrice(l.Pricing.Input)
-	rates[cost.Output], possible[1] = cost.RoundPrice(l.Pricing.Output)
-	if !possible[0] || !possible[1] {
+	var inputOK, outputOK bool
+	rates[cost.Input], inputOK = cost.RoundPrice(l.Pricing.Input)
+	rates[cost.Output], outputOK = cost.RoundPrice(l.Pricing.Output)
+	if !inputOK || !outputOK {
 		return config.Pricing{}
 	}
 	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true, Prices: cost.New(rates)}
 }
 
-// configuredModels returns the models of the configuration that have a target whose provider is on.
+// configuredModels returns the configured models that have a target whose provider is on.
 func configuredModels(cfg *config.Config) []*Model {
 	var out []*Model
 	for i := range cfg.Models {
@@ -96,16 +96,17 @@ func configuredModels(cfg *config.Config) []*Model {
 }
 
 const (
-	maxListed = 20000 // models of one provider
-	maxID     = 256   // bytes
+	maxListed = 20000 // maximum number of models of one provider
+	maxID     = 256   // maximum length of an id, in bytes
 )
 
-// listedModels returns the models of a provider's list, sorted by id. Entries with an invalid id are left out.
+// listedModels returns the models of a provider's list, sorted by id. It omits models with an invalid id and those that
+// the configuration does not select.
 func listedModels(p *config.Provider, list []Listed) []*Model {
 	out := make([]*Model, 0, min(len(list), maxListed))
 	for i := range list {
 		l := &list[i]
-		if !validID(l.ID) || !wanted(p, l.ID) || len(out) == maxListed {
+		if !validID(l.ID) || !selected(p, l.ID) || len(out) == maxListed {
 			continue
 		}
 		m := &Model{
@@ -127,7 +128,8 @@ func listedModels(p *config.Provider, list []Listed) []*Model {
 	return slices.CompactFunc(out, func(a, b *Model) bool { return a.ID == b.ID })
 }
 
-func wanted(p *config.Provider, id string) bool {
+// selected reports whether the provider's configuration selects a listed model.
+func selected(p *config.Provider, id string) bool {
 	return len(p.ListModels.Only) == 0 || slices.ContainsFunc(p.ListModels.Only, func(g config.Glob) bool { return g.Match(id) })
 }
 
@@ -141,9 +143,10 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// render returns the model's JSON for clients. Both prices are always there; if unknown, they are 0 and "pricing_known" is false.
-// The kinds are only there for a model of which more is known than that it is for chat.
-func (m *Model) render(thinking, kinds bool) []byte {
+// render returns the model's JSON for clients. It always contains both prices; if they are unknown, they are 0 and
+// "pricing_known" is false. "thinking" and "kinds" are omitted if they are unknown, and "kinds" also if it is chat
+// only.
+func (m *Model) render(thinkingKnown, kindsKnown bool) []byte {
 	b := appendString([]byte(`{"id":`), m.ID)
 	b = strconv.AppendInt(append(b, `,"object":"model","created":`...), m.Created, 10)
 	b = appendString(append(b, `,"owned_by":`...), m.OwnedBy)
@@ -157,10 +160,10 @@ func (m *Model) render(thinking, kinds bool) []byte {
 	if m.MaxTokens > 0 {
 		b = strconv.AppendInt(append(b, `,"max_tokens":`...), m.MaxTokens, 10)
 	}
-	if thinking {
+	if thinkingKnown {
 		b = strconv.AppendBool(append(b, `,"thinking":`...), m.Thinking)
 	}
-	if kinds && m.Kinds != config.KindChat {
+	if kindsKnown && m.Kinds != config.KindChat {
 		b = append(b, `,"kinds":[`...)
 		for i, name := range m.Kinds.Names() {
 			if i > 0 {
@@ -174,7 +177,7 @@ func (m *Model) render(thinking, kinds bool) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	// A string always marshals.
+	// Marshalling a string cannot fail.
 	q, _ := json.Marshal(s)
 	return append(b, q...)
 }

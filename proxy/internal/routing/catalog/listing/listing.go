@@ -1,6 +1,6 @@
 // Package listing reads the list of a provider's models, page by page, through the provider's plugin.
 //
-// It owns the bounds of a list. What becomes of it, and when it is read again, is package catalog's.
+// It limits the size of a list. Package catalog merges and refreshes lists.
 //
 // Concurrency: functions only.
 package listing
@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	maxBody  = 8 << 20
-	maxPages = 32
+	maxBody  = 8 << 20 // maximum size of a page, in bytes
+	maxPages = 32      // maximum number of pages of a list
 )
 
-// Provider is one that has a list.
+// Provider is a provider that lists its models.
 type Provider struct {
 	Name, BaseURL string
 	Binding       *plugin.Binding
 	Client        *upstream.Client
-	Redact        func([]byte) []byte // takes credentials out of what the provider says of a failure
+	Redact        func([]byte) []byte // removes credentials from the body of an error response
 }
 
 // Read reads every page of a provider's list.
@@ -47,7 +47,7 @@ func Read(ctx context.Context, p *Provider) ([]catalog.Listed, error) {
 	return nil, fmt.Errorf("list models of %s: more than %d pages", p.Name, maxPages)
 }
 
-// page reads one page of the list, and returns the cursor of the next one, "" after the last.
+// page reads one page of the list. It also returns the cursor of the next page, or "" after the last one.
 func (p *Provider) page(ctx context.Context, cursor []byte) ([]catalog.Listed, string, error) {
 	out, err := p.Binding.List(ctx, cursor)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *Provider) page(ctx context.Context, cursor []byte) ([]catalog.Listed, s
 	return listed, page.Next, nil
 }
 
-// contextWatcher ends a wait for a provider with its context.
+// contextWatcher ends waiting for the provider when its context is done.
 type contextWatcher struct{ ctx context.Context }
 
 func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }
