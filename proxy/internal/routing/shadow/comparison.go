@@ -6,45 +6,46 @@ import (
 	"sync"
 )
 
-// Comparison compares the response to a client with those to the copies of its request, each once both have ended. What differs is counted,
-// and at debug level logged. Log, Request and Model do not change once there is a copy.
+// Comparison compares the response to a client with the responses to copies of its request, each as soon as both have
+// ended. It counts the differences, and logs them at debug level. Log, Request and Model must be set before the first
+// copy is added.
 //
-// It is safe for concurrent use: copies end on goroutines of their own, and so may the request.
+// A Comparison and its Copies are safe for concurrent use: the request and each copy end on goroutines of their own.
 type Comparison struct {
 	Log            *slog.Logger
-	Request, Model string // the request's ID, and the model that it asks for
+	Request, Model string // ID of the request, and the requested model
 
 	mu     sync.Mutex
-	client *Response // nil: not known yet, or never
+	client *Response // nil until the response to the client has ended
 	copies []*Copy
 }
 
-// Copy is a copy of a request, to one target. Comparison.Add returns one.
+// Copy is a copy of a request that is sent to one target. It is created by Comparison.Add.
 type Copy struct {
-	of               *Comparison
+	comparison       *Comparison
 	provider, target string
 	figures          *Figures
 	cancel           context.CancelCauseFunc
-	response         *Response // nil until it has ended; guarded by of.mu
+	response         *Response // nil until it has ended; guarded by comparison.mu
 }
 
-// Add adds a copy that a provider's target is sent: figures count what it differs in, and cancel ends it.
+// Add adds a copy for a provider's target. Its differences are counted in figures, and cancel is called to cancel it.
 func (c *Comparison) Add(provider, target string, figures *Figures, cancel context.CancelCauseFunc) *Copy {
-	added := &Copy{of: c, provider: provider, target: target, figures: figures, cancel: cancel}
+	added := &Copy{comparison: c, provider: provider, target: target, figures: figures, cancel: cancel}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.copies = append(c.copies, added)
 	return added
 }
 
-// Empty reports whether there is no copy to compare with.
+// Empty reports whether no copy was added.
 func (c *Comparison) Empty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.copies) == 0
 }
 
-// Cancel cancels all copies, which there is nothing to compare with.
+// Cancel cancels all copies. It is called if there will be no response to the client to compare them with.
 func (c *Comparison) Cancel(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,8 +54,9 @@ func (c *Comparison) Cancel(cause error) {
 	}
 }
 
-// Finish says what the response to the client was. It returns what compares it with those that copies have had before, and nil if none
-// has: that takes its time, which is not the client's.
+// Finish sets the response to the client. If some copies have ended before, it returns a function that compares the
+// response with theirs, otherwise nil. The comparison takes time, so it must not run on the goroutine that serves the
+// client.
 func (c *Comparison) Finish(client *Response) (compare func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,28 +77,28 @@ func (c *Comparison) Finish(client *Response) (compare func()) {
 	}
 }
 
-// Finish says what the response to the copy was, and compares it with that to the client if that is known. Otherwise the
-// comparison waits for Comparison.Finish.
+// Finish sets the response to the copy. It compares the response with the client's if that has ended; otherwise
+// Comparison.Finish does that later.
 func (c *Copy) Finish(copied *Response) {
-	c.of.mu.Lock()
+	c.comparison.mu.Lock()
 	c.response = copied
-	client := c.of.client
-	c.of.mu.Unlock()
+	client := c.comparison.client
+	c.comparison.mu.Unlock()
 	if client != nil {
 		c.compare(client)
 	}
 }
 
-// compare compares two responses that have ended.
+// compare compares the response to the copy with the client's, counts the differences and logs them.
 func (c *Copy) compare(client *Response) {
 	differences := c.figures.Compare(client, c.response)
-	ctx, of := context.Background(), c.of
-	if !of.Log.Enabled(ctx, slog.LevelDebug) {
+	ctx, comparison := context.Background(), c.comparison
+	if !comparison.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("request", of.Request), slog.String("model", of.Model), slog.String("provider", c.provider), slog.String("target", c.target),
+		slog.String("request", comparison.Request), slog.String("model", comparison.Model), slog.String("provider", c.provider), slog.String("target", c.target),
 		slog.String("differences", differences.String()),
 	}
-	of.Log.LogAttrs(ctx, slog.LevelDebug, "shadow compared", c.response.appendAttrs(client.appendAttrs(attrs, "client"), "shadow")...)
+	comparison.Log.LogAttrs(ctx, slog.LevelDebug, "shadow compared", c.response.appendAttrs(client.appendAttrs(attrs, "client"), "shadow")...)
 }

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxKept is how many bytes of the tool calls of one response are kept until they are compared.
-	maxKept = 256 << 10
+	// maxRecorded is the maximum size in bytes of the recorded tool calls of one response.
+	maxRecorded = 256 << 10
 
-	// callCost is what a call counts besides its texts.
-	callCost = 128
+	// callOverhead is the size in bytes of a tool call besides its name and arguments.
+	callOverhead = 128
 )
 
-// Recorder notes the finish reasons and tool calls of one response: it is a response.Tap.
+// Recorder is a response.Tap that records the finish reasons and tool calls of one response.
 type Recorder struct {
 	response.Renderer
-	finishes []finish
-	calls    []Call
-	kept     int
-	more     bool // than is kept
-	began    bool
+	finishes  []finish
+	calls     []Call
+	size      int  // of calls, in bytes
+	truncated bool // calls are incomplete because they would exceed maxRecorded
+	began     bool // the response has content
 }
 
 type finish struct {
@@ -33,7 +33,7 @@ type finish struct {
 	reason abi.FinishReason
 }
 
-// SetNext implements response.Tap. It drops the notes of the previous response.
+// SetNext implements response.Tap. It discards the recording of the previous response.
 func (r *Recorder) SetNext(next response.Renderer) { *r = Recorder{Renderer: next} }
 
 // Began reports whether the response has content.
@@ -57,18 +57,19 @@ func (r *Recorder) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 	r.Renderer.Reasoning(choice, part, key, s)
 }
 
-// keep reports whether there is room for n bytes.
-func (r *Recorder) keep(n int) bool {
-	if r.more = r.more || r.kept+n > maxKept; !r.more {
-		r.kept += n
+// reserve reports whether n more bytes of tool calls may be recorded. After it has returned false, nothing more is
+// recorded.
+func (r *Recorder) reserve(n int) bool {
+	if r.truncated = r.truncated || r.size+n > maxRecorded; !r.truncated {
+		r.size += n
 	}
-	return !r.more
+	return !r.truncated
 }
 
 // ToolCall implements response.Renderer.
 func (r *Recorder) ToolCall(choice int32, c response.ToolCall) {
 	r.began = true
-	if r.keep(callCost + len(c.Name) + len(c.Arguments)) {
+	if r.reserve(callOverhead + len(c.Name) + len(c.Arguments)) {
 		r.calls = append(r.calls, Call{choice: choice, index: c.Index, Name: slices.Clone(c.Name), Arguments: slices.Clone(c.Arguments)})
 	}
 	r.Renderer.ToolCall(choice, c)
@@ -76,7 +77,7 @@ func (r *Recorder) ToolCall(choice int32, c response.ToolCall) {
 
 // ToolArguments implements response.Renderer.
 func (r *Recorder) ToolArguments(choice, tool int32, s []byte) {
-	if r.keep(len(s)) {
+	if r.reserve(len(s)) {
 		for i := len(r.calls) - 1; i >= 0; i-- {
 			if c := &r.calls[i]; c.choice == choice && c.index == tool {
 				c.Arguments = append(c.Arguments, s...)
@@ -93,24 +94,25 @@ func (r *Recorder) Finish(choice int32, reason abi.FinishReason, native []byte) 
 	r.Renderer.Finish(choice, reason, native)
 }
 
-// Describe adds to a response what was noted. It is called once, after the response has ended.
+// Describe adds the recorded finish reasons and tool calls to a Response. It is called once, after the response has
+// ended.
 func (r *Recorder) Describe(to *Response) {
 	slices.SortStableFunc(r.finishes, func(a, b finish) int { return cmp.Compare(a.choice, b.choice) })
 	for _, f := range r.finishes {
 		to.Finishes = append(to.Finishes, f.reason)
 	}
 	slices.SortStableFunc(r.calls, func(a, b Call) int { return cmp.Or(cmp.Compare(a.choice, b.choice), cmp.Compare(a.index, b.index)) })
-	to.Calls, to.Truncated = r.calls, r.more
+	to.Calls, to.Truncated = r.calls, r.truncated
 }
 
-// maxText is how many bytes of texts a response to a copy may have. It is what the gateway holds of one response: a stream, of which
-// it holds nothing, would go on without end.
+// maxText is the maximum size of the text in a response to a copy, in bytes. It equals the limit for non-streaming
+// responses, because without a limit a stream could continue forever.
 const maxText = response.DefaultMaxHeld
 
-// Nowhere is the renderer of a response that nobody receives.
+// Nowhere is the renderer for a response without a client. It discards everything.
 type Nowhere struct {
 	out  response.Output
-	text int
+	text int // size of the text so far, in bytes
 }
 
 var (
@@ -124,7 +126,7 @@ func (n *Nowhere) Reset(*response.Head) *response.Output {
 	return &n.out
 }
 
-// count counts bytes of texts.
+// count adds text to the size of the response, and fails the response if it is too large.
 func (n *Nowhere) count(s []byte) {
 	if n.text += len(s); n.text > maxText && n.out.Failed == nil {
 		n.out.Failed = apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
@@ -158,7 +160,7 @@ func (n *Nowhere) Member(_ abi.Scope, _, _ int32, _, value []byte) bool {
 // Flush implements response.Renderer.
 func (n *Nowhere) Flush(int32, bool) {}
 
-// Frame implements response.Renderer. What a frame means has been counted.
+// Frame implements response.Renderer. The text in a frame has been counted already.
 func (n *Nowhere) Frame([]byte, []byte) {}
 
 // Finish implements response.Renderer.

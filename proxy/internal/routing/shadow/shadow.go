@@ -1,11 +1,13 @@
-// Package shadow compares the responses to a request and to its copy that another target was sent, and adds up what differs.
+// Package shadow compares the response to a request with the responses to copies of it that were sent to other targets,
+// and counts the differences.
 //
-// It owns what is noted of a response (Recorder, Response), the comparison (Compare) once both responses are there (Comparison), and the
-// figures of each shadow (Figures). What is
-// noted of a response are numbers, its finish reasons, and until they have been compared the names and arguments of its tool calls: never
-// its text. It does not know when a shadow is sent, or how.
+// A Recorder records a response as it is rendered, and a Response is the result. A Comparison calls Compare when the
+// responses to both the client and a copy have ended, and Figures are the totals of a shadow target. Only numbers,
+// finish reasons and, until the comparison, the names and arguments of tool calls are recorded, never text. The package
+// does not decide when a copy is sent, and does not send it.
 //
-// Concurrency: a Recorder belongs to the goroutine of its response. A Response does not change. A Comparison and Figures are safe for concurrent use.
+// Concurrency: a Recorder belongs to the goroutine of its response. A Response is immutable. Comparison, Copy and
+// Figures are safe for concurrent use.
 package shadow
 
 import (
@@ -24,47 +26,47 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Response is what is known of a response that has ended.
+// Response describes a response that has ended.
 type Response struct {
-	Status     int                // of HTTP; 200 for a stream that broke off
-	Complete   bool               // to its end
-	Prompt     int64              // tokens
-	Completion int64              // tokens
-	FirstEvent time.Duration      // from the start of the attempt; 0: there was none
-	Duration   time.Duration      // from the start of the attempt to the end of the response
+	Status     int                // HTTP status; 200 for an aborted stream
+	Complete   bool               // the response has reached its end
+	Prompt     int64              // tokens of the prompt
+	Completion int64              // tokens of the completion
+	FirstEvent time.Duration      // time from the start of the attempt to the first event; 0 if there was none
+	Duration   time.Duration      // time from the start of the attempt to the end of the response
 	Finishes   []abi.FinishReason // by choice
-	Calls      []Call             // in the order of choices, and within one in the order in which they began
+	Calls      []Call             // sorted by choice and then by index
 
-	// Truncated says that there was more in Calls than is kept.
+	// Truncated reports that Calls is incomplete, because the tool calls were too large to record.
 	Truncated bool
 }
 
-// appendAttrs appends the figures of a response for a log; the names begin with whose response it is.
-func (r *Response) appendAttrs(attrs []slog.Attr, whose string) []slog.Attr {
-	return append(attrs, slog.Int(whose+"_status", r.Status), slog.Bool(whose+"_complete", r.Complete),
-		slog.Int64(whose+"_prompt_tokens", r.Prompt), slog.Int64(whose+"_completion_tokens", r.Completion), slog.Int(whose+"_tool_calls", len(r.Calls)),
-		slog.Int64(whose+"_first_event_ms", r.FirstEvent.Milliseconds()), slog.Int64(whose+"_duration_ms", r.Duration.Milliseconds()))
+// appendAttrs appends log attributes that describe the response. Their names start with a prefix.
+func (r *Response) appendAttrs(attrs []slog.Attr, prefix string) []slog.Attr {
+	return append(attrs, slog.Int(prefix+"_status", r.Status), slog.Bool(prefix+"_complete", r.Complete),
+		slog.Int64(prefix+"_prompt_tokens", r.Prompt), slog.Int64(prefix+"_completion_tokens", r.Completion), slog.Int(prefix+"_tool_calls", len(r.Calls)),
+		slog.Int64(prefix+"_first_event_ms", r.FirstEvent.Milliseconds()), slog.Int64(prefix+"_duration_ms", r.Duration.Milliseconds()))
 }
 
 // Call is a tool call.
 type Call struct {
 	choice, index int32
-	Name          []byte // as the inside of a JSON string
-	Arguments     []byte // the same, of a JSON text
+	Name          []byte // in JSON escapes, without quotes
+	Arguments     []byte // JSON text, itself in JSON escapes without quotes
 }
 
 // Difference is a kind of difference between two responses.
 type Difference uint8
 
-// The kinds. Where only one of two responses is complete, Status is the only one.
+// The kinds of differences. If only one of the responses is complete, Status is the only difference.
 const (
-	Status           Difference = iota // another status, or one of the two is not complete
-	FinishReason                       // of a choice, or another number of choices
-	PromptTokens                       // another number
-	CompletionTokens                   // another number
-	ToolCalls                          // another number
-	ToolNames                          // as many calls, but of other tools
-	ToolArguments                      // of the same tools, but with arguments that are another JSON value
+	Status           Difference = iota // different HTTP statuses, or only one response is complete
+	FinishReason                       // different finish reasons, or numbers of choices
+	PromptTokens                       // different numbers of tokens
+	CompletionTokens                   // different numbers of tokens
+	ToolCalls                          // different numbers of tool calls
+	ToolNames                          // equal numbers of calls, but to different tools
+	ToolArguments                      // calls to the same tools, but with different JSON values
 
 	differences = iota
 )
@@ -74,10 +76,10 @@ var differenceNames = [differences]string{
 	ToolCalls: "tool_calls", ToolNames: "tool_names", ToolArguments: "tool_arguments",
 }
 
-// String returns the name of the kind in metrics.
+// String returns the kind's name in metrics.
 func (d Difference) String() string { return differenceNames[d] }
 
-// Differences is a set of kinds.
+// Differences is a set of kinds of differences.
 type Differences uint8
 
 // Has reports whether a kind is in the set.
@@ -94,7 +96,7 @@ func (s Differences) String() string {
 	return strings.Join(names, ",")
 }
 
-// Compare returns what differs between two responses. Arguments beyond what was kept are not compared.
+// Compare returns the differences between two responses. Tool calls are not compared if one response is Truncated.
 func Compare(a, b *Response) (s Differences) {
 	add := func(d Difference, differs bool) {
 		if differs {
@@ -120,8 +122,8 @@ func Compare(a, b *Response) (s Differences) {
 	return s
 }
 
-// equalJSON reports whether two JSON texts, each the inside of a string, are the same value: the order of members, white space and the
-// spelling of strings and of numbers do not matter. Texts that are no JSON are compared as they are.
+// equalJSON reports whether two JSON texts, both in JSON escapes, are the same value. The order of members, white space
+// and the spelling of strings and numbers do not matter. Texts that are not valid JSON are compared byte by byte.
 func equalJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -134,8 +136,8 @@ func equalJSON(a, b []byte) bool {
 	return ok && equal(x, y)
 }
 
-func decode(inside []byte) (v any, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(jsondoc.AppendUnescaped(nil, inside)))
+func decode(escaped []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(jsondoc.AppendUnescaped(nil, escaped)))
 	d.UseNumber()
 	if d.Decode(&v) != nil {
 		return nil, false
@@ -152,7 +154,7 @@ func equal(a, b any) bool {
 			return false
 		}
 		for name, v := range x {
-			if w, there := y[name]; !there || !equal(v, w) {
+			if w, ok := y[name]; !ok || !equal(v, w) {
 				return false
 			}
 		}
@@ -167,7 +169,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// equalNumbers compares integers by their digits, whatever their size, and other numbers as a float64 has them.
+// equalNumbers compares integers of any size by their digits, and other numbers as float64.
 func equalNumbers(a, b string) bool {
 	if a == b {
 		return true
@@ -175,44 +177,44 @@ func equalNumbers(a, b string) bool {
 	if !strings.ContainsAny(a, ".eE") && !strings.ContainsAny(b, ".eE") {
 		return false
 	}
-	x, failed := strconv.ParseFloat(a, 64)
-	y, failedToo := strconv.ParseFloat(b, 64)
-	return failed == nil && failedToo == nil && x == y
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	return errX == nil && errY == nil && x == y
 }
 
-// Outcome is what became of a copy.
+// Outcome is how a copy of a request ended.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Answered  Outcome = iota // with a response that is complete
-	Failed                   // with an error, or a response that broke off
-	Cancelled                // its client has left, or the gateway is shutting down
-	Dropped                  // not sent, or given up, for want of room: the gateway has clients to serve
-	Spent                    // not sent: a limit or budget of its provider is reached
+	Answered  Outcome = iota // the response is complete
+	Failed                   // the provider returned an error or aborted the response
+	Cancelled                // the client disconnected, or the gateway is shutting down
+	Dropped                  // not sent, or aborted, because clients' requests need the capacity
+	Spent                    // not sent because a limit or budget of the provider is reached
 
 	outcomes = iota
 )
 
 var outcomeNames = [outcomes]string{Answered: "answered", Failed: "failed", Cancelled: "cancelled", Dropped: "dropped", Spent: "spent"}
 
-// String returns the name of the outcome in metrics.
+// String returns the outcome's name in metrics.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Figures count what came of the copies that one shadow of a model was sent. The zero value is empty.
+// Figures are the totals of the copies that one shadow target of a model was sent. The zero value is empty.
 type Figures struct {
 	mu     sync.Mutex
 	counts Counts
 }
 
-// Counts are figures at one time.
+// Counts are a snapshot of Figures.
 type Counts struct {
-	Outcomes    [outcomes]int64
-	Compared    int64 // copies that were compared with the response to their client
-	Differences [differences]int64
-	Cost        cost.Nano // of the copies
+	Outcomes    [outcomes]int64    // copies by Outcome
+	Compared    int64              // copies whose response was compared with the client's
+	Differences [differences]int64 // compared copies by Difference
+	Cost        cost.Nano          // cost of the copies
 
-	// Sums over the compared copies of which both responses are complete.
+	// Client and Shadow are the sums for compared copies for which both responses are complete.
 	Client, Shadow Sums
 }
 
@@ -222,16 +224,16 @@ type Sums struct {
 	FirstEvent, Duration time.Duration
 }
 
-// Total returns how many copies there were.
+// Total returns the number of copies, sent or not.
 func (c *Counts) Total() (n int64) {
-	for _, of := range c.Outcomes {
-		n += of
+	for _, count := range c.Outcomes {
+		n += count
 	}
 	return n
 }
 
-// Ratios returns how long the responses of the shadow took by how long those to clients took, to the first event and to the end; 0 where that
-// is not known.
+// Ratios returns the time that the shadow took divided by the time that the responses to clients took, until the first
+// event and until the end. A ratio is 0 if it is unknown.
 func (c *Counts) Ratios() (firstEvent, duration float64) {
 	ratio := func(a, b time.Duration) float64 {
 		if b <= 0 {
@@ -249,7 +251,7 @@ func (s *Sums) add(r *Response) {
 	s.Duration += r.Duration
 }
 
-// End counts a copy that has ended, with what it has cost.
+// End counts a copy that has ended, and adds its cost.
 func (f *Figures) End(o Outcome, spent cost.Nano) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -257,7 +259,8 @@ func (f *Figures) End(o Outcome, spent cost.Nano) {
 	f.counts.Cost = f.counts.Cost.Plus(spent)
 }
 
-// Compare compares the response to a client with that to its copy, counts the differences, and returns them.
+// Compare compares the response to a client with the response to a copy of its request, counts the differences, and
+// returns them.
 func (f *Figures) Compare(client, copied *Response) Differences {
 	s := Compare(client, copied)
 	f.mu.Lock()
@@ -275,7 +278,7 @@ func (f *Figures) Compare(client, copied *Response) Differences {
 	return s
 }
 
-// Counts returns the figures.
+// Counts returns a snapshot of the totals.
 func (f *Figures) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
