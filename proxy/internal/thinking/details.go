@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Details is the reasoning of one choice, as the entries of its reasoning_details. All texts are the inside of JSON strings.
-// The zero value is empty. It keeps its memory after Reset, but for what only a very long response needs.
+// Details is the reasoning of one choice, as the entries of its reasoning_details. All texts are the contents of JSON
+// strings. The zero value is empty. Reset keeps the memory, except what only a very long response needs.
 type Details struct{ list []detail }
 
 // detail is one entry.
 type detail struct {
 	kind      detailKind
 	key       int32
-	text      []byte // the text, summary or data
+	text      []byte // the text, summary or encrypted data
 	signature []byte
 }
 
@@ -28,7 +28,7 @@ const (
 	detailToolEncrypted
 )
 
-// Reset drops all entries.
+// Reset removes all entries.
 func (d *Details) Reset() {
 	const keep = 16
 	if cap(d.list) > keep {
@@ -37,10 +37,10 @@ func (d *Details) Reset() {
 	d.list = d.list[:0]
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (d *Details) Len() int { return len(d.list) }
 
-// Add appends a piece to the part of the reasoning block key.
+// Add appends a piece to a part of the reasoning block identified by key.
 func (d *Details) Add(part abi.ReasoningPart, key int32, s []byte) {
 	e := d.entry(part, key)
 	if part == abi.ReasoningSignature {
@@ -50,7 +50,7 @@ func (d *Details) Add(part abi.ReasoningPart, key int32, s []byte) {
 	e.text = append(e.text, s...)
 }
 
-// entry returns the entry that a part belongs to, making it if need be.
+// entry returns the entry that a part belongs to. It adds one if there is none.
 func (d *Details) entry(part abi.ReasoningPart, key int32) *detail {
 	kind := detailText
 	switch part {
@@ -61,7 +61,7 @@ func (d *Details) entry(part abi.ReasoningPart, key int32) *detail {
 	case abi.ReasoningToolEncrypted:
 		kind = detailToolEncrypted
 	}
-	for i := len(d.list) - 1; i >= 0; i-- { // mostly the last one
+	for i := len(d.list) - 1; i >= 0; i-- { // it is usually the last one
 		if e := &d.list[i]; e.kind == kind && e.key == key {
 			return e
 		}
@@ -77,8 +77,8 @@ func (d *Details) entry(part abi.ReasoningPart, key int32) *detail {
 	return e
 }
 
-// signed reports whether an entry from the one with this number on has what only its provider can have written, and of those
-// that belong to tool calls, if they count.
+// signed reports whether any entry from index from on is signed or encrypted. Entries that belong to tool calls are
+// ignored unless ofCalls is set.
 func (d *Details) signed(from int, ofCalls bool) bool {
 	for i := from; i < len(d.list); i++ {
 		if e := &d.list[i]; len(e.signature) > 0 || e.kind == detailEncrypted || ofCalls && e.kind == detailToolEncrypted {
@@ -88,9 +88,9 @@ func (d *Details) signed(from int, ofCalls bool) bool {
 	return false
 }
 
-// AppendTo appends the entries from the one with this number on as a JSON array. format is the format of all of them,
-// empty if it is not known. callID returns the id of the tool call with a key, nil for one that is not there; without it
-// the entries that belong to tool calls are left out.
+// AppendTo appends the entries from index from on as a JSON array. format is the format of all entries, empty if
+// unknown. callID returns the ID of the tool call with a key, nil if there is none. If callID is nil, entries that
+// belong to tool calls are omitted.
 func (d *Details) AppendTo(dst []byte, from int, format []byte, callID func(key int32) []byte) []byte {
 	dst = append(dst, '[')
 	begin := len(dst)
@@ -127,8 +127,8 @@ func (e *detail) appendTo(dst, format []byte, callID func(key int32) []byte) []b
 	return append(AppendOrigin(dst, format, e.key), '}')
 }
 
-// AppendOrigin appends the members of an entry that the client must return with a piece of reasoning so that the provider can
-// use it again: its format, and its number among the blocks of the response.
+// AppendOrigin appends the members of an entry that the provider needs to use the reasoning again, so the client must
+// return them: its format, and the number of its block in the response.
 func AppendOrigin(dst, format []byte, key int32) []byte {
 	if len(format) > 0 {
 		dst = append(append(append(dst, `,"format":"`...), format...), '"')

@@ -9,32 +9,33 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// The bounds of a Memory where its options have none.
+// The default limits of a Memory.
 const (
 	DefaultMaxSize = 64 << 20
 	DefaultTTL     = time.Hour
 )
 
-// maxSame is how many responses with the same call a Memory tells apart.
-const maxSame = 4
+// maxPerCall is the maximum number of responses that a Memory keeps for the same call.
+const maxPerCall = 4
 
-// maxEntry is how much of a Memory one response may take at most, as a share of the whole.
-const maxEntry = 32
+// entryShare limits one response to 1/entryShare of a Memory.
+const entryShare = 32
 
-// Memory remembers the reasoning of responses that call tools, by client and tool call. It is bounded in bytes and in time
-// as package fairlru describes.
+// Memory stores the reasoning of responses that call tools, by client and tool call. Its size and the age of its
+// entries are limited as package fairlru describes.
 type Memory struct{ cache *fairlru.Cache[*thought] }
 
 // thought is the reasoning of one choice. It is immutable.
 type thought struct {
-	provider string   // the configured one that it came from
+	provider string   // name of the configured provider that sent it
 	calls    []string // keys of the calls that it belongs to
-	details  []byte   // a JSON array, or nil
-	extras   [][]byte // extra_content of each call, a JSON value or nil
-	said     string   // its reasoning_content
+	details  []byte   // reasoning_details: a JSON array, or nil
+	extras   [][]byte // extra_content of each call: a JSON value, or nil
+	text     string   // reasoning_content
 }
 
-// NewMemory returns a memory of at most maxSize bytes; 0 stands for the default, as for ttl. now is nil for time.Now.
+// NewMemory returns a memory of at most maxSize bytes, whose entries expire after ttl. 0 means the default for both. If
+// now is nil, time.Now is used.
 func NewMemory(maxSize int, ttl time.Duration, now func() time.Time) *Memory {
 	if maxSize <= 0 {
 		maxSize = DefaultMaxSize
@@ -45,11 +46,11 @@ func NewMemory(maxSize int, ttl time.Duration, now func() time.Time) *Memory {
 	return &Memory{cache: fairlru.New[*thought](maxSize, ttl, now)}
 }
 
-// Size is how many bytes are in use.
+// Size returns the number of bytes in use.
 func (m *Memory) Size() int { return m.cache.Size() }
 
-// callKey identifies a tool call, mostly: some providers number their calls anew in each response.
-// No name of a client has a line feed, nor has an id or a tool's name: both are escaped.
+// callKey returns the key of a tool call. It need not be unique: some providers start numbering their calls again in
+// each response. Client names contain no line feed, and neither do IDs and tool names, which are escaped.
 func callKey(client string, id, name []byte) string {
 	key := make([]byte, 0, len(client)+len(id)+len(name)+2)
 	key = append(append(key, client...), '\n')
@@ -57,28 +58,28 @@ func callKey(client string, id, name []byte) string {
 	return string(append(key, name...))
 }
 
-// put remembers a client's thought for its calls, in the order of its extras.
+// put stores a client's thought under the keys of its calls.
 func (m *Memory) put(name string, t *thought) {
 	if t.details != nil {
-		t.said = reasoningText(t.details) // here, and not by those who hold the lock and ask
+		t.text = reasoningText(t.details) // get compares it with the lock held
 	}
-	n := len(t.details) + len(t.said)
+	n := len(t.details) + len(t.text)
 	for _, extra := range t.extras {
 		n += len(extra)
 	}
-	m.cache.Put(name, t.calls, t, n, maxEntry, func(old *thought, same int) bool { return same >= maxSame || old.equals(t) })
+	m.cache.Put(name, t.calls, t, n, entryShare, func(old *thought, n int) bool { return n >= maxPerCall || old.equals(t) })
 }
 
 func (t *thought) equals(o *thought) bool {
 	return t.provider == o.provider && bytes.Equal(t.details, o.details) && slices.EqualFunc(t.extras, o.extras, bytes.Equal)
 }
 
-// says reports whether reasoning is the reasoning_content of the response.
-func (t *thought) says(reasoning []byte) bool {
-	return len(reasoning) > 0 && t.said == string(reasoning)
+// hasText reports whether reasoning, the reasoning_content that a client returned, is the text of t.
+func (t *thought) hasText(reasoning []byte) bool {
+	return len(reasoning) > 0 && t.text == string(reasoning)
 }
 
-// reasoningText returns the reasoning_content of a response with these details.
+// reasoningText returns the reasoning_content that corresponds to reasoning_details.
 func reasoningText(details []byte) string {
 	var d jsondoc.Doc
 	if d.Parse(details, jsondoc.Limits{}) != nil {
@@ -91,24 +92,24 @@ func reasoningText(details []byte) string {
 	return string(text)
 }
 
-// get returns what is remembered for a call from a provider that usable accepts, and the call's number among those of the
-// response. Where several responses had the call, it is the latest of those with the reasoning that the client has kept:
-// a conversation must not get the thoughts of another one. It is nil if there is none.
+// get returns the thought that is stored for a call, from a provider that usable accepts, and the index of the call in
+// its response. If several responses have the call, only the latest whose text the client returned as reasoning
+// qualifies, because a conversation must not receive the reasoning of another one. get returns nil if there is none.
 func (m *Memory) get(key string, usable func(provider string) bool, reasoning []byte) (t *thought, call int) {
 	t, ok := m.cache.Get(key, func(thoughts []*thought) int {
-		found, same := -1, 0
+		found, n := -1, 0
 		for i, t := range thoughts {
 			if !usable(t.provider) {
 				continue
 			}
-			if same++; same == 1 {
+			if n++; n == 1 {
 				found = i
 				continue
 			}
-			if same == 2 && !thoughts[found].says(reasoning) {
+			if n == 2 && !thoughts[found].hasText(reasoning) {
 				found = -1
 			}
-			if t.says(reasoning) {
+			if t.hasText(reasoning) {
 				found = i
 			}
 		}

@@ -7,65 +7,66 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// maxRecorded is how much reasoning of a choice is recorded, in bytes. It is more than a Memory takes of one response.
+// maxRecorded limits the reasoning that is recorded of a choice, in bytes. It is at least what a Memory of the default
+// size accepts.
 const maxRecorded = 2 << 20
 
-// Recorder is a response.Renderer that passes everything on to another one, and records what signed reasoning the response
-// holds before its tool calls. It gives the calls their tokens, and when the response is complete, it stores what it has
-// recorded.
+// Recorder is a response.Renderer that forwards all calls to the next one and records the reasoning of the response. It
+// adds tokens with signed reasoning to the tool calls that follow it, and stores the reasoning when the response is
+// complete.
 //
-// Until Record is called, after each Reset of the Writer, it only passes on.
+// After each Reset, it only forwards until Record is called.
 type Recorder struct {
 	response.Renderer
 	head *response.Head
 	out  *response.Output
 
-	memory           *Memory // nil: nothing is recorded
+	memory           *Memory // nil disables recording
 	client, provider string
-	choices          []*recorded // by index; those that are not used hold memory for later
-	json             []byte      // scratch
-	value            []byte      // scratch
+	choices          []*recorded // by index; unused ones are kept for their memory
+	json             []byte      // scratch: the entries in a token
+	value            []byte      // scratch: the value of extra_content
 }
 
-// recorded is what is known of one choice.
+// recorded is the recording of one choice.
 type recorded struct {
-	details Details
-	size    int  // bytes in details
-	long    bool // details is incomplete: there was more than maxRecorded
-	sent    int  // entries of details that the client has in tokens
-	calls   []call
+	details   Details
+	size      int  // bytes in details
+	truncated bool // details is incomplete because it would exceed maxRecorded
+	sent      int  // number of entries of details that were sent in tokens
+	calls     []call
 }
 
-// call is a tool call. ID and name are the inside of JSON strings.
+// call is a tool call. id and name are the contents of JSON strings.
 type call struct {
-	begun    bool
+	begun    bool // ToolCall was called, not only Member
 	key      int32
 	id, name []byte
-	extra    []byte // extra_content as the provider gave it
+	extra    []byte // extra_content as the provider sent it
 }
 
-// NewRecorder returns a recorder before r, for the use of one Writer.
+// NewRecorder returns a recorder that calls r. It serves one Writer.
 func NewRecorder(r response.Renderer) *Recorder { return &Recorder{Renderer: r} }
 
-// Unwrap returns the renderer that the recorder passes on to.
+// Unwrap returns the next renderer.
 func (r *Recorder) Unwrap() response.Renderer { return r.Renderer }
 
-// Record makes the recorder record the response that begins, to a request of a client, from a provider, for a memory.
+// Record starts recording the response that begins, which is from provider and for client, and will be stored in m.
 func (r *Recorder) Record(m *Memory, client, provider string) {
 	r.memory, r.client, r.provider = m, client, provider
 }
 
 // Reset implements response.Renderer.
 func (r *Recorder) Reset(head *response.Head) *response.Output {
-	if r.memory != nil { // without one nothing is kept
-		r.forget()
+	if r.memory != nil { // without a memory there is nothing to clear
+		r.clear()
 	}
 	r.head, r.out = head, r.Renderer.Reset(head)
 	return r.out
 }
 
-// forget drops what it has recorded of a response.
-func (r *Recorder) forget() {
+// clear removes the recording of a response.
+func (r *Recorder) clear() {
 	const keepChoices, keepCalls = 8, 16
 	if len(r.choices) > keepChoices {
 		r.choices = r.choices[:keepChoices:keepChoices]
@@ -75,12 +76,13 @@ func (r *Recorder) forget() {
 		if cap(c.calls) > keepCalls {
 			c.calls = nil
 		}
-		c.size, c.long, c.sent, c.calls = 0, false, 0, c.calls[:0]
+		c.size, c.truncated, c.sent, c.calls = 0, false, 0, c.calls[:0]
 	}
 	r.memory, r.client, r.provider = nil, "", ""
 	r.json, r.value = response.Reuse(r.json), response.Reuse(r.value)
 }
 
+// at returns the recording of a choice. It is added if necessary.
 func (r *Recorder) at(choice int32) *recorded {
 	for int(choice) >= len(r.choices) {
 		r.choices = append(r.choices, new(recorded))
@@ -88,7 +90,7 @@ func (r *Recorder) at(choice int32) *recorded {
 	return r.choices[choice]
 }
 
-// call returns the call with an index, making room for it. It is valid until the next one.
+// call returns the call with this index. It is added if necessary, and valid until another one is added.
 func (c *recorded) call(index int32) *call {
 	for int(index) >= len(c.calls) {
 		n := len(c.calls)
@@ -107,7 +109,7 @@ func (c *recorded) call(index int32) *call {
 func (r *Recorder) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
 	if r.memory != nil {
 		if c := r.at(choice); c.size+len(s) > maxRecorded {
-			c.long = true
+			c.truncated = true
 		} else {
 			c.details.Add(part, key, s)
 			c.size += len(s)
@@ -126,14 +128,14 @@ func (r *Recorder) Member(scope abi.Scope, choice, tool int32, name, value []byt
 	return r.Renderer.Member(scope, choice, tool, name, value)
 }
 
-// ToolCall implements response.Renderer. Reasoning that was signed since the call before leaves with the call, but for the
-// signatures of calls: they come after their calls, which have them in members of their own.
+// ToolCall implements response.Renderer. It adds to the call a token with the reasoning since the previous call if that
+// is signed. Signatures of calls are not included: they arrive after their calls, in members of their own.
 func (r *Recorder) ToolCall(choice int32, c response.ToolCall) {
 	if r.memory != nil {
 		x := r.at(choice)
 		t := x.call(c.Index)
 		t.begun, t.key, t.id, t.name = true, c.Key, append(t.id[:0], c.ID...), append(t.name[:0], c.Name...)
-		if len(t.extra) == 0 && !x.long && x.details.signed(x.sent, false) {
+		if len(t.extra) == 0 && !x.truncated && x.details.signed(x.sent, false) {
 			r.json = x.details.AppendTo(r.json[:0], x.sent, r.head.ReasoningFormat, nil)
 			x.sent = x.details.Len()
 			r.value = appendToken(append(r.value[:0], `{"google":{"thought_signature":"`...), r.json)
@@ -144,7 +146,7 @@ func (r *Recorder) ToolCall(choice int32, c response.ToolCall) {
 	r.Renderer.ToolCall(choice, c)
 }
 
-// callID returns the id of the call with a key.
+// callID returns the ID of the call with this key, nil if there is none.
 func (c *recorded) callID(key int32) []byte {
 	for i := range c.calls {
 		if t := &c.calls[i]; t.begun && t.key == key {
@@ -154,7 +156,8 @@ func (c *recorded) callID(key int32) []byte {
 	return nil
 }
 
-// Complete implements response.Renderer. It stores the reasoning first: the client's next request may follow at once.
+// Complete implements response.Renderer. It stores the reasoning first, because the client's next request may follow at
+// once.
 func (r *Recorder) Complete(usage response.Usage) {
 	if r.memory != nil {
 		for _, c := range r.choices {
@@ -164,22 +167,23 @@ func (r *Recorder) Complete(usage response.Usage) {
 	r.Renderer.Complete(usage)
 }
 
-// store puts the reasoning of a choice into the memory, if it called tools and there is something that its provider has signed.
+// store stores the reasoning of a choice in the memory if the choice has tool calls and the provider has signed the
+// reasoning or set extra_content.
 func (r *Recorder) store(c *recorded) {
 	var t thought
-	some := false
+	worthStoring := false
 	for i := range c.calls {
 		if call := &c.calls[i]; call.begun {
 			t.calls = append(t.calls, callKey(r.client, call.id, call.name))
 			t.extras = append(t.extras, bytes.Clone(call.extra))
-			some = some || len(call.extra) > 0
+			worthStoring = worthStoring || len(call.extra) > 0
 		}
 	}
-	if c.details.signed(0, true) && !c.long {
-		some = true
+	if c.details.signed(0, true) && !c.truncated {
+		worthStoring = true
 		t.details = c.details.AppendTo(nil, 0, r.head.ReasoningFormat, c.callID)
 	}
-	if len(t.calls) > 0 && some {
+	if len(t.calls) > 0 && worthStoring {
 		t.provider = r.provider
 		r.memory.put(r.client, &t)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Restore appends to dst the conversation of doc, a canonical request of a client, with the signed reasoning that its messages
-// lack: from their tokens, or from the memory, where that came from a provider that usable accepts. Tokens are removed in any case: no provider
-// knows them. The document that is appended has at most max bytes; if it had more, what belongs to the oldest messages
-// is left out. It reports false, and appends nothing, where nothing changes.
+// Restore appends doc, a client's canonical request, to dst and adds the signed reasoning that its messages lack: from
+// their tokens, or from the memory if usable accepts the provider that it came from. It removes all tokens, which
+// providers do not understand. If the result would exceed max bytes, the additions to the oldest messages are omitted.
+// If nothing changes, Restore appends nothing and reports false.
 func (m *Memory) Restore(dst []byte, doc *jsondoc.Doc, client string, usable func(provider string) bool, max int) ([]byte, bool) {
 	r := restoration{memory: m, client: client, usable: usable}
 	for message := doc.Root().Get("messages").First(); message.Exists(); message = message.Next() {
 		if calls := message.Get("tool_calls"); calls.Kind() == jsondoc.Array {
-			r.restore(message, calls)
+			r.restoreMessage(message, calls)
 		}
 	}
 	if len(r.edits) == 0 {
@@ -33,14 +33,14 @@ func (m *Memory) Restore(dst []byte, doc *jsondoc.Doc, client string, usable fun
 	return append(dst, body[at:]...), true
 }
 
-// restoration is one use of Restore.
+// restoration is the state of one call of Restore.
 type restoration struct {
 	memory *Memory
 	client string
 	usable func(provider string) bool
-	edits  []edit              // in the order of the document
-	used   map[*thought]string // by the call that got it: a client may send the calls of a response as several messages
-	doc    jsondoc.Doc         // scratch: a token
+	edits  []edit              // in document order
+	used   map[*thought]string // key of the call that got it; a client may split a response's calls into messages
+	doc    jsondoc.Doc         // scratch: the entries in a token
 	id     []byte              // scratch
 	name   []byte              // scratch
 }
@@ -68,11 +68,11 @@ func (r *restoration) fit(size, max int) {
 	}
 }
 
-// restore finds what one message lacks.
-func (r *restoration) restore(message, calls jsondoc.Value) {
+// restoreMessage records the edits for one message.
+func (r *restoration) restoreMessage(message, calls jsondoc.Value) {
 	first := len(r.edits)
 	details := message.Get("reasoning_details")
-	lacks := !signed(details) && !signed(message.Get("thinking_blocks"))
+	needsDetails := !signed(details) && !signed(message.Get("thinking_blocks"))
 	var found []byte
 	for call := calls.First(); call.Exists(); call = call.Next() {
 		extra := call.Get(extraContent)
@@ -81,7 +81,7 @@ func (r *restoration) restore(message, calls jsondoc.Value) {
 		if !isToken(token.Inside()) {
 			continue
 		}
-		if lacks {
+		if needsDetails {
 			if entries := decodeToken(token.Inside(), &r.doc); len(entries) > 0 {
 				if len(found) > 0 {
 					found = append(found, ',')
@@ -89,9 +89,9 @@ func (r *restoration) restore(message, calls jsondoc.Value) {
 				found = append(found, entries...)
 			}
 		}
-		r.remove(call, extra, google, token)
+		r.removeMember(call, extra, google, token)
 	}
-	if lacks && len(found) == 0 {
+	if needsDetails && len(found) == 0 {
 		found = r.recall(message, calls)
 	}
 	if len(found) > 0 {
@@ -108,7 +108,7 @@ func (r *restoration) restore(message, calls jsondoc.Value) {
 	slices.SortFunc(r.edits[first:], func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 }
 
-// signed reports whether reasoning_details, or thinking_blocks, hold what a provider has signed.
+// signed reports whether any entry of reasoning_details or thinking_blocks is signed or encrypted.
 func signed(list jsondoc.Value) bool {
 	if list.Kind() != jsondoc.Array {
 		return false
@@ -121,17 +121,17 @@ func signed(list jsondoc.Value) bool {
 	return false
 }
 
-// recall looks the calls of a message up in the memory. It returns the entries of reasoning_details without the brackets around
-// them, and gives calls the extra_content that they lack.
+// recall looks up the calls of a message in the memory. It returns the entries for reasoning_details, without the
+// surrounding brackets, and adds missing extra_content to the calls.
 func (r *restoration) recall(message, calls jsondoc.Value) (found []byte) {
 	reasoning := message.Get("reasoning_content").AppendText(nil)
 	for call := calls.First(); call.Exists(); call = call.Next() {
-		callee := call.Get("function")
-		if !callee.Exists() {
-			callee = call.Get("custom")
+		tool := call.Get("function")
+		if !tool.Exists() {
+			tool = call.Get("custom")
 		}
 		r.id = jsondoc.AppendEscaped(r.id[:0], call.Get("id").AppendText(nil))
-		r.name = jsondoc.AppendEscaped(r.name[:0], callee.Get("name").AppendText(nil))
+		r.name = jsondoc.AppendEscaped(r.name[:0], tool.Get("name").AppendText(nil))
 		key := callKey(r.client, r.id, r.name)
 		t, n := r.memory.get(key, r.usable, reasoning)
 		if t == nil {
@@ -155,8 +155,9 @@ func (r *restoration) recall(message, calls jsondoc.Value) (found []byte) {
 	return found
 }
 
-// remove removes the last of the values, each the value of a member of the one before it, and with it what it leaves empty.
-func (r *restoration) remove(path ...jsondoc.Value) {
+// removeMember removes the last value of path, in which each value is a member of the one before it. Objects that
+// become empty are removed as well.
+func (r *restoration) removeMember(path ...jsondoc.Value) {
 	last := len(path) - 1
 	for last > 1 && !path[last-1].First().Next().Exists() {
 		last--

@@ -14,41 +14,42 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Sealed is a piece of reasoning that one provider understands, on its way through a client whose API has but one opaque
-// string for it: signature in Messages, encrypted_content in Responses.
+// Sealed is a piece of reasoning that only its provider understands. A client receives and returns it as a token, in
+// the single opaque string that its API has: signature in Messages, encrypted_content in Responses.
 type Sealed struct {
 	Format string            // the format of the provider's reasoning (response.Head.ReasoningFormat); "" if unknown
-	Part   abi.ReasoningPart // what Data is
-	CallID string            // of the tool call that Data belongs to, for abi.ReasoningToolEncrypted
-	Data   []byte            // the inside of a JSON string, as the provider gave it; empty: only the origin is known
+	Part   abi.ReasoningPart // the kind of Data
+	CallID string            // ID of the tool call that Data belongs to, for abi.ReasoningToolEncrypted
+	Data   []byte            // the contents of a JSON string, as the provider sent it; empty if only the origin is known
 }
 
-// Sealer turns pieces of reasoning into tokens and back. A token is authenticated, not encrypted: the reasoning in it is
-// opaque to everyone but its provider, and what the MAC prevents is that a client, or a provider whose output is passed on,
-// forges the origin. Gateways that share a key read each other's tokens.
+// Sealer turns pieces of reasoning into tokens and back. A token is authenticated but not encrypted, because its
+// content is already opaque to everyone except its provider. The MAC keeps clients, and providers whose output is
+// passed on, from forging the origin. Gateways that share a key can read each other's tokens.
 //
 // A Sealer is safe for concurrent use.
 type Sealer struct {
 	macs sync.Pool // of *mac
 }
 
+// mac computes the MAC of tokens.
 type mac struct {
 	hash.Hash
 	sum     [sha256.Size]byte
 	payload []byte // scratch
 }
 
-// sealMark begins a token. No provider's signature does: those are base64, which has no dot.
-var sealMark = []byte("sluice.seal.1.")
+// sealPrefix starts every token. Signatures of providers cannot start with it: they are base64, which has no dot.
+var sealPrefix = []byte("sluice.seal.1.")
 
-// macSize is the length of a token's MAC, an HMAC-SHA256 that is cut off.
+// macSize is the length in bytes of a token's MAC, a truncated HMAC-SHA256.
 const macSize = 16
 
-// sealEncoding refuses what it would not write itself, so that no two tokens say the same.
+// sealEncoding is strict, so that each value has exactly one valid token.
 var sealEncoding = base64.RawURLEncoding.Strict()
 
-// NewSealer returns a sealer with a key of 32 bytes. Without one (nil) its key is random, and its tokens are of no use to
-// any other sealer.
+// NewSealer returns a sealer with a key of 32 bytes. If key is nil, a random one is used, and no other sealer can open
+// its tokens.
 func NewSealer(key []byte) *Sealer {
 	key = bytes.Clone(key)
 	if key == nil {
@@ -60,10 +61,10 @@ func NewSealer(key []byte) *Sealer {
 	return s
 }
 
-// IsSealed reports whether a string has the form of a token, of whatever key, valid or not: no provider has written it.
-func IsSealed(token []byte) bool { return bytes.HasPrefix(token, sealMark) }
+// IsSealed reports whether a string is a token, valid or not, of any key. If so, no provider has written it.
+func IsSealed(token []byte) bool { return bytes.HasPrefix(token, sealPrefix) }
 
-// Append appends a token: printable ASCII that no JSON string has to escape.
+// Append appends the token for v. It consists of printable ASCII that needs no escaping in JSON.
 func (s *Sealer) Append(dst []byte, v Sealed) []byte {
 	m := s.macs.Get().(*mac)
 	defer s.release(m)
@@ -72,15 +73,15 @@ func (s *Sealer) Append(dst []byte, v Sealed) []byte {
 	p = append(binary.AppendUvarint(p, uint64(len(v.Format))), v.Format...)
 	p = append(binary.AppendUvarint(p, uint64(len(v.CallID))), v.CallID...)
 	p = append(p, v.Data...)
-	copy(p, m.of(p[macSize:]))
+	copy(p, m.compute(p[macSize:]))
 	m.payload = p
-	return sealEncoding.AppendEncode(append(dst, sealMark...), p)
+	return sealEncoding.AppendEncode(append(dst, sealPrefix...), p)
 }
 
-// Open returns what is in a token. It is false where the token is damaged or of another key.
+// Open returns the content of a token. It reports false if the token is damaged or sealed with another key.
 func (s *Sealer) Open(token []byte) (Sealed, bool) {
-	encoded, ok := bytes.CutPrefix(token, sealMark)
-	if !ok || bytes.ContainsAny(encoded, "\r\n") { // the decoder would skip these
+	encoded, ok := bytes.CutPrefix(token, sealPrefix)
+	if !ok || bytes.ContainsAny(encoded, "\r\n") { // the decoder would ignore these
 		return Sealed{}, false
 	}
 	p, err := sealEncoding.AppendDecode(nil, encoded)
@@ -90,7 +91,7 @@ func (s *Sealer) Open(token []byte) (Sealed, bool) {
 	m := s.macs.Get().(*mac)
 	defer s.release(m)
 	sum, p := p[:macSize], p[macSize:]
-	if subtle.ConstantTimeCompare(sum, m.of(p)) != 1 {
+	if subtle.ConstantTimeCompare(sum, m.compute(p)) != 1 {
 		return Sealed{}, false
 	}
 	v := Sealed{Part: abi.ReasoningPart(p[0])}
@@ -100,7 +101,7 @@ func (s *Sealer) Open(token []byte) (Sealed, bool) {
 	return v, okFormat && okID && v.Part < abi.ReasoningParts
 }
 
-// cutString reads a string and its length from the beginning of p.
+// cutString reads a length-prefixed string from the start of p.
 func cutString(p []byte) (s string, rest []byte, ok bool) {
 	n, size := binary.Uvarint(p)
 	if size <= 0 || n > uint64(len(p)-size) {
@@ -110,15 +111,15 @@ func cutString(p []byte) (s string, rest []byte, ok bool) {
 	return string(p[:n]), p[n:], true
 }
 
-// of returns the MAC of a payload. It is valid until the next call.
-func (m *mac) of(payload []byte) []byte {
+// compute returns the MAC of a payload. It is valid until the next call.
+func (m *mac) compute(payload []byte) []byte {
 	m.Reset()
-	m.Write(sealMark)
+	m.Write(sealPrefix)
 	m.Write(payload)
 	return m.Sum(m.sum[:0])[:macSize]
 }
 
-// release keeps a mac for the next token.
+// release returns a mac to the pool.
 func (s *Sealer) release(m *mac) {
 	const keep = 64 << 10
 	if cap(m.payload) > keep {

@@ -7,22 +7,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// extraContent is the member of a tool call that has the token.
+// extraContent is the member of a tool call that contains the token.
 const extraContent = "extra_content"
 
-// tokenPrefix begins a token, and no provider's signature: those are base64.
+// tokenPrefix starts every token. Signatures of providers cannot start with it: they are base64, which has no dot.
 var tokenPrefix = []byte("sluice.thinking.1.")
 
-// appendToken appends entries of reasoning_details, a JSON array, as a token: printable ASCII that no JSON string has to escape.
-// It is not secret and not signed: a client could as well return the entries themselves, and the provider checks them.
+// appendToken appends a token with details, a JSON array of entries of reasoning_details. The token consists of
+// printable ASCII that needs no escaping in JSON. It is neither encrypted nor authenticated: a client could return the
+// entries themselves, and the provider checks them.
 func appendToken(dst, details []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(dst, tokenPrefix...), details)
 }
 
-// isToken reports whether the inside of a JSON string is a token, valid or not.
+// isToken reports whether the contents of a JSON string are a token, valid or not.
 func isToken(s []byte) bool { return bytes.HasPrefix(s, tokenPrefix) }
 
-// decodeToken returns the entries in a token without the brackets around them, nil for a token that is not valid.
+// decodeToken returns the entries in a token without the surrounding brackets, or nil if the token is invalid.
 func decodeToken(token []byte, doc *jsondoc.Doc) []byte {
 	json, err := base64.RawURLEncoding.AppendDecode(nil, token[len(tokenPrefix):])
 	if err != nil || doc.Parse(json, jsondoc.Limits{}) != nil || doc.Root().Kind() != jsondoc.Array {
