@@ -28,7 +28,7 @@ func methodVectors() []vector {
 			}
 			vectors = append(vectors, vector{
 				name: fmt.Sprintf("%.8s %s", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
-				status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: " + allow}, says: "takes " + allow,
+				status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: " + allow}, says: "supports " + allow,
 			})
 		}
 	}
@@ -75,7 +75,7 @@ func pathVectors() []vector {
 		for _, method := range []string{"POST", "GET"} {
 			vectors = append(vectors, vector{
 				name: fmt.Sprintf("%s %.40q", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
-				status: 404, code: "unknown_url", fate: stays, says: "The gateway has POST /v1/chat/completions",
+				status: 404, code: "unknown_url", fate: stays, says: "The gateway serves POST /v1/chat/completions",
 			})
 		}
 	}
@@ -111,7 +111,7 @@ func TestPathsAreSanitised(t *testing.T) {
 		if line := g.Log.Request(t, r.RequestID()); line["cause"] != "no such path: "+want {
 			t.Errorf("%s: the log says %q", path, line["cause"])
 		}
-		if !strings.Contains(r.Body, "There is nothing at GET "+want+". ") {
+		if !strings.Contains(r.Body, "Unknown URL: GET "+want+". ") {
 			t.Errorf("%s: the client is told %s", path, r.Body)
 		}
 	}

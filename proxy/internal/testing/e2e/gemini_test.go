@@ -174,8 +174,8 @@ targets = [{ provider = "demo", model = "demo" }]
 	}
 	r := g.Do(t, "POST", pathGemini+"?key="+proxytest.Key, askGemini, "Authorization:")
 	message := gemini.wantRefusal(t, g, r, 401, "missing_api_key")
-	if !strings.Contains(message, "x-goog-api-key") || !strings.Contains(message, "address") || strings.Contains(g.Log.String(), proxytest.Key) {
-		t.Errorf("a key in the address: %s\n%s", message, g.Log.String())
+	if !strings.Contains(message, "x-goog-api-key") || !strings.Contains(message, "in the URL") || strings.Contains(g.Log.String(), proxytest.Key) {
+		t.Errorf("a key in the URL: %s\n%s", message, g.Log.String())
 	}
 }
 
