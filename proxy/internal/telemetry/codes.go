@@ -5,9 +5,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Code returns the value of the label code for an error code. A code that a provider or a plugin made up is "other": it
-// reaches the client, but as a label it would let others create series at will. The type of an error stands in for a code
-// that is null.
+// Code returns the value of the label code for an error code. A code that a provider or a plugin invented becomes
+// Other, because it could otherwise create any number of series. code may also be the type of an error whose code is
+// null.
 func Code(code string) string {
 	if code == "" || apierror.IsCode(code) || apierror.IsKind(code) {
 		return code
@@ -46,10 +46,10 @@ var refusalNames = [refusals]string{
 	RefusedDisabled: "disabled", RefusedExpired: "expired", RefusedNotYetValid: "not_yet_valid", RefusedModel: "model",
 }
 
-// Shed is the reason a request was rejected although nothing is wrong with it: the exhausted resource.
+// Shed is the reason a valid request was rejected: the exhausted resource, or the shutdown.
 type Shed uint8
 
-// The resources, and the shutdown.
+// The reasons.
 const (
 	ShedConnections Shed = iota // client connections
 	ShedRequests                // requests in flight
@@ -65,10 +65,10 @@ var shedNames = [sheds]string{
 	ShedPlugins: "plugins", ShedUpstream: "upstream", ShedDraining: "draining",
 }
 
-// RouterChoice is what came of asking a router plugin.
+// RouterChoice is the outcome of a call of a router plugin.
 type RouterChoice uint8
 
-// The choices.
+// The outcomes.
 const (
 	RouterOrdered   RouterChoice = iota // it named targets
 	RouterNamedNone                     // it named none
@@ -79,7 +79,7 @@ const (
 
 var routerChoiceNames = [routerChoices]string{RouterOrdered: "ordered", RouterNamedNone: "named_none", RouterFailed: "failed", RouterRejected: "rejected"}
 
-// LabelValues returns the fixed values of a family's label, nil if they depend on the configuration or the traffic.
+// LabelValues returns the fixed values of a family's label, or nil if they depend on the configuration or the traffic.
 func LabelValues(f *Family, label string) []string {
 	switch {
 	case f == refusalsTotal && label == "reason":

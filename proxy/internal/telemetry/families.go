@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Family is one metric with all its series.
+// Family is a metric with all its series.
 type Family struct {
 	Name   string
 	Kind   Kind
@@ -26,15 +26,16 @@ const (
 	Histogram
 )
 
-// String returns the kind as the exposition format spells it.
+// String returns the kind's name in the exposition format.
 func (k Kind) String() string {
 	return [...]string{Counter: "counter", Gauge: "gauge", Histogram: "histogram"}[k]
 }
 
-// families holds all metrics of the gateway, in the order of this file.
+// families lists all metrics of the gateway in the order of this file.
 var families []*Family
 
-// Families returns all metrics of the gateway. The standard metrics of the process and the Go runtime are exposed as well.
+// Families returns all metrics of the gateway. The registry also exposes the standard metrics of the process and the Go
+// runtime.
 func Families() []*Family { return families }
 
 func family(name string, kind Kind, help string, labels ...string) *Family {
@@ -44,7 +45,7 @@ func family(name string, kind Kind, help string, labels ...string) *Family {
 	return f
 }
 
-// Metrics that Metrics counts itself.
+// The metrics that Metrics counts itself.
 var (
 	requestsTotal    = family("requests_total", Counter, "Finished requests. code is the error code, empty on success.", "path", "model", "provider", "stream", "status", "code")
 	requestDuration  = family("request_duration_seconds", Histogram, "Time from a request to the last byte of its response, for requests that reached a provider.", "model", "provider", "stream")
@@ -52,32 +53,32 @@ var (
 	requestsInFlight = family("requests_in_flight", Gauge, "Requests in flight.")
 	streamsInFlight  = family("streams_in_flight", Gauge, "Streams in flight.")
 	tokensTotal      = family("tokens_total", Counter, "Tokens as counted by providers. kind is prompt, completion, cached or cache_write (parts of prompt), or reasoning (part of completion).", "model", "provider", "kind")
-	costTotal        = family("cost_usd_total", Counter, "Cost of the responses in US dollars, by the configured prices. Models without prices have none.", "model", "provider")
+	costTotal        = family("cost_usd_total", Counter, "Cost of the responses in US dollars, by the configured prices. Models without prices have no series.", "model", "provider")
 	estimatedTotal   = family("usage_estimated_total", Counter, "Responses whose token counts were estimated because the provider sent none.", "model", "provider")
 	droppedEvents    = family("events_dropped_total", Counter, "Provider events that were dropped because they violated the chat completions format.", "model", "provider")
 	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key.", "reason")
 	keyFamilies      = groupFamilies{
 		requests: family("key_requests_total", Counter, "Finished requests of a client key.", "key"),
-		errors:   family("key_errors_total", Counter, "Requests of a client key that ended with an error of any kind. Client disconnects are none.", "key"),
+		errors:   family("key_errors_total", Counter, "Requests of a client key that ended with any error except a client disconnect.", "key"),
 		tokens:   family("key_tokens_total", Counter, "Tokens of the requests of a client key. kind is prompt, completion, cached or cache_write (parts of prompt), or reasoning (part of completion).", "key", "kind"),
-		cost:     family("key_cost_usd_total", Counter, "Cost of the requests of a client key in US dollars, of models with prices.", "key"),
-		rejected: family("key_rejected_total", Counter, "Requests of a client key that were rejected because of a limit or budget of it, its team or the model, of a model that it may not use, or because it is not valid.", "key", "reason"),
+		cost:     family("key_cost_usd_total", Counter, "Cost of a client key's requests to models with prices, in US dollars.", "key"),
+		rejected: family("key_rejected_total", Counter, "Requests that were rejected because of a limit or budget of the client key, its team or the model, because the key may not use the model, or because the key is not valid.", "key", "reason"),
 	}
 	teamFamilies = groupFamilies{
 		requests: family("team_requests_total", Counter, "Finished requests of a team's keys.", "team"),
-		errors:   family("team_errors_total", Counter, "Requests of a team's keys that ended with an error of any kind. Client disconnects are none.", "team"),
-		tokens:   family("team_tokens_total", Counter, "Tokens of the requests of a team's keys, by kind as those of a key.", "team", "kind"),
-		cost:     family("team_cost_usd_total", Counter, "Cost of the requests of a team's keys in US dollars, of models with prices.", "team"),
+		errors:   family("team_errors_total", Counter, "Requests of a team's keys that ended with any error except a client disconnect.", "team"),
+		tokens:   family("team_tokens_total", Counter, "Tokens of the requests of a team's keys. The kinds are those of sluice_key_tokens_total.", "team", "kind"),
+		cost:     family("team_cost_usd_total", Counter, "Cost of the requests of a team's keys to models with prices, in US dollars.", "team"),
 		rejected: family("team_rejected_total", Counter, "Requests that were rejected because of a limit or budget of the team.", "team", "reason"),
 	}
 	modelRejected   = family("model_rejected_total", Counter, "Requests that were rejected because of a limit or budget of the model.", "model", "reason")
 	shedTotal       = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
-	routerTotal     = family("router_choices_total", Counter, "Requests for which a router plugin was asked, by what came of it: ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
+	routerTotal     = family("router_choices_total", Counter, "Requests for which a router plugin was called. outcome is ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
 	heartbeatsTotal = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
 	panicsTotal     = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
 )
 
-// Metrics that are collected on each scrape.
+// The metrics whose values are added on each scrape by the callback of Metrics.Pull.
 var (
 	BuildInfo        = family("build_info", Gauge, "Constant 1, labeled with the version.", "version", "go_version")
 	Ready            = family("ready", Gauge, "1 if the gateway is ready for requests, as reported by /readyz.")
@@ -86,7 +87,7 @@ var (
 	ConfigReloads    = family("config_reloads_total", Counter, "Attempted configuration reloads.", "result")
 	ConfigGeneration = family("config_generation", Gauge, "Number of the current configuration, starting at 1.")
 	ConfigLoaded     = family("config_loaded_timestamp_seconds", Gauge, "Time at which the current configuration took effect.")
-	ConfigOpen       = family("config_generations_open", Gauge, "Configurations in use: the current one, and those that requests in flight still use.")
+	ConfigOpen       = family("config_generations_open", Gauge, "Configurations in use: the current one, and older ones that requests in flight still use.")
 
 	ClientConnections    = family("client_connections", Gauge, "Open client connections.")
 	ClientConnectionsMax = family("client_connections_max", Gauge, "Limit of client connections.")
@@ -94,39 +95,39 @@ var (
 	CompletionsMax       = family("completions_max", Gauge, "Limit of chat completions in flight.")
 	Completions          = family("completions_in_flight", Gauge, "Chat completions in flight.")
 	BodyMemory           = family("body_memory_bytes", Gauge, "Memory held by large request bodies and large non-streaming responses, in bytes.")
-	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Limit of that memory, in bytes.")
+	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Limit of the memory held by large request bodies and large non-streaming responses, in bytes.")
 
-	Attempts       = family("attempts_total", Counter, "Finished attempts at a target. outcome is answered, failed, limited (rate limit with a retry-after) or neither (client disconnected, or the request was at fault).", "provider", "target", "outcome")
-	TargetHealthy  = family("target_healthy", Gauge, "1 if the target is healthy; 0 while its circuit is open, while it is tried again until it has succeeded, and while it asks not to be used.", "provider", "target")
+	Attempts       = family("attempts_total", Counter, "Finished attempts at a target. outcome is answered, failed, limited (rate limit with a Retry-After) or neither (client disconnected, or the request was at fault).", "provider", "target", "outcome")
+	TargetHealthy  = family("target_healthy", Gauge, "1 if the target is healthy; 0 while its circuit is open, during the trial until a request succeeds, and during a cooldown that the target asked for.", "provider", "target")
 	TargetBreaker  = family("target_breaker", Gauge, "State of the target's circuit breaker: 0 closed, 1 half-open, 2 open.", "provider", "target")
-	TargetUntil    = family("target_open_until_timestamp_seconds", Gauge, "When a target that is open is tried again, by the next request from then on; 0 if it is not open.", "provider", "target")
+	TargetUntil    = family("target_open_until_timestamp_seconds", Gauge, "Time from which the next request tries the target again; 0 if it is not open.", "provider", "target")
 	TargetOpened   = family("target_breaker_opened_total", Counter, "Times that the target's circuit opened.", "provider", "target")
 	TargetRefused  = family("target_refused_total", Counter, "Attempts rejected by the target's circuit breaker.", "provider", "target")
 	TargetInFlight = family("target_in_flight", Gauge, "Attempts at the target in flight.", "provider", "target")
 	TargetLatency  = family("target_first_event_seconds", Gauge, "Moving average of the time to the first event, as seen by routers.", "provider", "target")
 	TargetSpeed    = family("target_tokens_per_second", Gauge, "Moving average of the completion tokens per second of a stream, as seen by routers; 0 if unknown.", "provider", "target")
 	TargetCached   = family("target_cached_ratio", Gauge, "Moving average of the share of prompt tokens that the provider had cached, 0 to 1, as seen by routers.", "provider", "target")
-	TargetPrompt   = family("target_prompt_tokens_total", Counter, "Prompt tokens of complete responses in which the provider counted those that it had cached, by configured model and target. kind is all or cached: their ratio shows what affinity gains.", "model", "provider", "target", "kind")
+	TargetPrompt   = family("target_prompt_tokens_total", Counter, "Prompt tokens of complete responses for which the provider reported cached tokens, by configured model and target. kind is all or cached; their ratio shows what affinity gains.", "model", "provider", "target", "kind")
 	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of the failure ratio, 0 to 1, as seen by routers.", "provider", "target")
 
 	RetryLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")
 	RetryDenied = family("retry_budget_denied_total", Counter, "Retries rejected because the retry budget was exhausted.", "provider")
 
-	CanaryShare = family("canary_share", Gauge, "Share of the model's requests that try the canary's target first, 0 to 1; 0 once the canary is rolled back.", "model")
-	CanaryStep  = family("canary_step", Gauge, "The canary's step, from 1; of one that is rolled back, the step in which that happened.", "model")
+	CanaryShare = family("canary_share", Gauge, "Share of the model's requests that try the canary's target first, 0 to 1; 0 after a rollback.", "model")
+	CanaryStep  = family("canary_step", Gauge, "The canary's step, starting at 1; after a rollback, the step in which it happened.", "model")
 
 	TargetRetries    = family("target_retries_total", Counter, "Further attempts at the same target (retry of a model).", "provider", "target")
 	HedgesSent       = family("hedges_sent_total", Counter, "Requests sent to a second target while the first was silent (hedge of a model).", "model")
-	HedgesWon        = family("hedges_won_total", Counter, "Hedges whose response was the first.", "model")
-	HedgesSuppressed = family("hedges_suppressed_total", Counter, "Hedges that were due, but not sent: their budget, the limits of the key, or the other targets did not permit it.", "model")
+	HedgesWon        = family("hedges_won_total", Counter, "Hedges that responded first.", "model")
+	HedgesSuppressed = family("hedges_suppressed_total", Counter, "Hedges that were due but not sent, because the hedge budget, the key's limits or the state of the other targets did not permit it.", "model")
 
-	ShadowRequests    = family("shadow_requests_total", Counter, "Copies of requests that a shadow was to be sent. outcome is answered, failed, cancelled (the client left, or the gateway is shutting down), dropped (for want of room) or spent (a limit or budget of the provider).", "model", "provider", "target", "outcome")
-	ShadowCompared    = family("shadow_compared_total", Counter, "Copies whose response was compared with that to the client.", "model", "provider", "target")
-	ShadowDifferences = family("shadow_differences_total", Counter, "Compared copies whose response differs from that to the client, by kind of difference; one copy may differ in several.", "model", "provider", "target", "kind")
-	ShadowFirstEvent  = family("shadow_first_event_seconds_total", Counter, "Sum of the times to the first event, of the compared copies of which both responses are complete. response is client or shadow: their ratio shows which is slower.", "model", "provider", "target", "response")
-	ShadowDuration    = family("shadow_duration_seconds_total", Counter, "Sum of the times to the end of the response, of the same.", "model", "provider", "target", "response")
-	ShadowTokens      = family("shadow_tokens_total", Counter, "Tokens of the same; kind is prompt or completion.", "model", "provider", "target", "response", "kind")
-	ShadowCost        = family("shadow_cost_usd_total", Counter, "Cost of the copies in US dollars, which no key is charged.", "model", "provider", "target")
+	ShadowRequests    = family("shadow_requests_total", Counter, "Copies of requests for a shadow target. outcome is answered, failed, cancelled (the client disconnected, or the gateway is shutting down), dropped (no capacity left) or spent (a limit or budget of the provider is reached).", "model", "provider", "target", "outcome")
+	ShadowCompared    = family("shadow_compared_total", Counter, "Copies whose response was compared with the client's.", "model", "provider", "target")
+	ShadowDifferences = family("shadow_differences_total", Counter, "Compared copies whose response differs from the client's, by kind of difference; one copy may differ in several.", "model", "provider", "target", "kind")
+	ShadowFirstEvent  = family("shadow_first_event_seconds_total", Counter, "Sum of the times to the first event, for compared copies where both responses are complete. response is client or shadow; their ratio shows which is slower.", "model", "provider", "target", "response")
+	ShadowDuration    = family("shadow_duration_seconds_total", Counter, "Sum of the times to the end of the response, for the same copies.", "model", "provider", "target", "response")
+	ShadowTokens      = family("shadow_tokens_total", Counter, "Tokens of the responses, for the same copies. kind is prompt or completion.", "model", "provider", "target", "response", "kind")
+	ShadowCost        = family("shadow_cost_usd_total", Counter, "Cost of the copies in US dollars. It is not charged to any key.", "model", "provider", "target")
 
 	UpstreamConnections  = family("upstream_connections", Gauge, "Connections to the provider.", "provider", "state")
 	UpstreamWaiting      = family("upstream_waiting", Gauge, "Requests waiting for a connection to the provider.", "provider")
@@ -134,7 +135,7 @@ var (
 	UpstreamReused       = family("upstream_reuses_total", Counter, "Requests sent on a reused connection.", "provider")
 	UpstreamStale        = family("upstream_stale_total", Counter, "Idle connections found closed by the provider.", "provider")
 	UpstreamRetried      = family("upstream_retries_total", Counter, "Requests resent on another connection because theirs turned out to be closed or timed out.", "provider")
-	UpstreamReauthorized = family("upstream_credential_retries_total", Counter, "Requests resent with another credential because the provider refused or limited theirs.", "provider")
+	UpstreamReauthorized = family("upstream_credential_retries_total", Counter, "Requests resent with another credential because the provider rejected or rate-limited the first.", "provider")
 
 	PluginCalls      = family("plugin_calls_total", Counter, "Plugin calls.", "plugin")
 	PluginFailures   = family("plugin_failures_total", Counter, "Plugin calls that failed (trap, fuel, depth, memory, protocol, output, status, host) or were rejected (busy, breaker).", "plugin", "kind")
@@ -149,23 +150,23 @@ var (
 	PluginOpened     = family("plugin_breaker_opened_total", Counter, "Times that the plugin's circuit opened, for one client key or for all.", "plugin")
 	PluginWholeCalls = family("plugin_whole_calls", Gauge, "Running plugin calls with non-streaming bodies, over all plugins.")
 
-	Budgets       = family("budgets", Gauge, "Configured budgets by state: ok; warned, once the share of warn is spent, 0.8 if unset; and refusing, which are spent or had too little left for a request of their window.", "scope", "state")
+	Budgets       = family("budgets", Gauge, "Configured budgets. state is ok, warned (the share set by warn is spent, 0.8 by default) or refusing (spent, or too little left for a request in the current window).", "scope", "state")
 	BudgetLimit   = family("budget_limit_usd", Gauge, "Limit of a budget in its current window, in US dollars.", "scope", "name", "per")
-	BudgetSpent   = family("budget_spent_usd", Gauge, "What is spent of the budget in its current window.", "scope", "name", "per")
-	BudgetHeld    = family("budget_held_usd", Gauge, "What requests in flight hold of the budget.", "scope", "name", "per")
-	BudgetLeft    = family("budget_left_usd", Gauge, "What is left of the budget for further requests.", "scope", "name", "per")
-	BudgetRefused = family("budget_refused", Gauge, "Requests in the current window that the budget had too little left for.", "scope", "name", "per")
-	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "When the budget's current window ends; no series for budgets in total.", "scope", "name", "per")
+	BudgetSpent   = family("budget_spent_usd", Gauge, "Amount of the budget spent in its current window, in US dollars.", "scope", "name", "per")
+	BudgetHeld    = family("budget_held_usd", Gauge, "Amount of the budget held by requests in flight, in US dollars.", "scope", "name", "per")
+	BudgetLeft    = family("budget_left_usd", Gauge, "Amount of the budget left for further requests, in US dollars.", "scope", "name", "per")
+	BudgetRefused = family("budget_refused", Gauge, "Requests in the current window for which too little of the budget was left.", "scope", "name", "per")
+	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "End of the budget's current window. Budgets per total have no series.", "scope", "name", "per")
 
 	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, for example because the disk is full.")
 	JournalRecords = family("journal_records_total", Counter, "Records appended to the journal: requests, holds, settlements and changes of budgets.")
-	JournalLost    = family("journal_records_lost_total", Counter, "Records that were never written because the journal could not be written for too long. Sums in memory have them.")
-	JournalOpen    = family("journal_requests_open", Gauge, "Requests of which something is held or which are not in the ledger yet.")
+	JournalLost    = family("journal_records_lost_total", Counter, "Records lost because the journal could not be written for too long. The sums in memory include them.")
+	JournalOpen    = family("journal_requests_open", Gauge, "Requests that still hold part of a budget or are not in the ledger yet.")
 
-	StoreUp      = family("store_up", Gauge, "1 while the store of shared limits counts, 0 while it cannot be reached or has lost data.")
-	StoreMode    = family("store_mode", Gauge, "Scopes with shared limits, and shared budgets, by the mode in force: shared while the store counts, otherwise what when_down says. kind is limits or budgets.", "kind", "mode")
-	StoreTrips   = family("store_round_trips_total", Counter, "Round trips to the store. caller is request for those on which requests waited, and background; result is ok or error.", "caller", "result")
-	StoreSeconds = family("store_round_trip_seconds_total", Counter, "Time of the round trips to the store, all added up.", "caller")
+	StoreUp      = family("store_up", Gauge, "1 while the store of shared limits is in use, 0 while it cannot be reached or has lost data.")
+	StoreMode    = family("store_mode", Gauge, "Scopes with shared limits (kind limits) and shared budgets (kind budgets), by the mode in force: shared while the store is in use, otherwise the value of when_down.", "kind", "mode")
+	StoreTrips   = family("store_round_trips_total", Counter, "Round trips to the store. caller is request (a request waited for it) or background; result is ok or error.", "caller", "result")
+	StoreSeconds = family("store_round_trip_seconds_total", Counter, "Total time of the round trips to the store.", "caller")
 	StoreDenied  = family("store_grants_denied_total", Counter, "Times that a request wanted more of a limit or budget than the store had left.")
 	StoreLost    = family("store_data_losses_total", Counter, "Times that the store was found to have lost data.")
 
@@ -178,7 +179,7 @@ type Sample struct {
 	err error
 }
 
-// Add adds the value of a series; labels are the values of the family's labels, in their order.
+// Add adds the value of a series. labels are the values of f.Labels, in the same order.
 func (s *Sample) Add(f *Family, v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if f.Kind == Counter {
@@ -194,7 +195,7 @@ func (s *Sample) histogram(f *Family, t *tally, labels ...string) {
 	s.send(f, m, err)
 }
 
-// send passes a series on. A series that cannot be exposed, such as one with a label that is not UTF-8, is left out.
+// send passes a series to the registry. It drops a series that is invalid, for example because a label is not UTF-8.
 func (s *Sample) send(f *Family, m prometheus.Metric, err error) {
 	if err != nil {
 		s.err = fmt.Errorf("%s: %w", f.Name, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// NewLogger returns a logger that writes text or JSON lines, byte for byte those of package slog's handlers. The lines of
-// requests are formatted without slog, at a fifth of the cost.
+// NewLogger returns a logger that writes text or JSON lines, byte for byte like the handlers of package slog. It
+// formats the lines of requests without slog, at a fifth of the cost.
 func NewLogger(out *Writer, json bool, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	h := &handler{Handler: slog.NewTextHandler(out, o), out: out}
@@ -29,8 +29,8 @@ type handler struct {
 	lines sync.Pool // *line
 }
 
-// writeRequest writes a request's line. It returns false and writes nothing if a string needs quoting or escaping, which is
-// left to slog.
+// writeRequest writes a request's line. If a string needs quoting or escaping, it writes nothing and returns false, and
+// the caller uses slog instead.
 func (h *handler) writeRequest(at time.Time, level slog.Level, r *Record, took time.Duration) bool {
 	l, ok := h.lines.Get().(*line)
 	if !ok {
@@ -67,7 +67,8 @@ func (l *line) begin(at time.Time, level slog.Level) {
 		return
 	}
 	l.buf = append(l.buf, "time="...)
-	// RFC3339Nano is the layout that package time formats fast. It drops trailing zeros, so a tenth of a millisecond keeps them.
+	// Package time has a fast path for RFC3339Nano, which drops trailing zeros. Add a tenth of a millisecond to keep
+	// the zeros of the milliseconds, and cut off its digit.
 	n := len(l.buf)
 	l.buf = at.Truncate(time.Millisecond).Add(time.Millisecond/10).AppendFormat(l.buf, time.RFC3339Nano)
 	l.buf = append(l.buf[:n+millis], l.buf[n+millis+1:]...)
@@ -113,7 +114,7 @@ func (l *line) amount(name string, v cost.Nano) {
 	l.buf = v.Append(l.buf)
 }
 
-// plain holds the bytes that neither format escapes or quotes.
+// plain marks the bytes that neither format escapes or quotes.
 var plain = func() (t [256]bool) {
 	for c := byte('!'); c <= '~'; c++ {
 		t[c] = c != '"' && c != '\\' && c != '='

@@ -8,19 +8,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// MaxNames is how many client keys have series of their own, and how many teams, and models with rejections: the first of the
-// configuration. The others of a kind share one.
+// MaxNames is the maximum number of client keys that have series of their own: the first MaxNames in the configuration.
+// The others share the series of Other. The same maximum applies to teams, and to models in the series of rejections.
 const MaxNames = 1000
 
 // Rejection is the reason a request with a known key was rejected.
 type Rejection uint8
 
-// The rejections. The first are the limits of a key, a team or a model; the others are only of keys.
+// The rejections. Those up to RejectedBudget apply to keys, teams and models; the others only to keys.
 const (
 	RejectedRequests Rejection = iota // requests per minute
 	RejectedTokens                    // tokens per minute
 	RejectedConcurrent
-	RejectedBudget // a budget is spent, or held by requests in flight
+	RejectedBudget // a budget is spent or held by requests in flight
 	RejectedModel  // the key may not use the model
 	RejectedDisabled
 	RejectedExpired
@@ -33,15 +33,16 @@ var rejectionNames = [rejections]string{
 	RejectedModel: "model", RejectedDisabled: "disabled", RejectedExpired: "expired", RejectedNotYetValid: "not_yet_valid",
 }
 
-// Counts are those of one client key, team or model since the start.
+// Counts are the counts of one client key, team or model since the start of the process.
 type Counts struct {
-	Requests, Errors int64 // Errors: with a 4xx or 5xx, or as a stream that broke off; not those whose client disconnected
-	Tokens           cost.Tokens
-	Cost             *cost.Nano       // nil: no request had a price
-	Rejected         map[string]int64 // by reason, without zeros
+	Requests int64
+	Errors   int64 // requests that ended with a 4xx or 5xx or as a broken stream, except for client disconnects
+	Tokens   cost.Tokens
+	Cost     *cost.Nano       // nil if no request had a price
+	Rejected map[string]int64 // by reason, without zeros
 }
 
-// The kinds of tokens that are counted. The first two are all of them, the others parts.
+// The kinds of tokens that are counted. The first two add up to all tokens; the others are parts of these two.
 const (
 	promptTokens = iota
 	completionTokens
@@ -55,7 +56,7 @@ var tokenKindNames = [tokenKinds]string{
 	promptTokens: "prompt", completionTokens: "completion", cachedTokens: "cached", writtenTokens: "cache_write", reasoningTokens: "reasoning",
 }
 
-// tokenCounts are tokens by kind.
+// tokenCounts counts tokens by kind.
 type tokenCounts [tokenKinds]atomic.Int64
 
 func (c *tokenCounts) add(t *cost.Tokens) {
@@ -79,16 +80,16 @@ func (c *tokenCounts) load() cost.Tokens {
 	}
 }
 
-// groupFamilies are the metrics of a group. A group without requests has none but rejected.
+// groupFamilies are the metrics of a group. A group that counts only rejections has no others.
 type groupFamilies struct{ requests, errors, tokens, cost, rejected *Family }
 
-// group counts by client key, by team or by model. Only those that have been used take memory.
+// group counts by name: of client keys, of teams or of models. A name takes memory only once it is used.
 type group struct {
 	families groupFamilies
 
 	mu    sync.RWMutex
 	shown []string // names with series of their own
-	more  bool     // there are others
+	more  bool     // the configuration has more names, which share the series of Other
 	used  map[string]*groupCounts
 }
 
@@ -99,7 +100,7 @@ type groupCounts struct {
 	rejected         [rejections]atomic.Int64
 }
 
-// set replaces the names of the configuration, and forgets all others.
+// set replaces the configured names, and drops the counters of all other names.
 func (g *group) set(names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,8 +114,8 @@ func (g *group) set(names []string) {
 	g.used = used
 }
 
-// of returns the counters of a name, made on first use.
-func (g *group) of(name string) *groupCounts {
+// counters returns the counters of a name, and creates them on first use.
+func (g *group) counters(name string) *groupCounts {
 	g.mu.RLock()
 	c := g.used[name]
 	g.mu.RUnlock()
@@ -143,7 +144,7 @@ func (c *groupCounts) count(r *Record) {
 	c.cost.add(r)
 }
 
-func (g *group) counts(name string) Counts {
+func (g *group) load(name string) Counts {
 	g.mu.RLock()
 	c := g.used[name]
 	g.mu.RUnlock()
@@ -156,20 +157,20 @@ func (g *group) counts(name string) Counts {
 	}
 }
 
-// RejectKey counts a request that was rejected with a key whose name is known.
-func (m *Metrics) RejectKey(name string, r Rejection) { m.keys.of(name).rejected[r].Add(1) }
+// RejectKey counts a rejected request with a known key.
+func (m *Metrics) RejectKey(name string, r Rejection) { m.keys.counters(name).rejected[r].Add(1) }
 
-// RejectTeam counts a request that was rejected because of a limit of a team.
-func (m *Metrics) RejectTeam(name string, r Rejection) { m.teams.of(name).rejected[r].Add(1) }
+// RejectTeam counts a request that was rejected because of a team's limit or budget.
+func (m *Metrics) RejectTeam(name string, r Rejection) { m.teams.counters(name).rejected[r].Add(1) }
 
-// RejectModel counts a request that was rejected because of a limit of a model.
-func (m *Metrics) RejectModel(name string, r Rejection) { m.models.of(name).rejected[r].Add(1) }
+// RejectModel counts a request that was rejected because of a model's limit or budget.
+func (m *Metrics) RejectModel(name string, r Rejection) { m.models.counters(name).rejected[r].Add(1) }
 
 // Key returns the counts of a client key.
-func (m *Metrics) Key(name string) Counts { return m.keys.counts(name) }
+func (m *Metrics) Key(name string) Counts { return m.keys.load(name) }
 
-// Team returns the counts of a team: the sums of its keys, since they are in it.
-func (m *Metrics) Team(name string) Counts { return m.teams.counts(name) }
+// Team returns the counts of a team: the requests of its keys while they belonged to it.
+func (m *Metrics) Team(name string) Counts { return m.teams.load(name) }
 
 // sample adds the series of the group.
 func (g *group) sample(s *Sample) {
@@ -187,7 +188,8 @@ func (g *group) sample(s *Sample) {
 	if !g.more {
 		return
 	}
-	// Summed up and not subtracted from a total: counts rise meanwhile, and a counter must not fall.
+	// Add up the other names instead of subtracting the shown ones from a total: counts rise in the meantime, and a
+	// counter must not decrease.
 	var rest groupCounts
 	for name, c := range g.used {
 		if !shown[name] {
@@ -225,15 +227,15 @@ func (c *groupCounts) addTo(sum *groupCounts) {
 	}
 }
 
-// Percentiles are those of a duration, in seconds, estimated within the buckets of a histogram.
+// Percentiles are percentiles of a duration in seconds, estimated from the buckets of a histogram.
 type Percentiles struct{ P50, P95, P99 float64 }
 
 func (t *tally) percentiles() Percentiles {
 	return Percentiles{t.quantile(0.5), t.quantile(0.95), t.quantile(0.99)}
 }
 
-// quantile estimates a quantile in seconds, assuming that observations are spread evenly within a bucket. Beyond the last bound
-// it is that bound; without observations it is 0.
+// quantile estimates a quantile in seconds, assuming that observations are spread evenly within a bucket. It returns
+// the last bound for a quantile beyond it, and 0 if there are no observations.
 func (t *tally) quantile(q float64) float64 {
 	total := uint64(0)
 	for _, n := range t.buckets {
@@ -253,14 +255,14 @@ func (t *tally) quantile(q float64) float64 {
 	return lower
 }
 
-// ModelStats are the statistics of one configured model since the start, over all its targets.
+// ModelStats are the statistics of one configured model since the start of the process, over all its targets.
 type ModelStats struct {
 	Counts
-	Failed               int64 // with a 5xx, or as a stream that broke off
+	Failed               int64 // requests that ended with a 5xx or as a broken stream
 	FirstEvent, Duration Percentiles
 }
 
-// Models returns the statistics of the models that have been requested; those that are not configured share Other.
+// Models returns the statistics of all requested models by name. Models that are not configured share the name Other.
 func (m *Metrics) Models() map[string]ModelStats {
 	type sums struct {
 		first, duration tally
@@ -299,14 +301,14 @@ func (m *Metrics) Models() map[string]ModelStats {
 	for model, t := range tallies {
 		s := all[model]
 		s.FirstEvent, s.Duration = t.first.percentiles(), t.duration.percentiles()
-		s.Tokens, s.Cost, s.Rejected = t.tokens.load(), t.cost.load(), m.models.counts(model).Rejected
+		s.Tokens, s.Cost, s.Rejected = t.tokens.load(), t.cost.load(), m.models.load(model).Rejected
 		all[model] = s
 	}
 	return all
 }
 
-// failed reports whether requests with the key's labels failed by no fault of the client. A stream that failed had sent its
-// status already.
+// failed reports whether requests with these labels failed through no fault of the client. A stream that fails has
+// already sent its 2xx status.
 func (k *outcomeKey) failed() bool {
 	return k.code != codeDisconnected && (classes[k.status] == "5xx" || k.code != "" && classes[k.status] == "2xx")
 }

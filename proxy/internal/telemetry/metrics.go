@@ -16,13 +16,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Other is the label value for names that the configuration does not have, and for codes that are not the gateway's own.
+// Other is the label value for names that are not in the configuration, and for error codes that are not the gateway's
+// own.
 const Other = "other"
 
-// Metrics counts requests and their outcomes, and exposes them together with what the callback of Pull collects.
+// Metrics counts requests and their outcomes, and exposes them together with the values that the callback of Pull adds.
 //
-// Labels hold names from the configuration and words of this package: no client can create a series. Counting a request takes
-// no lock and allocates nothing, except for the first with its labels.
+// Label values are names from the configuration or fixed by this package, so clients cannot create series. Counting a
+// request takes no exclusive lock and does not allocate, except for the first request with its labels.
 type Metrics struct {
 	registry *prometheus.Registry
 	pull     atomic.Pointer[func(*Sample)]
@@ -33,14 +34,14 @@ type Metrics struct {
 	shed    [sheds]atomic.Int64
 	routed  [routerChoices]atomic.Int64
 
-	outcomes atomic.Pointer[map[outcomeKey]*outcome] // replaced, never changed
+	outcomes atomic.Pointer[map[outcomeKey]*outcome] // copied on write
 	names    atomic.Pointer[names]
 
 	keys, teams, models group
 	statuses            statuses
 
 	mu        sync.Mutex // held to replace outcomes
-	gathering sync.Mutex
+	gathering sync.Mutex // held by Write
 }
 
 // names are the models and providers that may be label values.
@@ -51,7 +52,7 @@ type outcomeKey struct {
 	seriesKey
 	path   string
 	code   string
-	status uint8 // an index of classes
+	status uint8 // index in classes
 }
 
 // seriesKey holds the labels of the histograms and token counters.
@@ -60,7 +61,7 @@ type seriesKey struct {
 	stream          bool
 }
 
-// outcome counts requests with the same outcomeKey. Those with the same seriesKey share one series.
+// outcome counts requests with the same outcomeKey. Outcomes with the same seriesKey share one series.
 type outcome struct {
 	n      atomic.Int64
 	series *series
@@ -73,7 +74,7 @@ type series struct {
 	cost               amount
 }
 
-// amount is a sum of costs. Nothing is known of it before the first request with a price.
+// amount is a sum of costs. It is unknown until the first request with a price.
 type amount struct {
 	nano  atomic.Int64
 	known atomic.Bool
@@ -93,7 +94,7 @@ func (a *amount) addTo(sum *amount) {
 	}
 }
 
-// load returns the sum, nil if nothing is known of it.
+// load returns the sum, or nil if it is unknown.
 func (a *amount) load() *cost.Nano {
 	if !a.known.Load() {
 		return nil
@@ -118,7 +119,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Pull registers f to be called on each scrape, from one goroutine at a time.
+// Pull registers f, which replaces the previous callback. f is called on each scrape, from one goroutine at a time.
 func (m *Metrics) Pull(f func(*Sample)) { m.pull.Store(&f) }
 
 func setOf(names []string) map[string]bool {
@@ -129,11 +130,11 @@ func setOf(names []string) map[string]bool {
 	return s
 }
 
-// Names are those of a configuration.
+// Names are the names in a configuration.
 type Names struct{ Models, Providers, Keys, Teams []string }
 
-// SetNames sets which names may be label values: all models and providers, the first MaxNames keys and teams. The series of others are
-// dropped, so that a gateway that is reconfigured every day does not accumulate the names of its past.
+// SetNames sets which names may be label values: all models and providers, and the first MaxNames keys and teams. It
+// drops the series of names that are no longer configured, so that they do not accumulate over many reloads.
 func (m *Metrics) SetNames(all Names) {
 	m.keys.set(all.Keys)
 	m.teams.set(all.Teams)
@@ -167,7 +168,8 @@ func (m *Metrics) StartRequest(r *Record) {
 	m.inflight.Add(1)
 }
 
-// AbandonRequest ends a request that could not be logged. It does nothing for a request that was.
+// AbandonRequest stops counting a request as in flight if Log.Request was not called for it, and otherwise does
+// nothing.
 func (m *Metrics) AbandonRequest(r *Record) {
 	if r.counted {
 		r.counted = false
@@ -178,7 +180,7 @@ func (m *Metrics) AbandonRequest(r *Record) {
 // StartStream counts a stream in flight until EndStream.
 func (m *Metrics) StartStream() { m.streams.Add(1) }
 
-// EndStream ends what StartStream started.
+// EndStream stops counting a stream as in flight.
 func (m *Metrics) EndStream() { m.streams.Add(-1) }
 
 // Heartbeat counts a heartbeat comment.
@@ -190,10 +192,10 @@ func (m *Metrics) Panic() { m.panics.Add(1) }
 // Refuse counts a request that was rejected for its API key.
 func (m *Metrics) Refuse(r Refusal) { m.refused[r].Add(1) }
 
-// Shed counts a rejected request or connection.
+// Shed counts a rejected request or connection by the exhausted resource.
 func (m *Metrics) Shed(s Shed) { m.shed[s].Add(1) }
 
-// Route counts a choice of a router plugin.
+// Route counts a call of a router plugin by its outcome.
 func (m *Metrics) Route(c RouterChoice) { m.routed[c].Add(1) }
 
 // request counts a finished request.
@@ -206,10 +208,10 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	o.n.Add(1)
 	m.statuses.count(r.Status)
 	if r.Key != "" {
-		m.keys.of(r.Key).count(r)
+		m.keys.counters(r.Key).count(r)
 	}
 	if r.Team != "" {
-		m.teams.of(r.Team).count(r)
+		m.teams.counters(r.Team).count(r)
 	}
 	if r.Provider == "" {
 		return
@@ -229,7 +231,7 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	}
 }
 
-// outcome returns the counters of a key, made on first use.
+// outcome returns the counters of a key, and creates them on first use.
 func (m *Metrics) outcome(k outcomeKey) *outcome {
 	if o := (*m.outcomes.Load())[k]; o != nil {
 		return o
@@ -241,9 +243,9 @@ func (m *Metrics) outcome(k outcomeKey) *outcome {
 		return o
 	}
 	o := &outcome{}
-	for ended, same := range old {
-		if ended.seriesKey == k.seriesKey {
-			o.series = same.series
+	for otherKey, other := range old {
+		if otherKey.seriesKey == k.seriesKey {
+			o.series = other.series
 			break
 		}
 	}
@@ -257,21 +259,23 @@ func (m *Metrics) outcome(k outcomeKey) *outcome {
 	return o
 }
 
-// Totals are the sums of all series since the start, and the gauges.
+// Totals are the sums over all series since the start of the process, and the gauges.
 type Totals struct {
-	Requests, ClientErrors, ServerErrors, Disconnects int64 // all finished requests, and those of them with errors or a client disconnect
-	InFlight, Streams                                 int64
-	PromptTokens, CompletionTokens                    int64
-	Cost                                              *cost.Nano    // nil: no request had a price
-	FirstEvents                                       int64         // responses with a first event
-	FirstEventSum                                     time.Duration // sum of the times to them
-	Heartbeats, Panics                                int64
-	FirstEvent, Duration                              Percentiles
-	Refused, Shed                                     map[string]int64 // by reason, without zeros
-	Statuses                                          map[string]int64 // by HTTP status, without zeros
+	Requests                                int64 // finished requests, including the following three
+	ClientErrors, ServerErrors, Disconnects int64
+	InFlight, Streams                       int64
+	PromptTokens, CompletionTokens          int64
+	Cost                                    *cost.Nano    // nil if no request had a price
+	FirstEvents                             int64         // responses with a first event
+	FirstEventSum                           time.Duration // sum of their times to the first event
+	Heartbeats, Panics                      int64
+	FirstEvent, Duration                    Percentiles
+	Refused, Shed                           map[string]int64 // by reason, without zeros
+	Statuses                                map[string]int64 // by HTTP status, without zeros
 }
 
-// Totals returns the sums. Requests for names that have left the configuration are not included.
+// Totals returns the totals. They do not include requests for models or providers that have been removed from the
+// configuration.
 func (m *Metrics) Totals() Totals {
 	t := Totals{InFlight: m.inflight.Load(), Streams: m.streams.Load(), Heartbeats: m.heartbeats.Load(), Panics: m.panics.Load()}
 	t.Refused, t.Shed = nonZero(refusalNames[:], m.refused[:]), nonZero(shedNames[:], m.shed[:])
@@ -352,8 +356,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// callPull recovers from a panic of pull, since the registry collects on its own goroutines. The panic's value may hold
-// anything, and is not repeated.
+// callPull turns a panic of pull into an error, because the registry collects on its own goroutines. The error does not
+// contain the panic's value, which may be a secret.
 func callPull(s *Sample, pull func(*Sample)) {
 	defer rescue.Into(&s.err)
 	pull(s)
@@ -384,7 +388,7 @@ func (m *Metrics) sample(s *Sample) {
 			all[k.seriesKey] = o.series
 		}
 	}
-	// All but the duration add up streams and non-streaming responses.
+	// Except for the duration, series combine streams and non-streaming responses.
 	type target struct{ model, provider string }
 	type sums struct {
 		first              tally
@@ -393,20 +397,20 @@ func (m *Metrics) sample(s *Sample) {
 		cost               amount
 	}
 	merged := make(map[target]*sums)
-	for k, one := range all {
+	for k, split := range all {
 		var took tally
-		one.duration.addTo(&took)
+		split.duration.addTo(&took)
 		s.histogram(requestDuration, &took, k.model, k.provider, strconv.FormatBool(k.stream))
 		sum := merged[target{k.model, k.provider}]
 		if sum == nil {
 			sum = new(sums)
 			merged[target{k.model, k.provider}] = sum
 		}
-		one.first.addTo(&sum.first)
-		one.tokens.addTo(&sum.tokens)
-		sum.estimated += one.estimated.Load()
-		sum.dropped += one.dropped.Load()
-		one.cost.addTo(&sum.cost)
+		split.first.addTo(&sum.first)
+		split.tokens.addTo(&sum.tokens)
+		sum.estimated += split.estimated.Load()
+		sum.dropped += split.dropped.Load()
+		split.cost.addTo(&sum.cost)
 	}
 	for t, sum := range merged {
 		s.histogram(firstEvent, &sum.first, t.model, t.provider)

@@ -1,8 +1,8 @@
-// Package telemetry tells operators what happened: one line in the access log for each request, and metrics.
+// Package telemetry implements the access log, with one line per request, and the metrics.
 //
-// It owns the fields of a Record, how they are logged and counted, and the metrics' names, types, labels and help (families.go).
-// It does not decide when a request ends: package proxy calls Log.Request exactly once for each; nor does it serve the metrics:
-// package admin does. No Record may hold a credential, a prompt or a response.
+// It owns the fields of a Record, how they are logged and counted, and the metrics' names, types, labels and help
+// (families.go). It does not decide when a request ends: package proxy calls Log.Request exactly once per request.
+// Package admin serves the metrics. A Record must not contain a credential, a prompt or a response.
 //
 // Concurrency: everything is safe for concurrent use, except that a Record belongs to its request until Log.Request.
 package telemetry
@@ -21,56 +21,56 @@ type Record struct {
 	Began     time.Time
 	RequestID string
 	Method    string    // "" if no header was read
-	Path      string    // the route, such as "/v1/chat/completions", never the client's own text; "" if no route matched
-	Ended     time.Time // zero: when Log.Request is called
+	Path      string    // the route, such as "/v1/chat/completions", never the path as the client sent it; "" if no route matched
+	Ended     time.Time // zero means the time of the call of Log.Request
 	Remote    string
-	Trace     string // the client's traceparent (W3C Trace Context), "" for none
+	Trace     string // the client's traceparent (W3C Trace Context); "" if it sent none
 	Key       string // name of the client key
-	Team      string // of the key; "" for none
+	Team      string // the key's team; "" if it has none
 	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
-	Code      string // error code, "" for success
+	Code      string // error code; "" on success
 
 	// For chat completions.
 	Stream     bool
-	Model      string // the configured id
-	Provider   string // of the target that responded, or was tried last
+	Model      string // the configured model
+	Provider   string // provider of the target that responded or was tried last
 	Target     string // the provider's name for the model
 	UpstreamID string
 	Attempts   int
-	Rule       string        // of the model, that chose among the targets; "" for none
-	FirstEvent time.Duration // time to the first event of the response; 0: there was none
-	Complete   bool          // the response ended complete
-	Bytes      int64         // of the response body
+	Rule       string        // the model's rule that selected the targets; "" if none did
+	FirstEvent time.Duration // time to the first event of the response; 0 if there was none
+	Complete   bool          // the response was complete
+	Bytes      int64         // length of the response body
 
-	Tokens         cost.Tokens // that the response has used as far as it was received
-	UsageEstimated bool        // at least one of the counts is the gateway's estimate
-	Cost           cost.Nano   // of these tokens
+	Tokens         cost.Tokens // usage of the response, as far as it was received
+	UsageEstimated bool        // at least one count in Tokens is the gateway's estimate
+	Cost           cost.Nano   // cost of Tokens
 	Priced         bool        // Cost is known: the target or its model has prices, and there was a response
-	// CancelledTokens are estimates for attempts that were cancelled, as another one was faster: their providers charge at least for
-	// the prompt. They are not among Tokens.
+	// CancelledTokens is the estimated usage of attempts that were cancelled because another attempt was faster. Their
+	// providers charge at least for the prompt. It is not included in Tokens.
 	CancelledTokens int64
-	CancelledCost   cost.Nano // of these
-	FailedTokens    int64     // that failed attempts have used whose response another one made good, not among Tokens
-	FailedCost      cost.Nano // of these
-	Dropped         int       // events that violated the chat completions format
-	Fuel            int64     // used by plugins
-	Tags            string    // that filters have set, with commas
+	CancelledCost   cost.Nano
+	FailedTokens    int64 // usage of failed attempts before the one that responded; not included in Tokens
+	FailedCost      cost.Nano
+	Dropped         int    // number of events that violated the chat completions format
+	Fuel            int64  // fuel used by plugins
+	Tags            string // tags set by filters, separated by commas
 
 	Cause error // for the log only
 
-	Unlogged bool // counted but not logged: one of many alike, of which the log has the first
+	Unlogged bool // counted but not logged, because the log already has a line for a similar request
 
-	counted bool // as in flight
+	counted bool // counted as in flight
 }
 
-// UnusedCost is what attempts have cost whose response was not used.
+// UnusedCost returns the cost of attempts whose response was not used.
 func (r *Record) UnusedCost() cost.Nano { return r.CancelledCost.Plus(r.FailedCost) }
 
 // Log logs and counts finished requests.
 type Log struct {
 	Logger  *slog.Logger
-	Metrics *Metrics         // nil: requests are not counted
-	Now     func() time.Time // nil: time.Now
+	Metrics *Metrics         // may be nil
+	Now     func() time.Time // nil means time.Now
 }
 
 // Request counts a finished request and writes its line of the access log.
@@ -93,7 +93,7 @@ func (l *Log) Request(r *Record) {
 	level := slog.LevelInfo
 	switch {
 	case r.Status >= 500, r.Status < 400 && r.Code != "":
-		// A stream that failed had sent its status already.
+		// A stream that fails has already sent its 2xx status.
 		level = slog.LevelError
 	case r.Status >= 400:
 		level = slog.LevelWarn
@@ -113,16 +113,16 @@ func (l *Log) Request(r *Record) {
 // message is the message of every line of the access log.
 const message = "request"
 
-// fieldWriter receives the fields of a line in order.
+// fieldWriter receives the fields of an access log line in order.
 type fieldWriter interface {
 	text(name, v string)
 	number(name string, v int64)
 	bool(name string, v bool)
-	duration(name string, v time.Duration) // name ends with the unit: _ms
-	amount(name string, v cost.Nano)       // a number of US dollars
+	duration(name string, v time.Duration) // name ends in the unit, _ms
+	amount(name string, v cost.Nano)       // written in US dollars
 }
 
-// writeFields writes the fields of a request's line. Unknown ones are left out.
+// writeFields writes the fields of a request's line. It omits fields whose value is unknown.
 func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	text := func(name, v string) {
 		if v != "" {
@@ -181,15 +181,15 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	}
 }
 
-// millis is a duration that is logged in milliseconds, as a number in both formats. Values of type time.Duration would be text
-// in one and nanoseconds in the other.
+// millis is a duration that is logged as a number of milliseconds in both formats. slog writes a time.Duration as "1s"
+// in its text format, and as nanoseconds in JSON.
 type millis time.Duration
 
 func (d millis) append(dst []byte) []byte {
 	return strconv.AppendFloat(dst, float64(time.Duration(d).Microseconds())/1000, 'f', -1, 64)
 }
 
-// String returns the number, for handlers that format values themselves.
+// String implements fmt.Stringer, for handlers that format values themselves.
 func (d millis) String() string { return string(d.append(nil)) }
 
 // MarshalText implements encoding.TextMarshaler for slog.TextHandler.
@@ -198,7 +198,7 @@ func (d millis) MarshalText() ([]byte, error) { return d.append(nil), nil }
 // MarshalJSON implements json.Marshaler.
 func (d millis) MarshalJSON() ([]byte, error) { return d.append(nil), nil }
 
-// attrs collects the fields for any slog.Handler.
+// attrs is a fieldWriter that collects the fields for any slog.Handler.
 type attrs []slog.Attr
 
 func (a *attrs) text(name, v string)                   { *a = append(*a, slog.String(name, v)) }

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// flushAfter is how long lines are collected into one write.
+	// flushAfter is how long lines are collected before they are written together.
 	flushAfter = 100 * time.Millisecond
 
-	// maxPending bounds the bytes waiting for a slow or blocked output. Lines beyond it are dropped and counted.
+	// maxPending is the maximum number of bytes waiting for a slow or blocked output. Further lines are dropped and
+	// counted.
 	maxPending = 1 << 20
 )
 
-// Writer collects lines and writes them in batches from its own goroutine: a log line costs a request neither a system call
-// nor a wait, and an output that blocks loses lines, never requests.
+// Writer collects lines and writes them in batches from its own goroutine, so that logging costs a request neither a
+// system call nor a wait. If the output blocks, lines are dropped and requests continue.
 //
 // It is safe for concurrent use. Close ends the goroutine.
 type Writer struct {
@@ -34,14 +35,14 @@ type Writer struct {
 	pending []byte
 }
 
-// NewWriter returns a Writer to out.
+// NewWriter returns a Writer that writes to out. The caller must close it.
 func NewWriter(out io.Writer) *Writer {
 	w := &Writer{out: out, wake: make(chan struct{}, 1), flushC: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Write buffers p, which must be complete lines. It never blocks and never fails.
+// Write copies p, which must consist of complete lines, to the buffer. It never blocks and never fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	if len(w.pending)+len(p) > maxPending {
@@ -61,7 +62,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush triggers writing what is pending, without waiting for it.
+// Flush makes the goroutine write the pending lines now. It does not wait for the write.
 func (w *Writer) Flush() {
 	select {
 	case w.flushC <- struct{}{}:
@@ -72,8 +73,8 @@ func (w *Writer) Flush() {
 // Dropped returns the number of lines dropped because the buffer was full or the output failed.
 func (w *Writer) Dropped() int64 { return w.dropped.Load() }
 
-// Close writes what is pending and ends the goroutine. It waits for a blocked output for at most timeout, and reports whether
-// everything was handed to it.
+// Close writes the pending lines and ends the goroutine. It waits at most timeout for a blocked output, and reports
+// whether the goroutine has ended.
 func (w *Writer) Close(timeout time.Duration) bool {
 	w.once.Do(func() { close(w.stop) })
 	t := time.NewTimer(timeout)
@@ -115,7 +116,7 @@ func (w *Writer) run() {
 		}
 		spare = batch
 		if cap(spare) > maxPending/4 && len(batch) < cap(spare)/4 {
-			// The buffer grew in a burst that is over.
+			// Free a buffer that grew in a burst.
 			spare = nil
 		}
 		if stopping {
@@ -124,7 +125,7 @@ func (w *Writer) run() {
 	}
 }
 
-// flush writes a batch. There is nowhere to report an error: lost lines are counted.
+// flush writes a batch. There is nowhere to report an error, so it counts the lost lines as dropped.
 func (w *Writer) flush(batch []byte) {
 	if w.partial {
 		if _, err := w.out.Write([]byte{'\n'}); err == nil {
