@@ -163,7 +163,7 @@ func (c *shadowCopy) run() {
 	}()
 	c.attempt = &c.firstAttempt
 	c.firstAttempt = attempt{
-		workspace: newWorkspace(new(shadow.Nowhere)), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
+		workspace: newWorkspace(new(shadow.DiscardRenderer)), completion: c.completion, wait: c, target: &c.to.Target, provider: c.generation.providers[c.to.Target.Provider],
 		number: 1, startedAt: s.now(), shadow: true, recorded: true,
 	}
 	defer c.translation.Reset()

@@ -109,83 +109,83 @@ func (r *Recorder) Describe(to *Response) {
 // responses, because without a limit a stream could continue forever.
 const maxText = response.DefaultMaxHeld
 
-// Nowhere is the renderer for a response without a client. It discards everything.
-type Nowhere struct {
+// DiscardRenderer renders the response to a copy, which has no client, by discarding everything.
+type DiscardRenderer struct {
 	out  response.Output
 	text int // size of the text so far, in bytes
 }
 
 var (
-	_ clientapi.Renderer    = (*Nowhere)(nil)
-	_ response.ItemRenderer = (*Nowhere)(nil)
+	_ clientapi.Renderer    = (*DiscardRenderer)(nil)
+	_ response.ItemRenderer = (*DiscardRenderer)(nil)
 )
 
 // Reset implements response.Renderer.
-func (n *Nowhere) Reset(*response.Head) *response.Output {
+func (n *DiscardRenderer) Reset(*response.Head) *response.Output {
 	n.text = 0
 	return &n.out
 }
 
 // count adds text to the size of the response, and fails the response if it is too large.
-func (n *Nowhere) count(s []byte) {
+func (n *DiscardRenderer) count(s []byte) {
 	if n.text += len(s); n.text > maxText && n.out.Failed == nil {
 		n.out.Failed = apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
 	}
 }
 
 // Text implements response.Renderer.
-func (n *Nowhere) Text(_ int32, s []byte) { n.count(s) }
+func (n *DiscardRenderer) Text(_ int32, s []byte) { n.count(s) }
 
 // Refusal implements response.Renderer.
-func (n *Nowhere) Refusal(_ int32, s []byte) { n.count(s) }
+func (n *DiscardRenderer) Refusal(_ int32, s []byte) { n.count(s) }
 
 // Reasoning implements response.Renderer.
-func (n *Nowhere) Reasoning(_ int32, _ abi.ReasoningPart, _ int32, s []byte) { n.count(s) }
+func (n *DiscardRenderer) Reasoning(_ int32, _ abi.ReasoningPart, _ int32, s []byte) { n.count(s) }
 
 // ToolCall implements response.Renderer.
-func (n *Nowhere) ToolCall(_ int32, c response.ToolCall) { n.count(c.Arguments) }
+func (n *DiscardRenderer) ToolCall(_ int32, c response.ToolCall) { n.count(c.Arguments) }
 
 // ToolArguments implements response.Renderer.
-func (n *Nowhere) ToolArguments(_, _ int32, s []byte) { n.count(s) }
+func (n *DiscardRenderer) ToolArguments(_, _ int32, s []byte) { n.count(s) }
 
 // ToolEnd implements response.Renderer.
-func (n *Nowhere) ToolEnd(int32, int32) {}
+func (n *DiscardRenderer) ToolEnd(int32, int32) {}
 
 // Member implements response.Renderer.
-func (n *Nowhere) Member(_ abi.Scope, _, _ int32, _, value []byte) bool {
+func (n *DiscardRenderer) Member(_ abi.Scope, _, _ int32, _, value []byte) bool {
 	n.count(value)
 	return true
 }
 
 // Flush implements response.Renderer.
-func (n *Nowhere) Flush(int32, bool) {}
+func (n *DiscardRenderer) Flush(int32, bool) {}
 
 // Frame implements response.Renderer. The text in a frame has been counted already.
-func (n *Nowhere) Frame([]byte, []byte) {}
+func (n *DiscardRenderer) Frame([]byte, []byte) {}
 
 // Finish implements response.Renderer.
-func (n *Nowhere) Finish(int32, abi.FinishReason, []byte) {}
+func (n *DiscardRenderer) Finish(int32, abi.FinishReason, []byte) {}
 
 // Complete implements response.Renderer.
-func (n *Nowhere) Complete(response.Usage) {}
+func (n *DiscardRenderer) Complete(response.Usage) {}
 
 // AppendError implements response.Renderer.
-func (n *Nowhere) AppendError(dst []byte, _ *apierror.Error) []byte { return dst }
+func (n *DiscardRenderer) AppendError(dst []byte, _ *apierror.Error) []byte { return dst }
 
 // AppendResponse implements response.Renderer.
-func (n *Nowhere) AppendResponse(dst []byte, _ response.Usage) []byte { return dst }
+func (n *DiscardRenderer) AppendResponse(dst []byte, _ response.Usage) []byte { return dst }
 
 // Embedding implements response.ItemRenderer.
-func (n *Nowhere) Embedding(_ int32, numbers []byte) { n.count(numbers) }
+func (n *DiscardRenderer) Embedding(_ int32, numbers []byte) { n.count(numbers) }
 
 // Rank implements response.ItemRenderer.
-func (n *Nowhere) Rank(int32, []byte) {}
+func (n *DiscardRenderer) Rank(int32, []byte) {}
 
 // EndItems implements response.ItemRenderer.
-func (n *Nowhere) EndItems() {}
+func (n *DiscardRenderer) EndItems() {}
 
 // Respond implements clientapi.Renderer.
-func (n *Nowhere) Respond(clientapi.Request) {}
+func (n *DiscardRenderer) Respond(clientapi.Request) {}
 
 // Pass implements clientapi.Renderer.
-func (n *Nowhere) Pass() {}
+func (n *DiscardRenderer) Pass() {}

@@ -20,7 +20,7 @@ import (
 // recorded is the response of a provider with these tool calls, "name arguments", of which each comes in two pieces.
 func recorded(calls ...string) *shadow.Response {
 	var r shadow.Recorder
-	w := response.NewWriter(new(shadow.Nowhere))
+	w := response.NewWriter(new(shadow.DiscardRenderer))
 	w.Reset(response.Options{Tap: &r})
 	var b response.Batch
 	for i, c := range calls {
@@ -191,7 +191,7 @@ func TestRecorderIsBounded(t *testing.T) {
 
 // TestResponseOfCopyIsBounded streams text to nobody until that is refused.
 func TestResponseOfCopyIsBounded(t *testing.T) {
-	w := response.NewWriter(new(shadow.Nowhere))
+	w := response.NewWriter(new(shadow.DiscardRenderer))
 	w.Reset(response.Options{Stream: true, Tap: new(shadow.Recorder)})
 	piece := []byte(strings.Repeat("x", 1<<20))
 	var b response.Batch
