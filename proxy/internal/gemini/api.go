@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-// API returns the Gemini API. Reasoning of other origins goes through its clients in seals of sealer.
+// API returns the Gemini API. The sealer wraps reasoning of providers with other APIs on its way through the client.
 func API(sealer *thinking.Sealer) *clientapi.API {
 	return &clientapi.API{
 		Name:        "gemini",
@@ -19,7 +19,7 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		},
 		Failure:     Failure,
 		PassedTexts: passedTexts,
-		Heartbeat:   "\n\n", // Google's clients take a comment for an error
+		Heartbeat:   "\n\n", // Google's clients treat an SSE comment as an error
 		IDPrefix:    "resp_",
 	}
 }

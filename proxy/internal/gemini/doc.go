@@ -1,15 +1,15 @@
-// Package gemini is the Gemini API (generateContent) as clients see it: requests are read and checked (Request), responses are
-// rendered (Renderer), and those of providers that speak the API themselves are read (Reader).
+// Package gemini implements the Gemini API (generateContent) for clients: it parses and validates requests (Request),
+// renders responses (Renderer), and reads the responses of providers that speak the API themselves (Reader).
 //
-// The model, and whether the response is a stream, stand in the path of a request, not in its body (Request.Address). A name of
-// its JSON is spelled in camel case or in snake case, an array with one element may stand without its brackets, and the data of
-// a file is base64 of either alphabet, as in all JSON of protocol buffers.
+// The model and the choice between streaming and non-streaming are in the URL path of a request, not in its body
+// (Request.Address). As in all JSON of protocol buffers, member names may be in camel case or snake case, an array with
+// one element may be written without its brackets, and binary data may use either base64 alphabet.
 //
-// A provider that speaks the API gets the client's document with what the package does not know of it (Request.Document),
-// but for thought signatures that no such provider has made. Those travel in seals of the gateway (thinking.Sealer), in base64
-// once more, since clients decode signatures. Every other provider gets a chat completions request that asks for the same
-// (Request.AppendChat).
+// A provider that speaks the API receives the client's document, including members that the gateway does not know
+// (Request.Document). Only thought signatures from providers with other APIs are removed: clients hold them as tokens
+// of the gateway (thinking.Sealer), encoded in base64 a second time because clients decode signatures. Any other
+// provider receives an equivalent chat completions request (Request.AppendChat).
 //
-// Parse refuses what is malformed whoever serves it. AppendChat refuses what a chat completions request cannot express, such
-// as tools that the provider runs: another target may serve that.
+// Parse rejects a request that is malformed for every provider. AppendChat rejects one that uses what chat completions
+// cannot express, such as tools that the provider runs, which another target may support.
 package gemini

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// statusWord is the google.rpc.Code of an HTTP status.
-func statusWord(status int) string {
+// rpcCode returns the name of the google.rpc.Code for an HTTP status.
+func rpcCode(status int) string {
 	switch status {
 	case 401:
 		return "UNAUTHENTICATED"
@@ -36,12 +36,12 @@ func statusWord(status int) string {
 
 const detailType = `{"@type":"type.googleapis.com/google.rpc.`
 
-// AppendError appends the body of an error response: code, message and status, and in details the gateway's own code, the place in
-// the request, the time to wait, and the request's ID, each as the google.rpc message for it.
+// AppendError appends the body of an error response: code, message and status. Its details are google.rpc messages with
+// the gateway's error code, the path of the offending parameter, the time to wait and the request's ID.
 func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 	dst = strconv.AppendInt(append(dst, `{"error":{"code":`...), int64(e.Status), 10)
 	dst = appendText(append(dst, `,"message":"`...), e.Message)
-	dst = append(append(append(dst, `","status":"`...), statusWord(e.Status)...), `","details":[`...)
+	dst = append(append(append(dst, `","status":"`...), rpcCode(e.Status)...), `","details":[`...)
 	first := len(dst)
 	begin := func(message string) {
 		if len(dst) > first {
@@ -74,8 +74,8 @@ func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 
 func appendText(dst []byte, s string) []byte { return jsondoc.AppendEscaped(dst, []byte(s)) }
 
-// appendReason appends an error's code as the reason of google.rpc.ErrorInfo, which is in capitals. It reports false for one that is
-// not a word: the provider may have made it up.
+// appendReason appends an error's code in upper case, as the reason of google.rpc.ErrorInfo. It reports false if the
+// code, which may be a provider's own, is not a valid reason.
 func appendReason(dst []byte, e *apierror.Error) ([]byte, bool) {
 	code := e.Code
 	if code == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// passedTexts implements clientapi.PassedTexts. The text of a candidate is one, its thoughts another; each ends where something else
-// of the candidate begins.
+// passedTexts implements clientapi.PassedTexts. A run of text parts of a candidate is one text, and so is a run of
+// thoughts. Each ends when a part of another kind begins.
 func passedTexts(_ []byte, frame jsondoc.Value, stream bool, f func(clientapi.PassedText)) {
 	for v := frame.Get("candidates").First(); v.Exists(); v = v.Next() {
 		index, _ := v.Get("index").Int()
@@ -25,7 +25,7 @@ func passedTexts(_ []byte, frame jsondoc.Value, stream bool, f func(clientapi.Pa
 	}
 }
 
-// passedParts finds the texts in the parts of a candidate.
+// passedParts reports the texts in the parts of a candidate. finished is set if no more parts of the candidate follow.
 func passedParts(parts jsondoc.Value, choice int32, finished bool, f func(clientapi.PassedText)) {
 	texts := [...]abi.What{abi.WhatText, abi.WhatReasoning}
 	kindOf := func(p jsondoc.Value) (what abi.What, isText bool) {
@@ -38,10 +38,10 @@ func passedParts(parts jsondoc.Value, choice int32, finished bool, f func(client
 		return abi.WhatText, true
 	}
 	first := parts.First()
-	begins, isText := kindOf(first)
+	firstKind, isText := kindOf(first)
 	for _, what := range texts {
-		// What came in earlier frames has ended, unless this frame goes on with it.
-		if first.Exists() && (!isText || begins != what) || !first.Exists() && finished {
+		// The text of earlier frames has ended unless the first part of this frame continues it.
+		if first.Exists() && (!isText || firstKind != what) || !first.Exists() && finished {
 			f(clientapi.PassedText{Place: clientapi.PassedEnd, What: what, Choice: choice, Key: textKey(what)})
 		}
 	}
@@ -50,7 +50,7 @@ func passedParts(parts jsondoc.Value, choice int32, finished bool, f func(client
 		if isText {
 			t := clientapi.PassedText{Value: p.Get("text"), What: what, Choice: choice, Key: textKey(what)}
 			next := p.Next()
-			if goesOn, same := kindOf(next); next.Exists() && (!same || goesOn != what) || !next.Exists() && finished {
+			if nextKind, isText := kindOf(next); next.Exists() && (!isText || nextKind != what) || !next.Exists() && finished {
 				t.Place = clientapi.PassedLast
 			}
 			f(t)
@@ -63,10 +63,10 @@ func passedParts(parts jsondoc.Value, choice int32, finished bool, f func(client
 	}
 }
 
-// textKey tells the thoughts of a candidate from its text.
+// textKey returns the PassedText.Key of a candidate's text or thoughts.
 func textKey(what abi.What) int32 { return int32(what) }
 
-// passedPart finds the texts in a part that is none itself.
+// passedPart reports the texts within a part that is not a text itself.
 func passedPart(p jsondoc.Value, f func(clientapi.PassedText)) {
 	switch data := p.Get("inlineData"); {
 	case p.Get("functionCall").Exists():

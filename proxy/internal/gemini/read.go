@@ -10,31 +10,32 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Reader implements clientapi.Reader for providers that speak the API themselves. Parts and members that it does not know mean
-// nothing to it, and are passed on as all others.
+// Reader implements clientapi.Reader for providers that speak the API themselves. It ignores unknown parts and members,
+// but passes their frames on like all others.
 type Reader struct {
-	pass       bool
+	pass       bool // add each event to the batch as a frame, too
 	doc        jsondoc.Doc
 	candidates []candidate
-	ended      bool // a candidate has ended
+	ended      bool // at least one candidate has a finish reason
 }
 
-// candidate is what the reader knows of a candidate. Its blocks (thoughts, texts and calls) are counted in the order in which they
-// come: the count is the key of what is not text.
+// candidate is the state of a candidate. Its blocks (thoughts, texts and calls) are numbered in the order in which they
+// begin. The number is the key of a thought or call.
 type candidate struct {
-	index    int32
-	next     int32 // number of the next block
-	text     bool  // the latest block is a text
-	thinking bool  // the latest block is a thought that may go on
-	called   bool
-	said     bool
-	finished bool
+	index     int32
+	blocks    int32 // number of blocks that have begun
+	inText    bool  // the last block is a text
+	inThought bool  // the last block is a thought, and the next part may continue it
+	hasCall   bool
+	hasText   bool
+	finished  bool
 }
 
-// lastFrame is the name of the frames that say why a candidate ended: see Renderer.Frame. The API's own events have no names.
-const lastFrame = "finish"
+// finishFrame is the name that the reader gives to frames from the first finish reason on: see Renderer.Frame. The
+// API's own events have no names.
+const finishFrame = "finish"
 
-// looseLimits bound what a provider may send in one piece.
+// looseLimits bounds one JSON document from a provider: an event or a response body.
 var looseLimits = jsondoc.Limits{Depth: jsondoc.DefaultDepth, Nodes: 1 << 19, Loose: true}
 
 // Reset implements clientapi.Reader.
@@ -47,7 +48,7 @@ func (r *Reader) Reset(pass bool) {
 	*r = Reader{pass: pass, doc: r.doc, candidates: r.candidates[:0]}
 }
 
-// parse parses a document, which is an object.
+// parse parses a document that must be an object.
 func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
 	if err := r.doc.Parse(data, looseLimits); err != nil {
 		return jsondoc.Value{}, apierror.BadAnswer(err)
@@ -64,7 +65,7 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	defer r.doc.Reset() // it must not hold on to data
+	defer r.doc.Reset() // doc must not keep a reference to data
 	root, err := r.parse(data)
 	if err != nil {
 		return err
@@ -82,14 +83,14 @@ func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
 	if r.pass {
 		var kind []byte
 		if r.ended {
-			kind = []byte(lastFrame)
+			kind = []byte(finishFrame)
 		}
 		b.Frame(kind, data)
 	}
 	return nil
 }
 
-// ReadResponse implements clientapi.Reader. One document is all there is, whether or not it says why it ended.
+// ReadResponse implements clientapi.Reader. The response is complete even if it has no finish reason.
 func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	defer r.doc.Reset()
 	root, err := r.parse(body)
@@ -110,7 +111,7 @@ func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	return nil
 }
 
-// allEnded reports whether every candidate that was seen has ended.
+// allEnded reports whether every candidate so far has ended.
 func (r *Reader) allEnded() bool {
 	for i := range r.candidates {
 		if !r.candidates[i].finished {
@@ -120,14 +121,14 @@ func (r *Reader) allEnded() bool {
 	return true
 }
 
-// read reads a chunk of a response, or all of it.
+// read reads a chunk of a stream, or a complete response.
 func (r *Reader) read(root jsondoc.Value, b *response.Batch) error {
 	b.Start(shortText(root.Get("responseId")), shortText(root.Get("modelVersion")), formatGemini)
 	candidates := root.Get("candidates")
 	for v := candidates.First(); v.Exists(); v = v.Next() {
 		index, _ := v.Get("index").Int()
 		if index < 0 || index >= abi.MaxChoices {
-			return apierror.BadAnswer(fmt.Errorf("candidate %d", index))
+			return apierror.BadAnswer(fmt.Errorf("invalid candidate index %d", index))
 		}
 		r.readCandidate(r.candidate(int32(index)), v, b)
 	}
@@ -135,7 +136,7 @@ func (r *Reader) read(root jsondoc.Value, b *response.Batch) error {
 	if reason := root.Get("promptFeedback").Get("blockReason"); !candidates.First().Exists() && len(reason.Inside()) > 0 {
 		c := r.candidate(0)
 		if r.pass {
-			b.Text(0, abi.EncodingUTF8, nil) // the client reads the feedback itself
+			b.Text(0, abi.EncodingUTF8, nil) // no refusal, because the client receives promptFeedback itself
 		} else {
 			b.Refusal(0, abi.EncodingUTF8, []byte("The provider blocked the prompt: "))
 			b.Refusal(0, abi.EncodingEscaped, reason.Inside())
@@ -147,7 +148,7 @@ func (r *Reader) read(root jsondoc.Value, b *response.Batch) error {
 	return nil
 }
 
-// candidate returns the state of a candidate.
+// candidate returns the state of the candidate with an index, and creates it if necessary.
 func (r *Reader) candidate(index int32) *candidate {
 	for i := range r.candidates {
 		if r.candidates[i].index == index {
@@ -158,7 +159,7 @@ func (r *Reader) candidate(index int32) *candidate {
 	return &r.candidates[len(r.candidates)-1]
 }
 
-// shortText is the text of a string that fits the limit for names, else nothing.
+// shortText returns the text of a string, or nil if it exceeds the length limit for names.
 func shortText(v jsondoc.Value) []byte {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return nil
@@ -169,33 +170,33 @@ func shortText(v jsondoc.Value) []byte {
 	return v.AppendText(nil)
 }
 
-// readCandidate reads the part of a chunk for a candidate.
+// readCandidate reads a candidate of a chunk.
 func (r *Reader) readCandidate(c *candidate, v jsondoc.Value, b *response.Batch) {
 	reason := v.Get("finishReason")
-	useless := reason.Is("MALFORMED_FUNCTION_CALL") || reason.Is("UNEXPECTED_TOOL_CALL")
+	callsInvalid := reason.Is("MALFORMED_FUNCTION_CALL") || reason.Is("UNEXPECTED_TOOL_CALL")
 	for p := v.Get("content").Get("parts").First(); p.Exists(); p = p.Next() {
-		r.readPart(c, p, useless, b)
+		r.readPart(c, p, callsInvalid, b)
 	}
 	if len(reason.Inside()) > 0 {
 		r.readFinish(c, reason, b)
 	}
 }
 
-// block returns the key of a new block.
-func (c *candidate) block() int32 {
-	c.next++
-	c.text, c.thinking = false, false
-	return c.next - 1
+// beginBlock begins a block and returns its key.
+func (c *candidate) beginBlock() int32 {
+	c.blocks++
+	c.inText, c.inThought = false, false
+	return c.blocks - 1
 }
 
-// readPart reads a part. useless is whether the calls of the candidate cannot be used.
-func (r *Reader) readPart(c *candidate, p jsondoc.Value, useless bool, b *response.Batch) {
+// readPart reads a part. callsInvalid is set if the provider reports that the candidate's function calls are invalid.
+func (r *Reader) readPart(c *candidate, p jsondoc.Value, callsInvalid bool, b *response.Batch) {
 	text, signature := p.Get("text"), p.Get("thoughtSignature").Inside()
 	thought, _ := p.Get("thought").Bool()
 	call := p.Get("functionCall")
 	switch {
 	case call.Kind() == jsondoc.Object:
-		if !useless || r.pass {
+		if !callsInvalid || r.pass {
 			r.readCall(c, call, signature, b)
 		}
 		return
@@ -203,47 +204,48 @@ func (r *Reader) readPart(c *candidate, p jsondoc.Value, useless bool, b *respon
 		if len(text.Inside())+len(signature) == 0 {
 			return
 		}
-		if !c.thinking {
-			c.block()
-			c.thinking = true
+		if !c.inThought {
+			c.beginBlock()
+			c.inThought = true
 		}
 		if len(text.Inside()) > 0 {
-			b.Reasoning(c.index, abi.ReasoningText, c.next-1, abi.EncodingEscaped, text.Inside())
+			b.Reasoning(c.index, abi.ReasoningText, c.blocks-1, abi.EncodingEscaped, text.Inside())
 		}
 		if len(signature) > 0 {
-			b.Reasoning(c.index, abi.ReasoningSignature, c.next-1, abi.EncodingEscaped, signature)
-			c.thinking = false
+			b.Reasoning(c.index, abi.ReasoningSignature, c.blocks-1, abi.EncodingEscaped, signature)
+			c.inThought = false
 		}
 		return
 	case len(text.Inside()) > 0:
-		if !c.text {
-			c.block()
-			c.text = true
+		if !c.inText {
+			c.beginBlock()
+			c.inText = true
 		}
-		c.said = true
+		c.hasText = true
 		b.Text(c.index, abi.EncodingEscaped, text.Inside())
 	case !thought:
 		r.readImage(c, p, b)
 	}
 	if len(signature) > 0 {
-		b.Reasoning(c.index, abi.ReasoningEncrypted, c.block(), abi.EncodingEscaped, signature)
+		b.Reasoning(c.index, abi.ReasoningEncrypted, c.beginBlock(), abi.EncodingEscaped, signature)
 	}
 }
 
-// readCall reads a call, which comes whole. That Vertex AI streams its arguments only a request asks for whose client reads them.
+// readCall reads a function call, which must be complete unless the response is passed on: Vertex AI streams arguments
+// only if the request asks for it, so only to clients of this API.
 func (r *Reader) readCall(c *candidate, v jsondoc.Value, signature []byte, b *response.Batch) {
 	name, args := shortText(v.Get("name")), v.Get("args")
 	more, _ := v.Get("willContinue").Bool()
 	inPieces := more || v.Get("partialArgs").Exists() || len(name) == 0
 	switch {
-	case inPieces && !r.pass, len(name) == 0 && !c.called:
+	case inPieces && !r.pass, len(name) == 0 && !c.hasCall:
 		b.Fail(apierror.Fail(abi.FailBadToolCall, "", "", ""))
 		return
 	case len(name) == 0:
-		return // more of the arguments of the call before
+		return // further arguments of the previous call
 	}
-	c.called = true
-	key := c.block()
+	c.hasCall = true
+	key := c.beginBlock()
 	b.ToolCall(c.index, key, shortText(v.Get("id")), name)
 	if args.First().Exists() {
 		b.ToolArguments(c.index, key, abi.EncodingJSON, args.Raw())
@@ -254,7 +256,7 @@ func (r *Reader) readCall(c *candidate, v jsondoc.Value, signature []byte, b *re
 	b.ToolEnd(c.index, key)
 }
 
-// readImage reads an image that the model has made, as a member of the message as chat completions have it.
+// readImage reads a generated image, and adds it as the message's extra member images, in the chat completions format.
 func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
 	inline := p.Get("inlineData")
 	kind, data := inline.Get("mimeType").Inside(), inline.Get("data").Inside()
@@ -262,7 +264,7 @@ func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
 		return
 	}
 	if r.pass {
-		b.Text(c.index, abi.EncodingUTF8, nil) // it is content, and passed on
+		b.Text(c.index, abi.EncodingUTF8, nil) // reports that there is content, which the frame contains
 		return
 	}
 	const head = `[{"type":"image_url","image_url":{"url":"data:`
@@ -271,10 +273,10 @@ func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
 	b.Extra(abi.ScopeMessage, c.index, 0, []byte("images"), append(w, `"}}]`...))
 }
 
-// readFinish reads why a candidate ended.
+// readFinish reads the finish reason of a candidate.
 func (r *Reader) readFinish(c *candidate, v jsondoc.Value, b *response.Batch) {
 	c.finished, r.ended = true, true
-	b.Text(c.index, abi.EncodingUTF8, nil) // one without content is a candidate, too
+	b.Text(c.index, abi.EncodingUTF8, nil) // so that a candidate without content still becomes a choice
 	native := shortText(v)
 	switch string(native) {
 	case "STOP":
@@ -284,7 +286,7 @@ func (r *Reader) readFinish(c *candidate, v jsondoc.Value, b *response.Batch) {
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
 		b.Finish(c.index, abi.FinishContentFilter, native)
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
-		if !r.pass && (c.called || !c.said) {
+		if !r.pass && (c.hasCall || !c.hasText) {
 			b.Fail(apierror.Fail(abi.FailBadToolCall, "", "", ""))
 			return
 		}
@@ -298,8 +300,8 @@ func (r *Reader) readFinish(c *candidate, v jsondoc.Value, b *response.Batch) {
 	}
 }
 
-// readUsage reads token counts. They are totals of the response so far. A count of zero is left out, so one that is missing beside
-// that of the prompt is zero.
+// readUsage reads token counts, which are cumulative. The API omits counts of zero, so if promptTokenCount is present,
+// a missing completion count is zero.
 func readUsage(v jsondoc.Value, b *response.Batch) {
 	count := func(name string) (int64, bool) {
 		n, ok := v.Get(name).Int()
@@ -326,8 +328,8 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	readAudio(v.Get("candidatesTokensDetails"), abi.UsageAudioOut, b)
 }
 
-// readServiceTier reads which tier has served the request, if it is not the standard one: the Gemini API has its name, and Vertex AI a kind
-// of traffic, such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
+// readServiceTier reads the tier that has served the request, unless it is the standard one. The Gemini API names the
+// tier. Vertex AI names a type of traffic, such as ON_DEMAND_FLEX or PROVISIONED_THROUGHPUT.
 func readServiceTier(v jsondoc.Value, b *response.Batch) {
 	tier := v.Get("serviceTier")
 	if tier.Kind() != jsondoc.String {
@@ -339,7 +341,7 @@ func readServiceTier(v jsondoc.Value, b *response.Batch) {
 	}
 }
 
-// readAudio reads how many tokens of a count are sound.
+// readAudio reads how many tokens of a count are audio.
 func readAudio(details jsondoc.Value, kind abi.UsageKind, b *response.Batch) {
 	for v := details.First(); v.Exists(); v = v.Next() {
 		if n, ok := v.Get("tokenCount").Int(); ok && n >= 0 && v.Get("modality").Is("AUDIO") {

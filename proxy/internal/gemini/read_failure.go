@@ -12,22 +12,22 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Failure is the error that a response with an error status stands for, of a provider that speaks the API. body may be anything: what
-// a proxy in between has to say is not passed on.
+// Failure converts an error response of a provider that speaks the API. body may be anything, such as the error page of
+// a proxy in between, which is not passed on.
 func Failure(status int, body []byte) *apierror.Error {
 	var d jsondoc.Doc
 	if d.Parse(body, looseLimits) != nil {
 		return failure(jsondoc.Value{}, status)
 	}
 	root := d.Root()
-	if root.Kind() == jsondoc.Array { // a stream that was asked for as one
+	if root.Kind() == jsondoc.Array { // the body of a stream in JSON instead of SSE
 		root = root.First()
 	}
 	return failure(root.Get("error"), status)
 }
 
-// failures are what the API's statuses stand for (google.rpc.Code).
-var failures = map[string]abi.FailKind{
+// rpcCodeKinds maps the status of an error object, a google.rpc.Code, to the kind of failure.
+var rpcCodeKinds = map[string]abi.FailKind{
 	"INVALID_ARGUMENT":    abi.FailInvalidRequest,
 	"FAILED_PRECONDITION": abi.FailInvalidRequest,
 	"OUT_OF_RANGE":        abi.FailInvalidRequest,
@@ -46,35 +46,37 @@ var failures = map[string]abi.FailKind{
 	"DEADLINE_EXCEEDED":   abi.FailTimeout,
 }
 
-// tooLong is what a message of INVALID_ARGUMENT says of a conversation that the model cannot hold. There is no other sign of it.
-const tooLong = "exceeds the maximum number of tokens"
+// contextLengthPhrase is in the message of an INVALID_ARGUMENT error if the conversation exceeds the context window.
+// Nothing else distinguishes these errors.
+const contextLengthPhrase = "exceeds the maximum number of tokens"
 
-// maxMessage is how many bytes of a provider's message are passed on.
+// maxMessage is the length in bytes beyond which a provider's message is not passed on.
 const maxMessage = 8 << 10
 
-// failure is what the client sees of an error object. status is that of the response, 0 for one that began well.
+// failure converts an error object to the error that the client receives. status is the response's, or 0 for an error
+// in a response that started with a success status.
 func failure(v jsondoc.Value, status int) *apierror.Error {
 	streamed := status == 0
 	if streamed {
-		code, _ := v.Get("code").Int()
-		status = int(max(min(code, 999), 0))
+		httpStatus, _ := v.Get("code").Int()
+		status = int(max(min(httpStatus, 999), 0))
 	}
-	word, message := string(shortText(v.Get("status"))), ""
+	code, message := string(shortText(v.Get("status"))), ""
 	if m := v.Get("message"); m.Kind() == jsondoc.String && len(m.Inside()) <= maxMessage {
 		message = m.Text()
 	}
-	kind, known := failures[word]
+	kind, known := rpcCodeKinds[code]
 	if !known {
 		kind = statusKind(status)
 	}
 	reason, delay := readDetails(v.Get("details"))
-	cause := &upstreamError{status, word}
+	cause := &upstreamError{status, code}
 	switch {
 	case strings.HasPrefix(reason, "API_KEY_"):
-		kind = abi.FailAuth // a bad key is an INVALID_ARGUMENT, but not of the client's
+		kind = abi.FailAuth // the operator's key is invalid, which the API reports as INVALID_ARGUMENT
 	case reason == "BILLING_DISABLED":
 		kind = abi.FailBilling
-	case kind == abi.FailInvalidRequest && strings.Contains(message, tooLong):
+	case kind == abi.FailInvalidRequest && strings.Contains(message, contextLengthPhrase):
 		kind = abi.FailContextLength
 	case kind == abi.FailModelNotFound && !strings.Contains(strings.ToLower(message), "model"):
 		e := apierror.Fail(abi.FailServer, "upstream_not_found", "", "The provider has no such endpoint.")
@@ -83,7 +85,7 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 	}
 	switch kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailRateLimit, abi.FailQuota:
-		message = "" // it is about the operator's account
+		message = "" // concerns the operator's account
 	}
 	e := apierror.Fail(kind, "", "", message)
 	e.RetryAfter, e.Cause = delay, cause
@@ -93,18 +95,19 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 	return e
 }
 
-// upstreamError is the cause of a failure as the log sees it: without the provider's message, which may repeat what the log must
-// not hold.
+// upstreamError is the cause of a failure for the log. It omits the provider's message, which may quote parts of the
+// request that must not be logged.
 type upstreamError struct {
 	status int
-	word   string
+	code   string // google.rpc.Code
 }
 
 func (e *upstreamError) Error() string {
-	return fmt.Sprintf("upstream status %d, %q", e.status, e.word)
+	return fmt.Sprintf("upstream status %d, %q", e.status, e.code)
 }
 
-// readDetails reads the details of an error: the reason of google.rpc.ErrorInfo, and of google.rpc.RetryInfo how long to wait.
+// readDetails reads the details of an error: the reason from google.rpc.ErrorInfo, and the time to wait from
+// google.rpc.RetryInfo.
 func readDetails(details jsondoc.Value) (reason string, delay time.Duration) {
 	for v := details.First(); v.Exists(); v = v.Next() {
 		switch kind := shortText(v.Get("@type")); {
@@ -121,7 +124,7 @@ func readDetails(details jsondoc.Value) (reason string, delay time.Duration) {
 	return reason, delay
 }
 
-// statusKind is what an HTTP status stands for where the error's own is unknown.
+// statusKind classifies an HTTP status, for errors without a known google.rpc.Code.
 func statusKind(status int) abi.FailKind {
 	switch status {
 	case 401, 403:

@@ -11,54 +11,54 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer: the chunks of a stream, or one document.
+// Renderer implements clientapi.Renderer. It writes the chunks of a stream, or one document.
 //
-// Each piece of text is a part in a chunk of its own. A function call is one part, which is written when all of its arguments
-// are there, and when what follows it shows that its signature is. The last chunk has why each candidate ended, and the usage.
+// Each piece of text becomes a part in a chunk of its own. A function call is one part, written when its arguments are
+// complete and a later event shows that its signature is complete, too. The last chunk has the finish reasons and the
+// usage.
 //
-// Thoughts are written for a client that wants them. What Google has signed keeps its signature; what another provider has
-// signed or encrypted goes sealed, and so does the origin of thoughts that nobody has signed (thinking.Sealer). The signature of
-// a call goes with the call, and what stands for itself is a part with an empty text.
+// Thoughts are only written if the client asks for them. A signature of Google is written unchanged. Anything that
+// another provider has signed or encrypted is sealed (thinking.Sealer), and so is the origin of unsigned thoughts. The
+// signature of a call is written with the call. A signature that belongs to no part becomes a part with an empty text.
 type Renderer struct {
 	sealer *thinking.Sealer
 	head   *response.Head
 	out    response.Output
 
-	thoughts   bool // the client wants them
+	thoughts   bool // the client asks for thoughts
 	candidates []outCandidate
-	prefix     []byte // of the chunk with the next piece of the text that is under way
-	suffix     []byte
+	suffix     []byte // the end of each chunk: model, response ID and the end of the frame
 
 	pass  passing
-	doc   jsondoc.Doc // scratch, as all below
-	token []byte
-	args  []byte
+	doc   jsondoc.Doc // scratch for arguments and extra members
+	token []byte      // scratch for a signature
+	args  []byte      // scratch for unescaped arguments
 }
 
 // outCandidate is a candidate of the response.
 type outCandidate struct {
 	index int32
-	begun bool
+	begun bool // a part has been written, or the candidate has finished
 
-	open partKind          // the text that the next piece of its kind belongs to
-	key  int32             // of the thought
-	part abi.ReasoningPart // what the thought is
+	open partKind          // kind of the current part, noPart if there is none
+	key  int32             // key of the current thought
+	part abi.ReasoningPart // kind of the current thought: text or summary
 
-	sealed   bool              // there is a signature, or encrypted reasoning, that has not been written
-	seal     []byte            // itself, the inside of a JSON string
-	sealPart abi.ReasoningPart // what it is
-	sealKey  int32             // of its reasoning
+	sealed   bool              // there is a signature or encrypted reasoning that has not been written
+	seal     []byte            // the signature or data, still escaped: the inside of a JSON string
+	sealKind abi.ReasoningPart // kind of seal: a signature, or encrypted reasoning
+	sealKey  int32             // key of the reasoning that the seal belongs to
 
-	calls  []outCall
-	nextAt int // the first of calls that has not been written
+	calls    []outCall
+	nextCall int // index in calls of the first call that has not been written
 
-	parts    []byte // of a non-streaming response
+	parts    []byte // non-streaming only: the elements of the array parts
 	logprobs logprobs
-	refused  bool
-	finish   string
+	refused  bool   // the candidate has a refusal
+	finish   string // finishReason
 }
 
-// partKind is the kind of a part.
+// partKind is the kind of a part that is written piece by piece.
 type partKind uint8
 
 const (
@@ -67,13 +67,13 @@ const (
 	thoughtPart
 )
 
-// outCall is a function call. All are the insides of JSON strings.
+// outCall is a function call. Its texts are still escaped: the insides of JSON strings.
 type outCall struct {
 	key       int32
 	ended     bool
 	id, name  []byte
 	args      []byte
-	signature []byte // sealed, if it is not Google's
+	signature []byte // as the provider sent it; sealed when the call is written
 }
 
 // NewRenderer returns a renderer that seals reasoning with sealer.
@@ -94,20 +94,21 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	}
 	r.doc.Reset()
 	*r = Renderer{
-		sealer: r.sealer, head: head, out: r.out, candidates: r.candidates[:0], prefix: r.prefix[:0], suffix: r.suffix[:0],
+		sealer: r.sealer, head: head, out: r.out, candidates: r.candidates[:0], suffix: r.suffix[:0],
 		pass: r.pass.reset(), doc: r.doc, token: response.Reuse(r.token), args: response.Reuse(r.args),
 	}
 	return &r.out
 }
 
-// Respond implements clientapi.Renderer.
+// Respond implements clientapi.Renderer. It looks up whether the request asks for thoughts.
 func (r *Renderer) Respond(to clientapi.Request) {
 	if q, ok := to.(*Request); ok {
-		r.thoughts = q.showsThoughts()
+		r.thoughts = q.includesThoughts()
 	}
 }
 
-// candidate returns a candidate that something is written for; nil if the response is passed on.
+// candidate returns the candidate with an index, and creates it if necessary. It returns nil if the response is passed
+// on.
 func (r *Renderer) candidate(index int32) *outCandidate {
 	if r.pass.on {
 		r.pass.begun = true
@@ -136,7 +137,8 @@ func (r *Renderer) Text(choice int32, s []byte) {
 	}
 }
 
-// Refusal implements response.Renderer. The API has no place of its own for it: it is text, and the reason says what it is.
+// Refusal implements response.Renderer. The API has no refusals, so it becomes text, and the finish reason becomes
+// SAFETY.
 func (r *Renderer) Refusal(choice int32, s []byte) {
 	if c := r.candidate(choice); c != nil {
 		c.refused = true
@@ -158,7 +160,7 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 		}
 		return
 	case abi.ReasoningToolEncrypted:
-		for i := c.nextAt; i < len(c.calls); i++ {
+		for i := c.nextCall; i < len(c.calls); i++ {
 			if c.calls[i].key == key {
 				c.calls[i].signature = append(c.calls[i].signature, s...)
 				r.out.Held += len(s)
@@ -166,11 +168,11 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 			}
 		}
 	}
-	if c.sealed && (c.sealPart != part || c.sealKey != key) || !c.sealed && !(c.open == thoughtPart && c.key == key) {
+	if c.sealed && (c.sealKind != part || c.sealKey != key) || !c.sealed && !(c.open == thoughtPart && c.key == key) {
 		r.closePart(c)
 		r.writeCalls(c)
 	}
-	c.sealed, c.sealPart, c.sealKey = true, part, key
+	c.sealed, c.sealKind, c.sealKey = true, part, key
 	c.seal = append(c.seal, s...)
 	r.out.Held += len(s)
 }
@@ -211,7 +213,8 @@ func (r *Renderer) ToolEnd(choice, tool int32) {
 	}
 }
 
-// Member implements response.Renderer.
+// Member implements response.Renderer. It drops all extra members except images and log probabilities, because the API
+// has no place for them.
 func (r *Renderer) Member(scope abi.Scope, choice, _ int32, name, value []byte) bool {
 	if r.pass.on {
 		return true
@@ -226,7 +229,8 @@ func (r *Renderer) Member(scope abi.Scope, choice, _ int32, name, value []byte) 
 	return true
 }
 
-// Flush implements response.Renderer: log probabilities go with a text, or with the end.
+// Flush implements response.Renderer. It has nothing to do, because log probabilities are written with the text that
+// they belong to or at the end.
 func (r *Renderer) Flush(choice int32, finished bool) {}
 
 // Finish implements response.Renderer.
@@ -236,8 +240,8 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 		return
 	}
 	cut := reason == abi.FinishLength || reason == abi.FinishContentFilter
-	for i := c.nextAt; i < len(c.calls); i++ {
-		if !c.calls[i].ended && cut { // what is left of it cannot be called
+	for i := c.nextCall; i < len(c.calls); i++ {
+		if !c.calls[i].ended && cut { // truncated, so the client cannot execute it
 			r.out.Held -= c.calls[i].size()
 			c.calls = append(c.calls[:i], c.calls[i+1:]...)
 			i--
@@ -248,7 +252,7 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 	c.begun, c.finish = true, finishReason(c, reason, native)
 }
 
-// finishReason is why a candidate ended, in the API's words.
+// finishReason returns the API's finishReason.
 func finishReason(c *outCandidate, reason abi.FinishReason, native []byte) string {
 	switch s := string(native); s {
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "OTHER",
@@ -281,20 +285,20 @@ func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
 	return append(AppendError(append(dst, "data: "...), e, r.head.RequestID), "\n\n"...)
 }
 
-// closePart ends the text that is under way, and writes the seal that belongs to it or stands for itself: another part is about to
-// begin.
+// closePart ends the current part and writes the pending seal, because another part is about to begin or the candidate
+// finishes.
 func (r *Renderer) closePart(c *outCandidate) {
 	google := string(r.head.ReasoningFormat) == string(formatGemini)
 	switch {
 	case c.sealed:
 		c.sealed = false
 		r.out.Held -= len(c.seal)
-		ofThought := c.sealPart == abi.ReasoningSignature || c.open == thoughtPart
-		if c.sealPart == abi.ReasoningSignature && !r.thoughts {
-			r.endText(c) // of a thought that the client does not have
+		ofThought := c.sealKind == abi.ReasoningSignature || c.open == thoughtPart
+		if c.sealKind == abi.ReasoningSignature && !r.thoughts {
+			r.endText(c) // the client did not receive the thought that this signs
 			break
 		}
-		r.writeSignature(c, c.sealPart, c.seal, ofThought)
+		r.writeSignature(c, c.sealKind, c.seal, ofThought)
 	case c.open == thoughtPart && !google && len(r.head.ReasoningFormat) > 0:
 		r.writeSignature(c, c.part, nil, true)
 	default:
@@ -304,15 +308,15 @@ func (r *Renderer) closePart(c *outCandidate) {
 	c.open = noPart
 }
 
-// endText ends the text of a non-streaming response that is under way.
+// endText ends the current part of a non-streaming response.
 func (r *Renderer) endText(c *outCandidate) {
 	if !r.head.Stream && c.open != noPart {
 		c.parts = append(c.parts, `"}`...)
 	}
 }
 
-// appendSignature appends the signature that a client gets for what a provider has signed or encrypted: base64, since clients decode
-// it.
+// appendSignature appends the thoughtSignature for a provider's signature or encrypted reasoning. It is base64, because
+// clients decode it.
 func (r *Renderer) appendSignature(dst []byte, part abi.ReasoningPart, callID string, seal []byte) []byte {
 	format := string(r.head.ReasoningFormat)
 	if format == string(formatGemini) {

@@ -12,12 +12,13 @@ import (
 
 const chunkHead = `data: {"candidates":[{"content":{"parts":[`
 
-// partHeads begin a part with a text.
+// partHeads are the bytes of a text part before its text.
 var partHeads = [...]string{textPart: `{"text":"`, thoughtPart: `{"thought":true,"text":"`}
 
-// writePiece writes a piece of text.
+// writePiece writes a piece of text. In a non-streaming response, the current part continues if it has the same kind
+// and key.
 func (r *Renderer) writePiece(c *outCandidate, kind partKind, key int32, s []byte) {
-	if c.open != kind || kind == thoughtPart && c.key != key || c.sealed || len(c.calls) > c.nextAt {
+	if c.open != kind || kind == thoughtPart && c.key != key || c.sealed || len(c.calls) > c.nextCall {
 		r.closePart(c)
 		r.writeCalls(c)
 		c.open, c.key, c.begun = kind, key, true
@@ -35,7 +36,7 @@ func (r *Renderer) writePiece(c *outCandidate, kind partKind, key int32, s []byt
 	r.out.Buf = r.appendChunkEnd(append(dst, `"}`...), c)
 }
 
-// beginPart separates a part of a non-streaming response from the one before it.
+// beginPart begins a part of a non-streaming response by separating it from the previous one.
 func (r *Renderer) beginPart(c *outCandidate) {
 	c.begun = true
 	if len(c.parts) > 0 {
@@ -43,13 +44,13 @@ func (r *Renderer) beginPart(c *outCandidate) {
 	}
 }
 
-// appendChunkEnd appends what follows the part of a chunk.
+// appendChunkEnd appends the rest of a chunk after its part, including pending log probabilities.
 func (r *Renderer) appendChunkEnd(dst []byte, c *outCandidate) []byte {
 	if len(r.suffix) == 0 {
 		r.suffix = append(r.appendIdentity(r.suffix), "}\n\n"...)
 	}
 	dst = append(dst, `],"role":"model"}`...)
-	if c.logprobs.some {
+	if c.logprobs.hasTokens {
 		dst = c.logprobs.appendTo(dst)
 		r.out.Held -= c.logprobs.clear()
 	}
@@ -62,7 +63,7 @@ func (r *Renderer) appendChunkEnd(dst []byte, c *outCandidate) []byte {
 	return append(append(dst, `}]`...), r.suffix...)
 }
 
-// appendIdentity appends the members that are the same in all chunks.
+// appendIdentity appends the model and the response ID, which are the same in all chunks.
 func (r *Renderer) appendIdentity(dst []byte) []byte {
 	r.head.Fix()
 	dst = append(append(dst, `,"modelVersion":"`...), r.head.Model...)
@@ -70,20 +71,21 @@ func (r *Renderer) appendIdentity(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// writePart writes a whole part, which put appends.
-func (r *Renderer) writePart(c *outCandidate, put func(dst []byte) []byte) {
+// writePart writes a complete part, which appendPart appends.
+func (r *Renderer) writePart(c *outCandidate, appendPart func(dst []byte) []byte) {
 	c.begun = true
 	if r.head.Stream {
-		r.out.Buf = r.appendChunkEnd(put(append(r.out.Buf, chunkHead...)), c)
+		r.out.Buf = r.appendChunkEnd(appendPart(append(r.out.Buf, chunkHead...)), c)
 		return
 	}
 	before := len(c.parts)
 	r.beginPart(c)
-	c.parts = put(c.parts)
+	c.parts = appendPart(c.parts)
 	r.out.Held += len(c.parts) - before
 }
 
-// writeSignature writes the signature of the thought that is under way, or one that stands for itself.
+// writeSignature writes a signature. In a non-streaming response it is added to the current part if that is a thought.
+// Otherwise it becomes a part with an empty text, marked as a thought if ofThought is set.
 func (r *Renderer) writeSignature(c *outCandidate, part abi.ReasoningPart, seal []byte, ofThought bool) {
 	r.token = r.appendSignature(r.token[:0], part, "", seal)
 	if !r.head.Stream && c.open != noPart {
@@ -104,13 +106,13 @@ func (r *Renderer) writeSignature(c *outCandidate, part abi.ReasoningPart, seal 
 	})
 }
 
-// size is what a call that has not been written takes in memory.
+// size returns the number of bytes that a call holds in memory until it is written.
 func (t *outCall) size() int { return len(t.id) + len(t.name) + len(t.args) + len(t.signature) }
 
-// writeCalls writes the calls that are complete, up to the first one that is not.
+// writeCalls writes the pending calls in order, up to the first incomplete one.
 func (r *Renderer) writeCalls(c *outCandidate) {
-	for ; c.nextAt < len(c.calls) && c.calls[c.nextAt].ended; c.nextAt++ {
-		t := &c.calls[c.nextAt]
+	for ; c.nextCall < len(c.calls) && c.calls[c.nextCall].ended; c.nextCall++ {
+		t := &c.calls[c.nextCall]
 		r.args = jsondoc.AppendUnescaped(r.args[:0], t.args)
 		err := r.doc.Parse(r.args, looseLimits)
 		kind := r.doc.Root().Kind()
@@ -134,7 +136,8 @@ func (r *Renderer) writeCalls(c *outCandidate) {
 	}
 }
 
-// appendOneLine appends JSON, in which a line break is white space between two tokens, and must not end the line here.
+// appendOneLine appends JSON on one line. Its line breaks can only be white space between tokens, so they are replaced
+// by spaces.
 func appendOneLine(dst, data []byte) []byte {
 	from := len(dst)
 	dst = append(dst, data...)
@@ -148,7 +151,7 @@ func appendOneLine(dst, data []byte) []byte {
 	return dst
 }
 
-// writeImages writes images that are given as data URLs, in the form of chat completions.
+// writeImages writes the images of a chat completions message. Images that are not data URLs are left out.
 func (r *Renderer) writeImages(c *outCandidate, value []byte) {
 	defer r.doc.Reset()
 	if r.doc.Parse(value, looseLimits) != nil {
@@ -169,7 +172,7 @@ func (r *Renderer) writeImages(c *outCandidate, value []byte) {
 	}
 }
 
-// writeEnd writes the last chunk.
+// writeEnd writes the last chunk, with all finish reasons and the usage.
 func (r *Renderer) writeEnd(usage *response.Usage) {
 	dst := append(r.out.Buf, `data: {"candidates":[`...)
 	first := true
@@ -188,16 +191,16 @@ func (r *Renderer) writeEnd(usage *response.Usage) {
 	r.out.Buf = append(r.appendTail(dst, usage), "\n\n"...)
 }
 
-// appendFinish appends the members of a candidate after its content.
+// appendFinish appends the members of a candidate after its content, and the end of the candidate.
 func (r *Renderer) appendFinish(dst []byte, c *outCandidate) []byte {
 	dst = append(append(append(dst, `,"finishReason":"`...), c.finish...), '"')
-	if c.logprobs.some {
+	if c.logprobs.hasTokens {
 		dst = c.logprobs.appendTo(dst)
 	}
 	return append(strconv.AppendInt(append(dst, `,"index":`...), int64(c.index), 10), '}')
 }
 
-// appendTail appends what follows the candidates at the end of a response.
+// appendTail appends the rest of a response after its candidates.
 func (r *Renderer) appendTail(dst []byte, usage *response.Usage) []byte {
 	dst = appendUsage(append(dst, `],"usageMetadata":`...), usage)
 	return append(r.appendIdentity(dst), '}')
@@ -228,7 +231,7 @@ func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
 	return r.appendTail(dst, &usage)
 }
 
-// appendUsage appends the usage. What the model has thought is no part of the candidates' count.
+// appendUsage appends usageMetadata. The API's candidatesTokenCount does not include thoughts.
 func appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = strconv.AppendInt(append(dst, `{"promptTokenCount":`...), u.Prompt, 10)
 	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), max(u.Completion-u.Reasoning, 0), 10)

@@ -2,23 +2,23 @@ package gemini
 
 import "github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 
-// logprobs are the log probabilities of a candidate's tokens that have not been written, as two JSON lists of the same length
-// without their brackets.
+// logprobs holds the log probabilities of a candidate's tokens that have not been written, as the elements of two JSON
+// arrays of the same length.
 type logprobs struct {
-	some        bool
+	hasTokens   bool
 	chosen, top []byte
 }
 
 func (l *logprobs) reset() logprobs { return logprobs{chosen: l.chosen[:0], top: l.top[:0]} }
 
-// clear drops what has been written, and returns how many bytes that are.
+// clear drops the log probabilities after they have been written, and returns their size in bytes.
 func (l *logprobs) clear() int {
 	n := len(l.chosen) + len(l.top)
 	*l = l.reset()
 	return n
 }
 
-// add adds log probabilities in the form of chat completions. It returns how many bytes it keeps of them.
+// add adds log probabilities in the chat completions format. It returns how many bytes it keeps in memory for them.
 func (l *logprobs) add(doc *jsondoc.Doc, value []byte) int {
 	defer doc.Reset()
 	if doc.Parse(value, looseLimits) != nil {
@@ -26,10 +26,10 @@ func (l *logprobs) add(doc *jsondoc.Doc, value []byte) int {
 	}
 	before := len(l.chosen) + len(l.top)
 	for v := doc.Root().Get("content").First(); v.Exists(); v = v.Next() {
-		if l.some {
+		if l.hasTokens {
 			l.chosen, l.top = append(l.chosen, ','), append(l.top, ',')
 		}
-		l.some = true
+		l.hasTokens = true
 		l.chosen = appendToken(l.chosen, v)
 		l.top = append(l.top, `{"candidates":[`...)
 		first := true
@@ -54,7 +54,7 @@ func appendToken(dst []byte, v jsondoc.Value) []byte {
 	return append(dst, "0}"...)
 }
 
-// appendTo appends the member of the candidate.
+// appendTo appends the candidate's member logprobsResult.
 func (l *logprobs) appendTo(dst []byte) []byte {
 	dst = append(append(dst, `,"logprobsResult":{"chosenCandidates":[`...), l.chosen...)
 	dst = append(append(dst, `],"topCandidates":[`...), l.top...)

@@ -2,15 +2,16 @@ package gemini
 
 import "github.com/sluice-gateway/sluice/proxy/internal/response"
 
-// passing is the state of a response that is passed on as its provider sends it.
+// passing is the state of a response whose frames are passed on as the provider sends them.
 //
-// In a stream, what comes before any content waits for that, so that a provider that fails there has sent nothing yet. The first
-// chunk that says why a candidate ended waits for Complete, with everything behind it, so that a response that fails has no end.
+// In a stream, frames that precede any content are held until there is content, so that another target can still be
+// tried if the provider fails before. The first frame with a finish reason and all frames after it are held until
+// Complete, so that a response that fails does not look complete.
 type passing struct {
 	on    bool
-	begun bool   // there was content
-	head  []byte // frames before any content; of a non-streaming response its body
-	tail  []byte // frames from the one on that ends a candidate
+	begun bool   // there has been content
+	head  []byte // held frames that precede any content; the body of a non-streaming response
+	tail  []byte // held frames, from the first one with a finish reason on
 }
 
 func (p *passing) reset() passing {
@@ -20,7 +21,7 @@ func (p *passing) reset() passing {
 // Pass implements clientapi.Renderer.
 func (r *Renderer) Pass() { r.pass.on = true }
 
-// Frame implements response.Renderer. The Reader names the frames that end a candidate.
+// Frame implements response.Renderer. A name marks the frames from the first finish reason on: see finishFrame.
 func (r *Renderer) Frame(name, data []byte) {
 	p := &r.pass
 	switch {
@@ -42,7 +43,7 @@ func (r *Renderer) Frame(name, data []byte) {
 	}
 }
 
-// releaseHead writes the frames that have waited for content.
+// releaseHead writes the frames that were held until there was content.
 func (r *Renderer) releaseHead() {
 	if p := &r.pass; len(p.head) > 0 {
 		r.out.Buf = append(r.out.Buf, p.head...)
@@ -51,7 +52,7 @@ func (r *Renderer) releaseHead() {
 	}
 }
 
-// completePassed writes what has waited for the end of the stream.
+// completePassed writes the frames that were held until the response was complete.
 func (r *Renderer) completePassed() {
 	r.releaseHead()
 	p := &r.pass
@@ -60,7 +61,7 @@ func (r *Renderer) completePassed() {
 	p.tail = p.tail[:0]
 }
 
-// appendFrame appends an event as it came.
+// appendFrame appends an event as the provider sent it, on one data line.
 func appendFrame(dst, data []byte) []byte {
 	return append(appendOneLine(append(dst, "data: "...), data), "\n\n"...)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Request is a request for content that has been read and checked once. It implements clientapi.Request.
+// Request is a parsed and validated generateContent or countTokens request. It implements clientapi.Request.
 //
-// A Request that is used again does not allocate for an ordinary body. It is not safe for concurrent use.
+// Parsing an ordinary body into a reused Request does not allocate. A Request is not safe for concurrent use.
 type Request struct {
 	sealer *thinking.Sealer
 
@@ -20,26 +20,26 @@ type Request struct {
 	facts   clientapi.Facts
 	m       members
 	config  config
-	scratch []byte // the text of a short escaped string
-	camel   []byte // a name in camel case
-	part    part   // the one that is being read
+	scratch []byte // for the text of an escaped string
+	camel   []byte // for a name that is converted to camel case
+	part    part   // the part that is being checked
 
-	edits      jsondoc.Edits // that make the document fit for a provider that speaks the API
-	edited     bool          // edits holds some
-	sealed     bool          // the content that is being read has a seal
+	edits      jsondoc.Edits // the changes to the document for a provider that speaks the API
+	edited     bool          // edits is in use
+	hasSeal    bool          // the content that is being checked has a seal
 	noThinking bool          // the model does not support thinking
 	native     nativeDocument
 
 	chat lowering
 }
 
-// members are the request's members that the gateway knows. null counts as absent.
+// members are the members of the request that the gateway reads. A member that is null counts as absent.
 type members struct {
 	contents, system, tools, toolConfig, config, safety, cached, labels jsondoc.Value
-	calling, mode, allowed                                              jsondoc.Value // of toolConfig.functionCallingConfig
+	callingConfig, mode, allowed                                        jsondoc.Value // of toolConfig.functionCallingConfig
 }
 
-// nativeDocument is the client's document with edits.
+// nativeDocument is the client's document after the edits.
 type nativeDocument struct {
 	doc   jsondoc.Doc
 	body  []byte
@@ -51,7 +51,8 @@ var (
 	_ clientapi.AddressedRequest = (*Request)(nil)
 )
 
-// NewRequest returns a Request that opens the seals of sealer. Without one (nil) all seals count as another gateway's.
+// NewRequest returns a Request that opens reasoning sealed by sealer. If sealer is nil, no sealed reasoning can be
+// opened.
 func NewRequest(sealer *thinking.Sealer) *Request { return &Request{sealer: sealer} }
 
 // Describe implements clientapi.Request.
@@ -60,7 +61,7 @@ func (r *Request) Describe() *clientapi.Facts { return &r.facts }
 // Address implements clientapi.AddressedRequest.
 func (r *Request) Address(model string, stream bool) { r.facts.Model, r.facts.Stream = model, stream }
 
-// Reset drops the request and releases its body. Memory that only a very large request needs is freed.
+// Reset drops the request and its reference to the body. It frees buffers that a very large request has grown.
 func (r *Request) Reset() {
 	const keepNative = 64 << 10
 	r.doc.Reset()
@@ -84,10 +85,11 @@ func (r *Request) Reset() {
 	r.chat.reset()
 }
 
-// Parse implements clientapi.Request. What Address was told before it holds.
+// Parse implements clientapi.Request. Address must have been called before.
 //
-// Where the API leaves it open: null counts as absent; a member that is given in both of its spellings is rejected, as a duplicate
-// one is; half of a surrogate pair becomes U+FFFD, in the body itself. Members that the package does not know are accepted.
+// Where the API's documentation is silent, these rules hold. A member that is null counts as absent. A member that is
+// given in both of its spellings is rejected like a duplicate one. An unpaired surrogate is replaced by U+FFFD, in the
+// body itself. Unknown members are accepted.
 func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	root, e := r.parse(body, l)
 	if e != nil {
@@ -96,25 +98,25 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	return r.readRequest(root)
 }
 
-// ParseCount is Parse for a request to count tokens: its contents, or a whole request in generateContentRequest.
+// ParseCount parses a countTokens request, which has either contents or a complete request in generateContentRequest.
 func (r *Request) ParseCount(body []byte, l clientapi.Limits) *apierror.Error {
 	root, e := r.parse(body, l)
 	if e != nil {
 		return e
 	}
-	var whole jsondoc.Value
+	var request jsondoc.Value
 	for v := root.First(); v.Exists(); v = v.Next() {
 		if string(r.fieldName(v)) == "generateContentRequest" {
-			if e := set(&whole, v); e != nil {
+			if e := set(&request, v); e != nil {
 				return e
 			}
 		}
 	}
-	if whole.Exists() {
-		if whole.Kind() != jsondoc.Object {
-			return clientapi.WrongType(whole, "an object")
+	if request.Exists() {
+		if request.Kind() != jsondoc.Object {
+			return clientapi.WrongType(request, "an object")
 		}
-		root = whole
+		root = request
 	}
 	return r.readRequest(root)
 }
@@ -125,13 +127,13 @@ func (r *Request) parse(body []byte, l clientapi.Limits) (jsondoc.Value, *apierr
 	r.Address(model, stream)
 	r.limits, r.body = l.WithDefaults(), body
 	if model == "" {
-		e := apierror.Invalid(clientapi.CodeMissing, "model", "The address names no model.")
+		e := apierror.Invalid(clientapi.CodeMissing, "model", "The path of the URL does not contain a model.")
 		return jsondoc.Value{}, e
 	}
 	return clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts)
 }
 
-// edit is where the edits of the client's document are recorded.
+// edit returns the list of edits to the client's document, to add to it.
 func (r *Request) edit() *jsondoc.Edits {
 	if !r.edited {
 		r.edited = true
@@ -140,8 +142,8 @@ func (r *Request) edit() *jsondoc.Edits {
 	return &r.edits
 }
 
-// Document implements clientapi.Request. It is the client's own document, byte for byte, unless that holds seals, which are then
-// cut out of it: see cutSeal.
+// Document implements clientapi.Request. It returns the client's document without the gateway's seals (see cutSeals),
+// and with the limits that FitModel has lowered.
 func (r *Request) Document() (*jsondoc.Doc, []byte) {
 	if !r.edited {
 		return &r.doc, r.body
@@ -153,15 +155,15 @@ func (r *Request) Document() (*jsondoc.Doc, []byte) {
 			err = n.doc.Parse(body, r.limits.Document())
 		}
 		if err != nil {
-			panic("gemini: a document does not survive its edits: " + err.Error()) // values are removed or replaced, each once
+			panic("gemini: edited document is invalid: " + err.Error()) // cannot happen: edits remove or replace values, each at most once
 		}
 		n.body, n.ready = body, true
 	}
 	return &n.doc, n.body
 }
 
-// FitModel implements clientapi.Request. A model that does not support thinking does without, with a warning when the request is
-// lowered: Google's clients ask every model for it.
+// FitModel implements clientapi.Request. Thinking is accepted even for models without thinking, because Google's
+// clients ask every model for it. AppendChat then drops it with a warning.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	f, c := &r.facts, &r.config
 	asked, budget := f.MaxTokens, f.Thinking.BudgetTokens
@@ -177,7 +179,7 @@ func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Err
 		c.maxTokens.LowerInt(maxTokens)
 		f.Warn(abi.WarnClamped, clientapi.Path(c.maxTokens))
 	}
-	// A budget that did not leave room for a response before is the client's mistake, and its provider's to judge.
+	// A budget that was not below the limit in the first place is the client's mistake, which the provider reports.
 	if budget >= maxTokens && (asked == 0 || budget < asked) {
 		room := maxTokens / 2
 		if asked > 0 {

@@ -7,35 +7,35 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// lowering is the state of AppendChat: what has been written, and where it came from.
+// lowering is the state of AppendChat: the chat completions request so far, and the origins of its parts.
 type lowering struct {
-	dst      []byte
-	warnings []clientapi.Warning
-	calls    []openCall // of the model's last turn
-	numbered int        // calls that got their ID from the gateway
-	pieces   []jsondoc.Value
-	plain    []jsondoc.Value // the reasoning of a turn of which no provider is known
-	media    []jsondoc.Value // parts of the results of a turn
-	tools    int
-	compact  []byte
-	origins  origins
+	dst            []byte
+	warnings       []clientapi.Warning
+	calls          []openCall      // function calls of the model's last turn
+	generatedIDs   int             // number of calls so far whose ID the gateway has generated
+	pieces         []jsondoc.Value // texts of the current thought
+	plainReasoning []jsondoc.Value // reasoning of the current turn whose origin is unknown
+	media          []jsondoc.Value // images and files in the function responses of the current turn
+	tools          int             // number of functions that have been written
+	compact        []byte          // scratch of writeEscapedJSON
+	origins        origins
 }
 
-// maxWarnings bounds the warnings about one request: a client reads them in a header.
+// maxWarnings bounds the warnings about one request, which clients receive in a header.
 const maxWarnings = 32
 
 func (c *lowering) reset() {
 	const keepCompact = 64 << 10
 	clear(c.warnings)
-	c.dst, c.numbered, c.tools = nil, 0, 0
-	c.warnings, c.calls, c.pieces, c.plain, c.media = c.warnings[:0], c.calls[:0], c.pieces[:0], c.plain[:0], c.media[:0]
+	c.dst, c.generatedIDs, c.tools = nil, 0, 0
+	c.warnings, c.calls, c.pieces, c.plainReasoning, c.media = c.warnings[:0], c.calls[:0], c.pieces[:0], c.plainReasoning[:0], c.media[:0]
 	if c.compact = c.compact[:0]; cap(c.compact) > keepCompact {
 		c.compact = nil
 	}
 	c.origins.reset()
 }
 
-// drop warns of a value that is left out, if it is there.
+// drop adds a warning that v is left out, unless v is absent or null.
 func (r *Request) drop(v jsondoc.Value) {
 	if c := &r.chat; clientapi.Given(v) && len(c.warnings) < maxWarnings {
 		c.warnings = clientapi.AddWarning(c.warnings, abi.WarnDropped, clientapi.Path(v))
@@ -44,9 +44,10 @@ func (r *Request) drop(v jsondoc.Value) {
 
 // AppendChat implements clientapi.Request.
 //
-// Tools come first, then the messages with the system prompt, then all else, as prompt caches want it. Contents of the model that follow each other become one message, since clients keep a stream as a content for each of its
-// chunks. The responses of functions become messages of their own, in front of the rest of their turn, and images and files
-// in them follow these. Texts are copied as they are written, still escaped.
+// Tools come first, then the system prompt and the messages, then everything else, so that prompt caches can match long
+// prefixes. Consecutive contents of the model become one message, because clients keep a stream as one content per
+// chunk. Function responses become messages of their own, before the rest of their turn, and images and files in them
+// follow in a user message. Texts are copied without unescaping them.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
@@ -70,22 +71,22 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 	return dst, c.warnings, nil
 }
 
-// raw appends a value as it is written.
-func (c *lowering) raw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
+// writeRaw appends a value byte for byte.
+func (c *lowering) writeRaw(v jsondoc.Value) { c.dst = append(c.dst, v.Raw()...) }
 
-// text appends what needs no escapes.
-func (c *lowering) text(s string) { c.dst = append(c.dst, s...) }
+// write appends literal JSON.
+func (c *lowering) write(s string) { c.dst = append(c.dst, s...) }
 
-// member appends a member if v exists.
-func (c *lowering) member(name string, v jsondoc.Value) {
+// writeMember appends a member if v exists.
+func (c *lowering) writeMember(name string, v jsondoc.Value) {
 	if v.Exists() {
 		c.dst = append(append(append(c.dst, `,"`...), name...), `":`...)
-		c.raw(v)
+		c.writeRaw(v)
 	}
 }
 
-// dropUnknown warns of the members that the chat completions API lacks. What filters the model's words by topic is left to the
-// provider: its own filters are on.
+// dropUnknown adds warnings about the members that have no equivalent in chat completions. These include
+// safetySettings: the provider's own filters apply instead.
 func (r *Request) dropUnknown() {
 	for v := r.doc.Root().First(); v.Exists(); v = v.Next() {
 		switch at := r.m.member(r.fieldName(v)); at {
@@ -100,26 +101,26 @@ func (r *Request) dropUnknown() {
 	}
 }
 
-// lowerConfig appends what generationConfig asks for, and refuses what a chat completions request cannot ask for.
+// lowerConfig appends the equivalents of generationConfig, and rejects what chat completions cannot express.
 func (r *Request) lowerConfig() *apierror.Error {
 	c, o := &r.chat, &r.config
 	if r.m.cached.Exists() {
-		return unsupported(r.m.cached, "The provider of this model does not have the cached content.")
+		return unsupported(r.m.cached, "The provider of this model has no access to the cached content.")
 	}
 	if r.facts.Stream {
-		c.text(`,"stream":true,"stream_options":{"include_usage":true}`)
+		c.write(`,"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	c.member("max_tokens", o.maxTokens)
-	c.member("temperature", o.temperature)
-	c.member("top_p", o.topP)
+	c.writeMember("max_tokens", o.maxTokens)
+	c.writeMember("temperature", o.temperature)
+	c.writeMember("top_p", o.topP)
 	r.lowerTopK()
-	c.member("n", o.candidates)
-	c.member("seed", o.seed)
-	c.member("presence_penalty", o.presence)
-	c.member("frequency_penalty", o.frequency)
+	c.writeMember("n", o.candidates)
+	c.writeMember("seed", o.seed)
+	c.writeMember("presence_penalty", o.presence)
+	c.writeMember("frequency_penalty", o.frequency)
 	if on, _ := o.logprobs.Bool(); on {
-		c.text(`,"logprobs":true`)
-		c.member("top_logprobs", o.topLogprobs)
+		c.write(`,"logprobs":true`)
+		c.writeMember("top_logprobs", o.topLogprobs)
 	}
 	r.lowerStop()
 	if e := r.lowerModalities(); e != nil {
@@ -132,20 +133,20 @@ func (r *Request) lowerConfig() *apierror.Error {
 	return nil
 }
 
-// lowerTopK appends topK, which is a float in this API.
+// lowerTopK appends topK, which is a float in this API, as an integer.
 func (r *Request) lowerTopK() {
 	c, v := &r.chat, r.config.topK
 	if k, _ := v.Float(); v.Exists() {
 		if n := int64(k); n >= 1 && k < 1<<31 {
-			c.text(`,"top_k":`)
-			c.int(n)
+			c.write(`,"top_k":`)
+			c.writeInt(n)
 			return
 		}
 		r.drop(v)
 	}
 }
 
-// lowerStop appends the stop sequences that are not empty: these are refused by some, and mean nothing.
+// lowerStop appends the stop sequences except empty ones, which some providers reject and the others ignore.
 func (r *Request) lowerStop() {
 	c, open := &r.chat, false
 	for v := elements(r.config.stop); v.Exists(); v = v.next() {
@@ -154,19 +155,19 @@ func (r *Request) lowerStop() {
 			r.drop(v.Value)
 			continue
 		case open:
-			c.text(",")
+			c.write(",")
 		default:
-			c.text(`,"stop":[`)
+			c.write(`,"stop":[`)
 		}
 		open = true
-		c.raw(v.Value)
+		c.writeRaw(v.Value)
 	}
 	if open {
-		c.text("]")
+		c.write("]")
 	}
 }
 
-// lowerModalities appends what else than text the response may hold.
+// lowerModalities appends the modalities if the response may contain images.
 func (r *Request) lowerModalities() *apierror.Error {
 	text, image := false, false
 	for v := elements(r.config.modalities); v.Exists(); v = v.next() {
@@ -176,44 +177,44 @@ func (r *Request) lowerModalities() *apierror.Error {
 		case "IMAGE":
 			image = true
 		default:
-			return unsupported(v.Value, "The provider of this model does not respond in this modality.")
+			return unsupported(v.Value, "The provider of this model does not support this response modality.")
 		}
 	}
 	switch {
 	case image && text:
-		r.chat.text(`,"modalities":["text","image"]`)
+		r.chat.write(`,"modalities":["text","image"]`)
 	case image:
-		r.chat.text(`,"modalities":["image"]`)
+		r.chat.write(`,"modalities":["image"]`)
 	}
 	return nil
 }
 
-// lowerFormat appends the form of the response.
+// lowerFormat appends the response format.
 func (r *Request) lowerFormat() *apierror.Error {
 	c, o := &r.chat, &r.config
 	switch kind := clientapi.Keyword(o.mimeType, &r.scratch); string(kind) {
 	case "", "text/plain":
-		return nil // a schema counts for JSON only
+		return nil // a schema only applies to JSON
 	case "application/json":
 	default:
-		return unsupported(o.mimeType, "The provider of this model responds in text or JSON only.")
+		return unsupported(o.mimeType, "The provider of this model only supports responses in text or JSON.")
 	}
 	switch {
 	case o.jsonSchema.Kind() == jsondoc.Object:
-		c.text(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
-		c.raw(o.jsonSchema)
-		c.text("}}")
+		c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
+		c.writeRaw(o.jsonSchema)
+		c.write("}}")
 	case o.schema.Exists():
-		c.text(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
+		c.write(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":`)
 		r.appendSchema(o.schema)
-		c.text("}}")
+		c.write("}}")
 	default:
-		c.text(`,"response_format":{"type":"json_object"}`)
+		c.write(`,"response_format":{"type":"json_object"}`)
 	}
 	return nil
 }
 
-// lowerThinking appends how much the model is to think. One that cannot does without.
+// lowerThinking appends thinking or reasoning_effort, or drops thinkingConfig if the model does not support thinking.
 func (r *Request) lowerThinking() {
 	c, o, t := &r.chat, &r.config, r.facts.Thinking
 	if r.noThinking && (t.Asked() || o.level.Exists()) {
@@ -222,15 +223,15 @@ func (r *Request) lowerThinking() {
 	}
 	switch t.Mode {
 	case clientapi.ThinkingEnabled:
-		c.text(`,"thinking":{"type":"enabled","budget_tokens":`)
-		c.int(t.BudgetTokens)
-		c.text("}")
+		c.write(`,"thinking":{"type":"enabled","budget_tokens":`)
+		c.writeInt(t.BudgetTokens)
+		c.write("}")
 		return
 	case clientapi.ThinkingDisabled:
-		c.text(`,"thinking":{"type":"disabled"}`)
+		c.write(`,"thinking":{"type":"disabled"}`)
 		return
 	case clientapi.ThinkingAdaptive:
-		c.text(`,"thinking":{"type":"adaptive"}`)
+		c.write(`,"thinking":{"type":"adaptive"}`)
 	}
 	effort := ""
 	switch word := clientapi.Keyword(o.level, &r.scratch); string(word) {
@@ -250,7 +251,7 @@ func (r *Request) lowerThinking() {
 		r.drop(o.level)
 		return
 	}
-	c.text(`,"reasoning_effort":"`)
-	c.text(effort)
-	c.text(`"`)
+	c.write(`,"reasoning_effort":"`)
+	c.write(effort)
+	c.write(`"`)
 }

@@ -8,43 +8,44 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// openCall is a function call that a response must answer.
+// openCall is a function call that needs a function response.
 type openCall struct {
 	self     jsondoc.Value
 	id, name jsondoc.Value
-	number   int // makes the ID of a call that has none
+	number   int // for the generated ID of a call without one
 	answered bool
 }
 
-// appendID appends the ID that a call has in the chat completions request, escaped.
+// appendID appends the call's ID in the chat completions request, still escaped.
 func (o *openCall) appendID(dst []byte) []byte {
 	if o.id.Exists() {
 		return append(dst, o.id.Inside()...)
 	}
 	c := lowering{dst: append(dst, "call_"...)}
-	c.int(int64(o.number))
+	c.writeInt(int64(o.number))
 	return c.dst
 }
 
-// parts walks over the parts of the contents from one up to another.
-type parts struct {
+// partIterator iterates over the parts of consecutive contents.
+type partIterator struct {
 	r       *Request
-	content element
-	end     jsondoc.Value
-	at      element
+	content element       // the next content
+	end     jsondoc.Value // the content after the last one
+	at      element       // the next part of the current content
 }
 
-func (r *Request) partsOf(first, end element) parts {
-	return parts{r: r, content: first, end: end.Value}
+// iterateParts returns an iterator over the parts of the contents from first up to end (exclusive).
+func (r *Request) iterateParts(first, end element) partIterator {
+	return partIterator{r: r, content: first, end: end.Value}
 }
 
 // next reads the next part. It reports false after the last one.
-func (w *parts) next(p *part) bool {
+func (w *partIterator) next(p *part) bool {
 	for {
 		if w.at.Exists() {
 			v := w.at.Value
 			w.at = w.at.next()
-			_ = w.r.scanPart(v, p) // it has been checked
+			_ = w.r.scanPart(v, p) // Parse has checked it
 			return true
 		}
 		if !w.content.Exists() || w.content.Value == w.end {
@@ -55,12 +56,13 @@ func (w *parts) next(p *part) bool {
 	}
 }
 
-// lowerContents appends the conversation, one turn after the other. A turn is a run of contents of the model, or of others.
+// lowerContents appends the conversation turn by turn. A turn is a run of contents of the model, or a run of other
+// contents.
 func (r *Request) lowerContents() *apierror.Error {
 	c := &r.chat
-	c.text(`,"messages":[`)
+	c.write(`,"messages":[`)
 	r.lowerSystem()
-	some := false
+	hasMessages := false
 	for v := elements(r.m.contents); v.Exists(); {
 		end, model := v.next(), r.isModel(v.Value)
 		for end.Exists() && r.isModel(end.Value) == model {
@@ -75,29 +77,29 @@ func (r *Request) lowerContents() *apierror.Error {
 		if e != nil {
 			return e
 		}
-		some = some || len(c.origins.messages) > 0
+		hasMessages = hasMessages || len(c.origins.messages) > 0
 		v = end
 	}
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if last := len(c.origins.messages); !some || last == 1 && c.origins.messages[0].self == r.m.system {
+	if n := len(c.origins.messages); !hasMessages || n == 1 && c.origins.messages[0].self == r.m.system {
 		return clientapi.InvalidValue(r.m.contents, clientapi.CodeInvalidValue, "'%s' must have at least one part with data.")
 	}
-	c.text("]")
+	c.write("]")
 	return nil
 }
 
-// beginMessage begins a message that comes from v.
+// beginMessage begins a message whose origin is v.
 func (c *lowering) beginMessage(v jsondoc.Value, role string) {
 	if len(c.origins.messages) > 0 {
-		c.text(",")
+		c.write(",")
 	}
 	c.origins.addMessage(v)
 	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
 }
 
-// lowerSystem appends the texts of the system instruction.
+// lowerSystem appends a system message with the texts of the system instruction, if there are any.
 func (r *Request) lowerSystem() {
 	c := &r.chat
 	var p part
@@ -115,10 +117,10 @@ func (r *Request) lowerSystem() {
 		return
 	}
 	c.beginMessage(r.m.system, "system")
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	if n == 1 {
-		c.raw(only)
-		c.text("}")
+		c.writeRaw(only)
+		c.write("}")
 		return
 	}
 	var l partList
@@ -127,10 +129,10 @@ func (r *Request) lowerSystem() {
 			c.addText(&l, v.Value, p.text)
 		}
 	}
-	c.text("]}")
+	c.write("]}")
 }
 
-// lowerModelTurn appends the model's contents from first up to end as one message.
+// lowerModelTurn appends the model's contents from first up to end (exclusive) as one message.
 func (r *Request) lowerModelTurn(first, end element) *apierror.Error {
 	c := &r.chat
 	if e := r.checkAnswered(); e != nil {
@@ -146,54 +148,55 @@ func (r *Request) lowerModelTurn(first, end element) *apierror.Error {
 	switch {
 	case len(c.calls) > 0:
 		if !texts {
-			c.text(`,"content":null`)
+			c.write(`,"content":null`)
 		}
 		r.lowerCalls(first, end)
 	case texts:
 	case reasoning:
-		c.text(`,"content":""`)
-	default: // nothing that another provider could use
+		c.write(`,"content":""`)
+	default: // nothing that other providers accept from an assistant
 		c.dst = c.dst[:mark]
 		c.origins.cut(origins)
 		return nil
 	}
-	c.text("}")
+	c.write("}")
 	return nil
 }
 
-// lowerModelTexts appends the texts of the model as one: a stream is cut anywhere. It reports false if there are none. What else
-// the model has made, such as images, it does not get back from other providers' APIs.
-func (r *Request) lowerModelTexts(first, end element) (some bool) {
+// lowerModelTexts appends the texts of a model turn as one string, because they may be the pieces of a stream. It
+// reports false if there are none. Other content of the model, such as images, is dropped, because chat completions
+// accepts no such content in assistant messages.
+func (r *Request) lowerModelTexts(first, end element) (hasText bool) {
 	c := &r.chat
 	var p part
-	for w := r.partsOf(first, end); w.next(&p); {
+	for w := r.iterateParts(first, end); w.next(&p); {
 		switch {
 		case p.isThought(), p.call.Exists():
 		case p.text.Exists():
 			if len(p.text.Inside()) == 0 {
 				break
 			}
-			if !some {
-				some = true
-				c.text(`,"content":"`)
+			if !hasText {
+				hasText = true
+				c.write(`,"content":"`)
 			}
 			c.dst = append(c.dst, p.text.Inside()...)
 		case p.inline.Exists(), p.file.Exists(), p.code.Exists(), p.result.Exists(), p.response.Exists(), p.other.Exists():
 			r.drop(p.self)
 		}
 	}
-	if some {
-		c.text(`"`)
+	if hasText {
+		c.write(`"`)
 	}
-	return some
+	return hasText
 }
 
-// collectCalls finds the calls of a turn, and gives IDs to those that have none.
+// collectCalls collects the function calls of a model turn, and numbers those without an ID.
 func (r *Request) collectCalls(first, end element) *apierror.Error {
 	c := &r.chat
 	c.calls = c.calls[:0]
 	var p part
-	for w := r.partsOf(first, end); w.next(&p); {
+	for w := r.iterateParts(first, end); w.next(&p); {
 		if !p.call.Exists() {
 			continue
 		}
@@ -201,13 +204,13 @@ func (r *Request) collectCalls(first, end element) *apierror.Error {
 		if len(p.id.Inside()) > 0 {
 			for i := range c.calls {
 				if c.calls[i].id.SameText(p.id) {
-					return clientapi.InvalidValue(p.id, clientapi.CodeInvalidValue, "'%s' is the ID of another function call, too.")
+					return clientapi.InvalidValue(p.id, clientapi.CodeInvalidValue, "'%s' is also the ID of another function call.")
 				}
 			}
 			call.id = p.id
 		} else {
-			call.number = c.numbered
-			c.numbered++
+			call.number = c.generatedIDs
+			c.generatedIDs++
 		}
 		if len(c.calls) == r.limits.ToolCalls {
 			return clientapi.TooMany(r.m.contents, r.limits.ToolCalls)
@@ -217,56 +220,56 @@ func (r *Request) collectCalls(first, end element) *apierror.Error {
 	return nil
 }
 
-// lowerCalls appends the calls that were collected.
+// lowerCalls appends the function calls of a model turn, with the IDs that collectCalls has recorded.
 func (r *Request) lowerCalls(first, end element) {
 	c := &r.chat
 	var p part
 	n := 0
-	for w := r.partsOf(first, end); w.next(&p); {
+	for w := r.iterateParts(first, end); w.next(&p); {
 		if !p.call.Exists() {
 			continue
 		}
 		if n == 0 {
-			c.text(`,"tool_calls":[`)
+			c.write(`,"tool_calls":[`)
 		} else {
-			c.text(",")
+			c.write(",")
 		}
 		c.origins.calls = append(c.origins.calls, p.call)
-		c.text(`{"id":"`)
+		c.write(`{"id":"`)
 		c.dst = c.calls[n].appendID(c.dst)
-		c.text(`","type":"function","function":{"name":`)
-		c.raw(p.name)
-		c.text(`,"arguments":"`)
+		c.write(`","type":"function","function":{"name":`)
+		c.writeRaw(p.name)
+		c.write(`,"arguments":"`)
 		if p.args.Exists() {
-			c.escapedJSON(p.args)
+			c.writeEscapedJSON(p.args)
 		} else {
-			c.text("{}")
+			c.write("{}")
 		}
-		c.text(`"}}`)
+		c.write(`"}}`)
 		n++
 	}
-	c.text("]")
+	c.write("]")
 }
 
-// escapedJSON appends a value, without white space between its tokens, as the inside of a JSON string.
-func (c *lowering) escapedJSON(v jsondoc.Value) {
+// writeEscapedJSON appends a value, without the white space between its tokens, as the inside of a JSON string.
+func (c *lowering) writeEscapedJSON(v jsondoc.Value) {
 	compact, err := jsondoc.AppendCompact(c.compact[:0], v.Raw())
 	if err != nil {
-		compact = append(c.compact[:0], v.Raw()...) // it is part of a document that has been parsed
+		compact = append(c.compact[:0], v.Raw()...) // cannot happen: Parse has parsed it
 	}
 	c.compact = compact
 	c.dst = jsondoc.AppendEscaped(c.dst, compact)
 }
 
-// lowerUserTurn appends the contents of the user from first up to end. The responses of functions come first, wherever they stand
-// in the turn.
+// lowerUserTurn appends the contents of the user from first up to end (exclusive). Function responses come first,
+// wherever they are in the turn.
 func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 	c := &r.chat
 	c.media = c.media[:0]
 	var p part
-	for w := r.partsOf(first, end); w.next(&p); {
+	for w := r.iterateParts(first, end); w.next(&p); {
 		if p.response.Exists() {
-			if e := r.lowerResult(&p); e != nil {
+			if e := r.lowerFunctionResponse(&p); e != nil {
 				return e
 			}
 		}
@@ -276,7 +279,7 @@ func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 	}
 	if len(c.media) > 0 {
 		c.beginMessage(first.Value, "user")
-		c.text(`,"content":`)
+		c.write(`,"content":`)
 		var l partList
 		for _, v := range c.media {
 			_ = r.scanPart(v, &p)
@@ -284,7 +287,7 @@ func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 				return e
 			}
 		}
-		c.text("]}")
+		c.write("]}")
 	}
 	for v := first; v.Exists() && v.Value != end.Value; v = v.next() {
 		if e := r.lowerUserContent(v); e != nil {
@@ -294,13 +297,13 @@ func (r *Request) lowerUserTurn(first, end element) *apierror.Error {
 	return nil
 }
 
-// lowerUserContent appends what a content of the user holds besides the responses of functions.
+// lowerUserContent appends a content of the user without its function responses.
 func (r *Request) lowerUserContent(content element) *apierror.Error {
 	c := &r.chat
 	var p part
 	n, texts := 0, 0
 	var text jsondoc.Value
-	for w := r.partsOf(content, content.next()); w.next(&p); {
+	for w := r.iterateParts(content, content.next()); w.next(&p); {
 		switch {
 		case p.response.Exists():
 		case !p.text.Exists():
@@ -316,14 +319,14 @@ func (r *Request) lowerUserContent(content element) *apierror.Error {
 	}
 	mark, origins := len(c.dst), len(c.origins.messages)
 	c.beginMessage(content.Value, "user")
-	c.text(`,"content":`)
+	c.write(`,"content":`)
 	if n == 1 && texts == 1 {
-		c.raw(text)
-		c.text("}")
+		c.writeRaw(text)
+		c.write("}")
 		return nil
 	}
 	var l partList
-	for w := r.partsOf(content, content.next()); w.next(&p); {
+	for w := r.iterateParts(content, content.next()); w.next(&p); {
 		if p.response.Exists() || p.text.Exists() && len(p.text.Inside()) == 0 {
 			continue
 		}
@@ -336,12 +339,13 @@ func (r *Request) lowerUserContent(content element) *apierror.Error {
 		c.origins.cut(origins)
 		return nil
 	}
-	c.text("]}")
+	c.write("]}")
 	return nil
 }
 
-// answerCall finds the call that a response answers: by its ID, else the first one of its name.
-func (r *Request) answerCall(p *part) (*openCall, *apierror.Error) {
+// findCall returns the function call that a function response belongs to: the call with its ID, otherwise the first
+// unanswered call of the same name.
+func (r *Request) findCall(p *part) (*openCall, *apierror.Error) {
 	c := &r.chat
 	if len(p.id.Inside()) > 0 {
 		for i := range c.calls {
@@ -355,39 +359,39 @@ func (r *Request) answerCall(p *part) (*openCall, *apierror.Error) {
 			return o, nil
 		}
 	}
-	return nil, clientapi.InvalidValue(p.response, clientapi.CodeInvalidValue, "'%s' answers no function call of the turn before it.")
+	return nil, clientapi.InvalidValue(p.response, clientapi.CodeInvalidValue, "'%s' does not belong to any function call of the previous turn.")
 }
 
-// checkAnswered checks that all calls have been answered, and closes them.
+// checkAnswered checks that every function call has a function response, and forgets the calls.
 func (r *Request) checkAnswered() *apierror.Error {
 	c := &r.chat
 	for i := range c.calls {
 		if !c.calls[i].answered {
-			return clientapi.InvalidValue(c.calls[i].self, clientapi.CodeInvalidValue, "'%s' has no function response in the turn after it.")
+			return clientapi.InvalidValue(c.calls[i].self, clientapi.CodeInvalidValue, "'%s' has no function response in the next turn.")
 		}
 	}
 	c.calls = c.calls[:0]
 	return nil
 }
 
-// lowerResult appends the response of a function.
-func (r *Request) lowerResult(p *part) *apierror.Error {
-	call, e := r.answerCall(p)
+// lowerFunctionResponse appends a function response as a tool message, and collects its media for a user message.
+func (r *Request) lowerFunctionResponse(p *part) *apierror.Error {
+	call, e := r.findCall(p)
 	if e != nil {
 		return e
 	}
 	call.answered = true
 	c := &r.chat
 	c.beginMessage(p.response, "tool")
-	c.text(`,"tool_call_id":"`)
+	c.write(`,"tool_call_id":"`)
 	c.dst = call.appendID(c.dst)
-	c.text(`"`)
-	// The API's own convention: output, or error; any other object is the output itself.
-	value := p.answer
-	if only := p.answer.First(); only.Exists() && !only.Next().Exists() {
+	c.write(`"`)
+	// By the API's convention, the object has the member output or error. Any other object is the output itself.
+	value := p.responseValue
+	if only := p.responseValue.First(); only.Exists() && !only.Next().Exists() {
 		switch name := only.Name(); {
 		case name.Is("error"):
-			c.text(`,"is_error":true`)
+			c.write(`,"is_error":true`)
 			value = only
 		case name.Is("output"), name.Is("result"):
 			value = only
@@ -395,22 +399,22 @@ func (r *Request) lowerResult(p *part) *apierror.Error {
 	}
 	switch {
 	case value.Kind() == jsondoc.String:
-		c.member("content", value)
+		c.writeMember("content", value)
 	case value.Exists():
-		c.text(`,"content":"`)
-		c.escapedJSON(value)
-		c.text(`"`)
+		c.write(`,"content":"`)
+		c.writeEscapedJSON(value)
+		c.write(`"`)
 	default:
-		c.text(`,"content":""`)
+		c.write(`,"content":""`)
 	}
-	c.text("}")
-	for v := elements(p.more); v.Exists(); v = v.next() {
+	c.write("}")
+	for v := elements(p.responseParts); v.Exists(); v = v.next() {
 		c.media = append(c.media, v.Value)
 	}
 	return nil
 }
 
-// isMedia reports whether a part's media type begins with a kind.
-func (p *part) isMedia(kind string) bool {
-	return bytes.HasPrefix(p.mimeType.Inside(), []byte(kind))
+// isMedia reports whether a part's MIME type starts with a prefix.
+func (p *part) isMedia(prefix string) bool {
+	return bytes.HasPrefix(p.mimeType.Inside(), []byte(prefix))
 }

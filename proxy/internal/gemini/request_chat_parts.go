@@ -9,29 +9,31 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// partList is the content of a message that is being written as an array.
-type partList struct{ parts int }
+// partList is the state of a message's content that is written as an array.
+type partList struct {
+	parts int // number of parts that have been written
+}
 
-// beginPart begins a part that comes from v. What it begins with needs no escapes.
-func (c *lowering) beginPart(l *partList, v jsondoc.Value, with string) {
+// beginPart begins a part whose origin is v. prefix is literal JSON.
+func (c *lowering) beginPart(l *partList, v jsondoc.Value, prefix string) {
 	if l.parts == 0 {
-		c.text("[")
+		c.write("[")
 	} else {
-		c.text(",")
+		c.write(",")
 	}
 	l.parts++
 	c.origins.parts = append(c.origins.parts, v)
-	c.text(with)
+	c.write(prefix)
 }
 
-// addText appends a text part that comes from v.
+// addText appends a text part whose origin is v.
 func (c *lowering) addText(l *partList, v, text jsondoc.Value) {
 	c.beginPart(l, v, `{"type":"text","text":`)
-	c.raw(text)
-	c.text("}")
+	c.writeRaw(text)
+	c.write("}")
 }
 
-// lowerPart appends a part of the user's.
+// lowerPart appends a part of a user content.
 func (r *Request) lowerPart(l *partList, p *part) *apierror.Error {
 	c := &r.chat
 	switch {
@@ -42,9 +44,9 @@ func (r *Request) lowerPart(l *partList, p *part) *apierror.Error {
 	case p.file.Exists():
 		return r.lowerFile(l, p)
 	case p.call.Exists():
-		return clientapi.InvalidValue(p.self, clientapi.CodeInvalidValue, "'%s' is a function call, which only the model makes.")
+		return clientapi.InvalidValue(p.self, clientapi.CodeInvalidValue, "'%s' is a function call, which is only allowed in contents of the model.")
 	default:
-		return unsupported(p.self, "The provider of this model does not support a part of this kind.")
+		return unsupported(p.self, "The provider of this model does not support parts of this kind.")
 	}
 	if p.other.Exists() {
 		r.drop(p.other)
@@ -52,50 +54,51 @@ func (r *Request) lowerPart(l *partList, p *part) *apierror.Error {
 	return nil
 }
 
-// lowerInline appends an image, a sound or a file. A text is a text to every provider.
+// lowerInline appends an image, audio, a video or a file. Data of a type text/* becomes a text part, which every
+// provider supports.
 func (r *Request) lowerInline(l *partList, p *part) *apierror.Error {
 	c := &r.chat
-	kind := p.mimeType.Inside()
-	if len(kind) == 0 {
+	mimeType := p.mimeType.Inside()
+	if len(mimeType) == 0 {
 		return clientapi.Missing(p.inline, "mimeType")
 	}
 	tail := `"}}`
 	switch {
 	case p.isMedia("text/"):
-		text, err := base64.StdEncoding.DecodeString(string(appendStandard(nil, r.text(p.data))))
+		text, err := base64.StdEncoding.DecodeString(string(appendStdBase64(nil, r.text(p.data))))
 		if err != nil {
 			return notBase64(p.data)
 		}
 		c.beginPart(l, p.self, `{"type":"text","text":"`)
 		c.dst = jsondoc.AppendEscaped(c.dst, text)
-		c.text(`"}`)
+		c.write(`"}`)
 		return nil
 	case p.isMedia("audio/"):
 		c.beginPart(l, p.self, `{"type":"input_audio","input_audio":{"format":"`)
-		c.dst = append(c.dst, audioFormat(kind)...)
-		c.text(`","data":"`)
+		c.dst = append(c.dst, audioFormat(mimeType)...)
+		c.write(`","data":"`)
 	case p.isMedia("image/"):
 		c.beginPart(l, p.self, `{"type":"image_url","image_url":{"url":"`)
-		c.dataURL(kind)
+		c.writeDataURLPrefix(mimeType)
 	case p.isMedia("video/"):
 		c.beginPart(l, p.self, `{"type":"video_url","video_url":{"url":"`)
-		c.dataURL(kind)
+		c.writeDataURLPrefix(mimeType)
 	default:
 		c.beginPart(l, p.self, `{"type":"file","file":{`)
 		if len(p.display.Inside()) > 0 {
-			c.text(`"filename":`)
-			c.raw(p.display)
-			c.text(",")
+			c.write(`"filename":`)
+			c.writeRaw(p.display)
+			c.write(",")
 		}
-		c.text(`"file_data":"`)
-		c.dataURL(kind)
+		c.write(`"file_data":"`)
+		c.writeDataURLPrefix(mimeType)
 	}
 	from := len(c.dst)
-	c.dst = appendStandard(c.dst, r.text(p.data))
+	c.dst = appendStdBase64(c.dst, r.text(p.data))
 	if !isBase64(c.dst[from:]) {
 		return notBase64(p.data)
 	}
-	c.text(tail)
+	c.write(tail)
 	return nil
 }
 
@@ -103,15 +106,16 @@ func notBase64(v jsondoc.Value) *apierror.Error {
 	return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' must be base64.")
 }
 
-// dataURL appends what a data URL begins with.
-func (c *lowering) dataURL(kind []byte) {
-	c.text("data:")
-	c.dst = append(c.dst, kind...)
-	c.text(";base64,")
+// writeDataURLPrefix appends a data URL up to its data.
+func (c *lowering) writeDataURLPrefix(mimeType []byte) {
+	c.write("data:")
+	c.dst = append(c.dst, mimeType...)
+	c.write(";base64,")
 }
 
-// appendStandard appends base64 in its standard alphabet, and padded. Protocol buffers take both alphabets, and data without padding.
-func appendStandard(dst, data []byte) []byte {
+// appendStdBase64 appends base64 data in the standard alphabet, padded. Protocol buffers accept both alphabets, with or
+// without padding.
+func appendStdBase64(dst, data []byte) []byte {
 	from := len(dst)
 	dst = append(dst, data...)
 	if bytes.IndexByte(data, '-') >= 0 || bytes.IndexByte(data, '_') >= 0 {
@@ -145,9 +149,9 @@ func isBase64(s []byte) bool {
 	return len(s) > longestPadding-1
 }
 
-// audioFormat is the format of a sound as chat completions name it, by its media type.
-func audioFormat(kind []byte) []byte {
-	format := bytes.TrimPrefix(kind, []byte("audio/"))
+// audioFormat returns the name of an audio format in chat completions for its MIME type.
+func audioFormat(mimeType []byte) []byte {
+	format := bytes.TrimPrefix(mimeType, []byte("audio/"))
 	if i := bytes.IndexByte(format, ';'); i >= 0 {
 		format = format[:i]
 	}
@@ -160,13 +164,13 @@ func audioFormat(kind []byte) []byte {
 	return format
 }
 
-// lowerFile appends a file by its address. One that has been uploaded is known to its provider only.
+// lowerFile appends a file by its URL. An uploaded file cannot be sent, because only its provider has access to it.
 func (r *Request) lowerFile(l *partList, p *part) *apierror.Error {
 	c := &r.chat
 	uri := r.text(p.uri)
 	web := bytes.HasPrefix(uri, []byte("https://")) || bytes.HasPrefix(uri, []byte("http://"))
 	if !web || bytes.HasPrefix(uri, []byte("https://generativelanguage.googleapis.com/")) {
-		return unsupported(p.uri, "The file belongs to the provider that it was uploaded to, which this model is not of.")
+		return unsupported(p.uri, "The provider of this model has no access to the file, which was uploaded to another provider.")
 	}
 	tail := `}}`
 	switch {
@@ -177,7 +181,7 @@ func (r *Request) lowerFile(l *partList, p *part) *apierror.Error {
 	default:
 		c.beginPart(l, p.self, `{"type":"file","file":{"file_data":`)
 	}
-	c.raw(p.uri)
-	c.text(tail)
+	c.writeRaw(p.uri)
+	c.write(tail)
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-func (c *lowering) int(n int64) { c.dst = strconv.AppendInt(c.dst, n, 10) }
+func (c *lowering) writeInt(n int64) { c.dst = strconv.AppendInt(c.dst, n, 10) }
 
-// lowerTools appends the functions that the model may call. Where only some of them may be called, these are
-// all that the model gets: not every provider can be told otherwise.
+// lowerTools appends the functions that the model may call. If allowedFunctionNames limits them, the others are left
+// out, because not every provider supports such a limit.
 func (r *Request) lowerTools() *apierror.Error {
 	c := &r.chat
 	mode := string(clientapi.Keyword(r.m.mode, &r.scratch))
@@ -19,30 +19,30 @@ func (r *Request) lowerTools() *apierror.Error {
 	for t := elements(r.m.tools); t.Exists(); t = t.next() {
 		for v := t.First(); v.Exists(); v = v.Next() {
 			if string(r.fieldName(v)) != "functionDeclarations" && clientapi.Given(v) {
-				return unsupported(v, "The provider of this model has no such tool.")
+				return unsupported(v, "The provider of this model does not support this tool.")
 			}
 		}
 		for v := elements(r.field(t.Value, "functionDeclarations")); v.Exists(); v = v.next() {
 			name := r.field(v.Value, "name")
-			if limited && !allows(r.m.allowed, name) {
+			if limited && !containsName(r.m.allowed, name) {
 				continue
 			}
 			if c.tools++; c.tools == 1 {
-				c.text(`,"tools":[`)
+				c.write(`,"tools":[`)
 			} else {
-				c.text(",")
+				c.write(",")
 			}
 			c.origins.tools = append(c.origins.tools, v.Value)
 			r.lowerFunction(v.Value, name)
 		}
 	}
 	if c.tools > 0 {
-		c.text("]")
+		c.write("]")
 	}
 	return nil
 }
 
-// lowerToolChoice appends whether the model may or must call functions.
+// lowerToolChoice appends tool_choice, if there are functions.
 func (r *Request) lowerToolChoice() *apierror.Error {
 	c := &r.chat
 	mode := string(clientapi.Keyword(r.m.mode, &r.scratch))
@@ -58,19 +58,19 @@ func (r *Request) lowerToolChoice() *apierror.Error {
 	switch mode {
 	case "", "MODE_UNSPECIFIED":
 	case "AUTO", "VALIDATED":
-		c.text(`,"tool_choice":"auto"`)
+		c.write(`,"tool_choice":"auto"`)
 	case "NONE":
-		c.text(`,"tool_choice":"none"`)
+		c.write(`,"tool_choice":"none"`)
 	case "ANY":
-		c.text(`,"tool_choice":"required"`)
+		c.write(`,"tool_choice":"required"`)
 	default:
-		return unsupported(r.m.mode, "The provider of this model does not support this mode of calling functions.")
+		return unsupported(r.m.mode, "The provider of this model does not support this function calling mode.")
 	}
 	return nil
 }
 
-// allows reports whether a list holds a name.
-func allows(list, name jsondoc.Value) bool {
+// containsName reports whether a list contains a name.
+func containsName(list, name jsondoc.Value) bool {
 	for v := elements(list); v.Exists(); v = v.next() {
 		if v.SameText(name) {
 			return true
@@ -79,31 +79,31 @@ func allows(list, name jsondoc.Value) bool {
 	return false
 }
 
-// lowerFunction appends a function. What it returns is for providers of this API.
+// lowerFunction appends a function. The schema of its response is left out, because only this API has one.
 func (r *Request) lowerFunction(v, name jsondoc.Value) {
 	c := &r.chat
-	c.text(`{"type":"function","function":{"name":`)
-	c.raw(name)
+	c.write(`{"type":"function","function":{"name":`)
+	c.writeRaw(name)
 	for m := v.First(); m.Exists(); m = m.Next() {
 		switch string(r.fieldName(m)) {
 		case "description":
 			if m.Kind() == jsondoc.String {
-				c.member("description", m)
+				c.writeMember("description", m)
 			}
 		case "name", "parameters", "parametersJsonSchema", "response", "responseJsonSchema":
 		default:
 			r.drop(m)
 		}
 	}
-	c.text(`,"parameters":`)
+	c.write(`,"parameters":`)
 	schema := r.field(v, "parametersJsonSchema")
 	switch parameters := r.field(v, "parameters"); {
 	case schema.First().Exists():
-		c.raw(schema)
+		c.writeRaw(schema)
 	case parameters.First().Exists():
 		r.appendSchema(parameters)
 	default:
-		c.text(`{"type":"object","properties":{}}`)
+		c.write(`{"type":"object","properties":{}}`)
 	}
-	c.text("}}")
+	c.write("}}")
 }

@@ -20,17 +20,17 @@ func (r *Request) EstimateTokens() int64 {
 	return n
 }
 
-// mediaTokens is about how many tokens the images and files in some parts have.
+// mediaTokens estimates the tokens of the images, audio and files in a list of parts.
 func (r *Request) mediaTokens(parts jsondoc.Value) (n int64) {
 	var p part
 	for v := elements(parts); v.Exists(); v = v.next() {
 		if r.scanPart(v.Value, &p) != nil {
-			continue // it has been checked
+			continue // cannot happen: Parse has checked it
 		}
 		switch {
 		case !p.inline.Exists() && !p.file.Exists():
-			if p.more.Exists() {
-				n += r.mediaTokens(p.more)
+			if p.responseParts.Exists() {
+				n += r.mediaTokens(p.responseParts)
 			}
 		case bytes.HasPrefix(p.mimeType.Inside(), []byte("image/")):
 			n += clientapi.ImageTokens
@@ -41,7 +41,7 @@ func (r *Request) mediaTokens(parts jsondoc.Value) (n int64) {
 	return n
 }
 
-// AppendCount appends the response to a request for the number of its tokens.
+// AppendCount appends the response to a countTokens request.
 func AppendCount(dst []byte, tokens int64) []byte {
 	return append(strconv.AppendInt(append(dst, `{"totalTokens":`...), tokens, 10), '}')
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// fieldName is the name of a member in camel case, in which the API documents it. It is valid until the next call.
+// fieldName returns the name of a member in camel case, the spelling that the API documents. It is valid until the next
+// call.
 func (r *Request) fieldName(v jsondoc.Value) []byte {
 	name := clientapi.Keyword(v.Name(), &r.scratch)
 	if len(name) < 2 || bytes.IndexByte(name[1:], '_') < 0 {
@@ -30,7 +31,7 @@ func (r *Request) fieldName(v jsondoc.Value) []byte {
 	return r.camel
 }
 
-// field returns a member of an object by its name in camel case; one that is null or absent does not exist.
+// field returns a member of an object by its name in camel case. A member that is null counts as absent.
 func (r *Request) field(object jsondoc.Value, name string) jsondoc.Value {
 	if object.Kind() != jsondoc.Object {
 		return jsondoc.Value{}
@@ -43,7 +44,7 @@ func (r *Request) field(object jsondoc.Value, name string) jsondoc.Value {
 	return jsondoc.Value{}
 }
 
-// present is v, unless it is null.
+// present returns v, or an absent value if v is null.
 func present(v jsondoc.Value) jsondoc.Value {
 	if !clientapi.Given(v) {
 		return jsondoc.Value{}
@@ -51,7 +52,7 @@ func present(v jsondoc.Value) jsondoc.Value {
 	return v
 }
 
-// set records a member that is not null. It fails where the member is there in its other spelling, too.
+// set records a member unless it is null. It fails if the member has already been recorded in another spelling.
 func set(at *jsondoc.Value, v jsondoc.Value) *apierror.Error {
 	if at.Exists() {
 		return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' is given twice, in two spellings of its name.")
@@ -60,10 +61,10 @@ func set(at *jsondoc.Value, v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// element is an element of a repeated field: the elements of an array, or the one value in place of an array.
+// element is an element of a repeated field, which is an array or, if it has one element, may be that element alone.
 type element struct {
 	jsondoc.Value
-	alone bool
+	single bool // the field is this element, not an array
 }
 
 // elements returns the first element of a repeated field.
@@ -76,7 +77,7 @@ func elements(field jsondoc.Value) element {
 
 // next returns the element after e.
 func (e element) next() element {
-	if e.alone {
+	if e.single {
 		return element{}
 	}
 	return element{e.Next(), false}
@@ -102,7 +103,7 @@ func checkStrings(field jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// text is the text of a string. It is valid until the next call.
+// text returns the unescaped text of a string. It is valid until the next call.
 func (r *Request) text(v jsondoc.Value) []byte {
 	if !v.Escaped() {
 		return v.Inside()
@@ -111,7 +112,7 @@ func (r *Request) text(v jsondoc.Value) []byte {
 	return r.scratch
 }
 
-// unsupported is the error for a value that only a provider of this API can serve.
+// unsupported returns the error for a value that only a provider of this API can support.
 func unsupported(v jsondoc.Value, format string, args ...any) *apierror.Error {
 	path := clientapi.Path(v)
 	e := apierror.Invalid("unsupported", path, format, args...)

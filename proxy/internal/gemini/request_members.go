@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// member returns where a member is kept, nil for one that the gateway does not know.
+// member returns the field for a member of the request, nil if the gateway does not know the member.
 func (m *members) member(name []byte) *jsondoc.Value {
 	switch string(name) {
 	case "contents":
@@ -32,7 +32,7 @@ func (m *members) member(name []byte) *jsondoc.Value {
 	return nil
 }
 
-// readRequest reads and checks a request, root.
+// readRequest finds the members of the request root and checks them.
 func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	m := &r.m
 	for v := root.First(); v.Exists(); v = v.Next() {
@@ -66,13 +66,14 @@ func (r *Request) readRequest(root jsondoc.Value) *apierror.Error {
 	return clientapi.CheckString(m.cached)
 }
 
-// config are the members of generationConfig.
+// config holds the members of generationConfig.
 type config struct {
 	temperature, topP, topK, candidates, maxTokens, stop, seed, presence, frequency jsondoc.Value
 	logprobs, topLogprobs, mimeType, schema, jsonSchema, modalities                 jsondoc.Value
 	thinking, budget, level, thoughts                                               jsondoc.Value
 }
 
+// member returns the field for a member of generationConfig, nil if the gateway does not know the member.
 func (c *config) member(name []byte) *jsondoc.Value {
 	switch string(name) {
 	case "temperature":
@@ -111,7 +112,7 @@ func (c *config) member(name []byte) *jsondoc.Value {
 	return nil
 }
 
-// readConfig reads and checks generationConfig.
+// readConfig checks generationConfig.
 func (r *Request) readConfig() (e *apierror.Error) {
 	c, f := &r.config, &r.facts
 	if e := clientapi.CheckObject(r.m.config); e != nil {
@@ -168,7 +169,7 @@ func (r *Request) readConfig() (e *apierror.Error) {
 	return r.readThinking()
 }
 
-// readFormat checks the form of the response.
+// readFormat checks the response format and the response modalities.
 func (r *Request) readFormat() *apierror.Error {
 	c, f := &r.config, &r.facts
 	if e := clientapi.CheckString(c.mimeType); e != nil {
@@ -195,7 +196,8 @@ func (r *Request) readFormat() *apierror.Error {
 	return nil
 }
 
-// readThinking reads thinkingConfig: a budget, of which 0 is none and -1 what the model likes, or a level.
+// readThinking checks thinkingConfig, which has a budget or a level. A budget of 0 disables thinking, and with -1 the
+// model decides how much to think.
 func (r *Request) readThinking() (e *apierror.Error) {
 	c, f := &r.config, &r.facts
 	if e := clientapi.CheckObject(c.thinking); e != nil {
@@ -243,8 +245,8 @@ func (r *Request) readThinking() (e *apierror.Error) {
 	return nil
 }
 
-// showsThoughts reports whether the client wants to read the model's thoughts.
-func (r *Request) showsThoughts() bool {
+// includesThoughts reports whether the client asks for thoughts.
+func (r *Request) includesThoughts() bool {
 	on, _ := r.config.thoughts.Bool()
 	return on
 }
@@ -292,17 +294,17 @@ func (r *Request) checkFunction(v jsondoc.Value) *apierror.Error {
 	return clientapi.CheckObject(schema)
 }
 
-// readToolConfig checks which tools may be called.
+// readToolConfig checks toolConfig.
 func (r *Request) readToolConfig() *apierror.Error {
 	m := &r.m
 	if e := clientapi.CheckObject(m.toolConfig); e != nil {
 		return e
 	}
-	m.calling = r.field(m.toolConfig, "functionCallingConfig")
-	if e := clientapi.CheckObject(m.calling); e != nil {
+	m.callingConfig = r.field(m.toolConfig, "functionCallingConfig")
+	if e := clientapi.CheckObject(m.callingConfig); e != nil {
 		return e
 	}
-	m.mode, m.allowed = r.field(m.calling, "mode"), r.field(m.calling, "allowedFunctionNames")
+	m.mode, m.allowed = r.field(m.callingConfig, "mode"), r.field(m.callingConfig, "allowedFunctionNames")
 	if e := clientapi.CheckString(m.mode); e != nil {
 		return e
 	}
@@ -346,28 +348,28 @@ func (r *Request) readContents() *apierror.Error {
 			return clientapi.NotOneOf(role, "user", "model")
 		}
 		parts := r.field(v.Value, "parts")
-		r.sealed = false
+		r.hasSeal = false
 		if e := r.readParts(parts); e != nil {
 			return e
 		}
-		if r.sealed {
+		if r.hasSeal {
 			r.cutSeals(v.Value, parts)
 		}
 	}
 	return nil
 }
 
-// isModel reports whether a content is the model's.
+// isModel reports whether a content has the role model.
 func (r *Request) isModel(content jsondoc.Value) bool { return r.field(content, "role").Is("model") }
 
 // part is one part of a content. Members that are absent or null do not exist.
 type part struct {
-	self                                              jsondoc.Value
-	text, thought, signature                          jsondoc.Value
-	inline, file, call, response, code, result        jsondoc.Value
-	mimeType, data, uri, name, id, args, answer, more jsondoc.Value // of the one that is there
-	display                                           jsondoc.Value
-	other                                             jsondoc.Value // a member that is none of these
+	self                                                              jsondoc.Value
+	text, thought, signature                                          jsondoc.Value
+	inline, file, call, response, code, result                        jsondoc.Value
+	mimeType, data, uri, name, id, args, responseValue, responseParts jsondoc.Value // members of inlineData, fileData, functionCall or functionResponse
+	display                                                           jsondoc.Value
+	other                                                             jsondoc.Value // a member that the gateway does not know
 }
 
 // isThought reports whether the part is one of the model's thoughts.
@@ -376,7 +378,7 @@ func (p *part) isThought() bool {
 	return on
 }
 
-// scanPart reads a part.
+// scanPart finds the members of a part.
 func (r *Request) scanPart(v jsondoc.Value, p *part) *apierror.Error {
 	*p = part{self: v}
 	for m := v.First(); m.Exists(); m = m.Next() {
@@ -418,7 +420,7 @@ func (r *Request) scanPart(v jsondoc.Value, p *part) *apierror.Error {
 	return nil
 }
 
-// scanObject reads the members of what a part holds.
+// scanObject finds the members of the object that a part contains.
 func (r *Request) scanObject(v jsondoc.Value, p *part) *apierror.Error {
 	if !v.Exists() {
 		return nil
@@ -444,9 +446,9 @@ func (r *Request) scanObject(v jsondoc.Value, p *part) *apierror.Error {
 		case "args":
 			at = &p.args
 		case "response":
-			at = &p.answer
+			at = &p.responseValue
 		case "parts":
-			at = &p.more
+			at = &p.responseParts
 		default:
 			continue
 		}
@@ -457,7 +459,7 @@ func (r *Request) scanObject(v jsondoc.Value, p *part) *apierror.Error {
 	return nil
 }
 
-// readParts checks the parts of a content, and counts what a model reads of them.
+// readParts checks the parts of a content, and adds them to the facts of the request.
 func (r *Request) readParts(parts jsondoc.Value) *apierror.Error {
 	if e := checkObjects(parts); e != nil {
 		return e
@@ -502,14 +504,14 @@ func (r *Request) checkPart(p *part) *apierror.Error {
 	f.TextBytes += len(p.text.Inside())
 	if p.isThought() || p.signature.Exists() {
 		f.Flags |= clientapi.FlagReasoningHistory
-		r.sealed = r.sealed || r.isSeal(p.signature)
+		r.hasSeal = r.hasSeal || r.isSeal(p.signature)
 	}
 	switch {
 	case p.inline.Exists():
-		r.countMedia(p.mimeType)
+		r.recordMedia(p.mimeType)
 		return clientapi.NeedString(p.data, p.inline, "data")
 	case p.file.Exists():
-		r.countMedia(p.mimeType)
+		r.recordMedia(p.mimeType)
 		return clientapi.NeedString(p.uri, p.file, "fileUri")
 	case p.call.Exists():
 		f.Flags |= clientapi.FlagToolHistory
@@ -520,21 +522,21 @@ func (r *Request) checkPart(p *part) *apierror.Error {
 		return clientapi.CheckObject(p.args)
 	case p.response.Exists():
 		f.Flags |= clientapi.FlagToolHistory
-		f.TextBytes += len(p.name.Inside()) + len(p.answer.Raw())
+		f.TextBytes += len(p.name.Inside()) + len(p.responseValue.Raw())
 		if e := clientapi.NeedName(p.name, p.response, "name"); e != nil {
 			return e
 		}
-		if e := clientapi.CheckObject(p.answer); e != nil {
+		if e := clientapi.CheckObject(p.responseValue); e != nil {
 			return e
 		}
-		return r.readResultParts(p.more)
+		return r.readResponseParts(p.responseParts)
 	}
 	f.TextBytes += len(p.code.Raw()) + len(p.result.Raw())
 	return nil
 }
 
-// readResultParts checks the media of a function's response.
-func (r *Request) readResultParts(parts jsondoc.Value) *apierror.Error {
+// readResponseParts checks the media in a function response.
+func (r *Request) readResponseParts(parts jsondoc.Value) *apierror.Error {
 	if e := checkObjects(parts); e != nil {
 		return e
 	}
@@ -544,7 +546,7 @@ func (r *Request) readResultParts(parts jsondoc.Value) *apierror.Error {
 			return e
 		}
 		if p.response.Exists() || p.call.Exists() {
-			return clientapi.InvalidValue(v.Value, clientapi.CodeInvalidValue, "'%s' must be media.")
+			return clientapi.InvalidValue(v.Value, clientapi.CodeInvalidValue, "'%s' must not be a function call or function response.")
 		}
 		if e := r.checkPart(&p); e != nil {
 			return e
@@ -553,14 +555,14 @@ func (r *Request) readResultParts(parts jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// countMedia records which kind of media a request has.
-func (r *Request) countMedia(mimeType jsondoc.Value) {
-	kind := clientapi.Keyword(mimeType, &r.scratch)
+// recordMedia records in the request's facts that it has media of a MIME type.
+func (r *Request) recordMedia(mimeType jsondoc.Value) {
+	name := clientapi.Keyword(mimeType, &r.scratch)
 	switch {
-	case bytes.HasPrefix(kind, []byte("image/")):
+	case bytes.HasPrefix(name, []byte("image/")):
 		r.facts.Flags |= clientapi.FlagImages
 		r.facts.Images++
-	case bytes.HasPrefix(kind, []byte("audio/")):
+	case bytes.HasPrefix(name, []byte("audio/")):
 		r.facts.Flags |= clientapi.FlagAudio
 	default:
 		r.facts.Flags |= clientapi.FlagFiles

@@ -8,18 +8,18 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// origins says where in the client's document stood what AppendChat has written.
+// origins maps the parts of the request that AppendChat has written to the client's values that they come from.
 type origins struct {
 	messages []originMessage
-	parts    []jsondoc.Value // of all messages
-	calls    []jsondoc.Value
+	parts    []jsondoc.Value // content parts of all messages
+	calls    []jsondoc.Value // function calls of all messages
 	tools    []jsondoc.Value
 }
 
-// originMessage is the origin of one message. Its parts and calls are those up to the next message's.
+// originMessage is the origin of one message.
 type originMessage struct {
-	self        jsondoc.Value
-	parts, call int
+	self         jsondoc.Value
+	parts, calls int // where the message's begin in origins.parts and origins.calls; they end where the next message's begin
 }
 
 func (o *origins) reset() {
@@ -30,10 +30,10 @@ func (o *origins) addMessage(v jsondoc.Value) {
 	o.messages = append(o.messages, originMessage{v, len(o.parts), len(o.calls)})
 }
 
-// cut drops the messages from one on.
+// cut drops the messages from an index on, with their parts and calls.
 func (o *origins) cut(from int) {
 	m := o.messages[from]
-	o.messages, o.parts, o.calls = o.messages[:from], o.parts[:m.parts], o.calls[:m.call]
+	o.messages, o.parts, o.calls = o.messages[:from], o.parts[:m.parts], o.calls[:m.calls]
 }
 
 // Origin implements clientapi.Request.
@@ -77,7 +77,7 @@ func (r *Request) Origin(path string) string {
 	case "reasoning_effort":
 		v = c.level
 	case "tool_choice":
-		v = r.m.calling
+		v = r.m.callingConfig
 	case "response_format":
 		switch {
 		case c.jsonSchema.Exists():
@@ -94,14 +94,14 @@ func (r *Request) Origin(path string) string {
 	return clientapi.Path(v)
 }
 
-// messageOrigin is the origin of what stands at rest, "[2].content[0].text", of the messages.
+// messageOrigin returns the client's path for a path in the written messages, such as "[2].content[0].text".
 func (r *Request) messageOrigin(rest string) string {
 	o := &r.chat.origins
 	i, rest, ok := cutIndex(rest)
 	if !ok || i >= len(o.messages) {
 		return "contents"
 	}
-	from, end := o.messages[i], originMessage{parts: len(o.parts), call: len(o.calls)}
+	from, end := o.messages[i], originMessage{parts: len(o.parts), calls: len(o.calls)}
 	if i+1 < len(o.messages) {
 		end = o.messages[i+1]
 	}
@@ -110,8 +110,8 @@ func (r *Request) messageOrigin(rest string) string {
 	switch {
 	case member == "content" && indexed && n < end.parts-from.parts:
 		return clientapi.Path(o.parts[from.parts+n])
-	case member == "tool_calls" && indexed && n < end.call-from.call:
-		call := o.calls[from.call+n]
+	case member == "tool_calls" && indexed && n < end.calls-from.calls:
+		call := o.calls[from.calls+n]
 		for _, known := range [...][2]string{{".function.name", "name"}, {".function.arguments", "args"}, {".id", "id"}} {
 			if v := r.field(call, known[1]); strings.HasPrefix(rest, known[0]) && v.Exists() {
 				return clientapi.Path(v)
@@ -122,7 +122,7 @@ func (r *Request) messageOrigin(rest string) string {
 	return clientapi.Path(from.self)
 }
 
-// toolOrigin is the origin of what stands at rest, "[0].function.name", of the tools.
+// toolOrigin returns the client's path for a path in the written tools, such as "[0].function.name".
 func (r *Request) toolOrigin(rest string) string {
 	i, rest, ok := cutIndex(rest)
 	if !ok || i >= len(r.chat.origins.tools) {
@@ -142,7 +142,7 @@ func (r *Request) toolOrigin(rest string) string {
 	return clientapi.Path(v)
 }
 
-// cutMember splits the first member off a path, "a" and "[0].b" of ".a[0].b".
+// cutMember splits the first member off a path: ".a[0].b" into "a" and "[0].b".
 func cutMember(path string) (member, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if i := strings.IndexAny(path, ".["); i >= 0 {
@@ -151,7 +151,7 @@ func cutMember(path string) (member, rest string) {
 	return path, ""
 }
 
-// cutIndex splits an index off a path, 0 and ".b" of "[0].b".
+// cutIndex splits a leading index off a path: "[0].b" into 0 and ".b".
 func cutIndex(path string) (index int, rest string, ok bool) {
 	inside, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
 	if !ok || path[0] != '[' {

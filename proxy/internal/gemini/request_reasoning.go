@@ -10,23 +10,23 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// formatGemini is the format of reasoning that Google has signed, in reasoning_details.
+// formatGemini is the format, in reasoning_details, of reasoning that Google has signed.
 var formatGemini = []byte("google-gemini-v1")
 
-// skipSignature is Google's placeholder for the signature of a call that another provider's model has made.
+// skipSignature is Google's placeholder for the signature of a function call that came from another provider's model.
 const skipSignature = "skip_thought_signature_validator"
 
-// sealStart is what a seal begins with in base64, of either alphabet, as far as it is the same for all seals.
+// sealStart is the beginning of every seal in base64, in either alphabet.
 var sealStart = []byte("c2x1aWNlLnNlYWwu")
 
-// isSeal reports whether a signature is a seal of a gateway.
+// isSeal reports whether a signature is the seal of a gateway.
 func (r *Request) isSeal(signature jsondoc.Value) bool {
 	return signature.Exists() && bytes.HasPrefix(r.text(signature), sealStart)
 }
 
-// openSeal returns what is in a seal. It is false for one that is damaged, or of another key.
+// openSeal returns the content of a seal. It reports false if the seal is damaged or was made with another key.
 func (r *Request) openSeal(signature jsondoc.Value) (s thinking.Sealed, ok bool) {
-	token, err := base64.StdEncoding.DecodeString(string(appendStandard(nil, r.text(signature))))
+	token, err := base64.StdEncoding.DecodeString(string(appendStdBase64(nil, r.text(signature))))
 	if err != nil || r.sealer == nil {
 		return s, false
 	}
@@ -34,18 +34,18 @@ func (r *Request) openSeal(signature jsondoc.Value) (s thinking.Sealed, ok bool)
 	return s, ok && jsondoc.CheckEscaped(s.Data) && jsondoc.CheckEscaped([]byte(s.Format)) && jsondoc.CheckEscaped([]byte(s.CallID))
 }
 
-// cutSeals records the edits that take the gateway's seals out of a content: Google refuses signatures that are not its own. A part that
-// is nothing without its seal goes with it, as does a thought of another model, and a content without other parts. A call gets the
-// placeholder that the API has for it. There is no warning: AppendChat gives reasoning to the provider that it came from, and
-// no other one has use for it.
+// cutSeals records the edits that remove the gateway's seals from a content, because Google rejects any signature but
+// its own. A sealed thought or empty part is removed as a whole, and so is a content that contains nothing else. The
+// seal of a function call is replaced by the API's placeholder. There is no warning: AppendChat returns the reasoning
+// to the provider that it came from, and no other provider can use it.
 func (r *Request) cutSeals(content, list jsondoc.Value) {
 	var p part
-	kept := false
+	partsLeft := false
 	for v := elements(list); v.Exists(); v = v.next() {
-		_ = r.scanPart(v.Value, &p) // it has been checked
-		kept = kept || !r.isSeal(p.signature) || !p.isOnlySeal()
+		_ = r.scanPart(v.Value, &p) // Parse has checked it
+		partsLeft = partsLeft || !r.isSeal(p.signature) || !p.isOnlySeal()
 	}
-	if !kept {
+	if !partsLeft {
 		if r.m.contents.Kind() == jsondoc.Array {
 			r.edit().DeleteValue(content)
 		}
@@ -66,35 +66,35 @@ func (r *Request) cutSeals(content, list jsondoc.Value) {
 	}
 }
 
-// isOnlySeal reports whether nothing of a sealed part is of use to a provider that has not made the seal.
+// isOnlySeal reports whether a sealed part is useless to Google without its seal.
 func (p *part) isOnlySeal() bool {
 	return !p.call.Exists() && (p.isThought() || len(p.text.Inside()) == 0 && !p.inline.Exists() && !p.file.Exists())
 }
 
-// lowerReasoning appends the reasoning of a turn of the model: as reasoning_details with the place of each block among all, so that
-// its provider can be given them in order; or as plain text, where no provider is known to have written it. It reports false
-// if there is none.
+// lowerReasoning appends the reasoning of a model turn. It becomes reasoning_details, which have the index of each
+// block so that the provider gets them back in order, or reasoning_content if the origin of all of it is unknown. It
+// reports false if there is none.
 func (r *Request) lowerReasoning(first, end element) bool {
 	c := &r.chat
 	if !r.facts.Flags.Has(clientapi.FlagReasoningHistory) {
 		return false
 	}
 	mark := len(c.dst)
-	c.text(`,"reasoning_details":[`)
-	c.plain, c.pieces = c.plain[:0], c.pieces[:0]
+	c.write(`,"reasoning_details":[`)
+	c.plainReasoning, c.pieces = c.plainReasoning[:0], c.pieces[:0]
 	d := details{r: r, index: -1}
 	var p part
-	open, text, call := false, false, -1
-	flush := func() {
-		if open {
+	inThought, inText, call := false, false, -1
+	endThought := func() {
+		if inThought {
 			d.addThought(jsondoc.Value{})
-			open = false
+			inThought = false
 		}
 	}
-	for w := r.partsOf(first, end); w.next(&p); {
+	for w := r.iterateParts(first, end); w.next(&p); {
 		if p.isThought() {
-			if !open {
-				open, text = true, false
+			if !inThought {
+				inThought, inText = true, false
 				d.index++
 			}
 			if len(p.text.Inside()) > 0 {
@@ -102,57 +102,57 @@ func (r *Request) lowerReasoning(first, end element) bool {
 			}
 			if len(p.signature.Inside()) > 0 {
 				d.addThought(p.signature)
-				open = false
+				inThought = false
 			}
 			continue
 		}
-		flush()
+		endThought()
 		switch {
 		case p.call.Exists():
 			call++
 			d.index++
-			text = false
+			inText = false
 			d.addSignature(p.signature, call)
 			continue
-		case len(p.text.Inside()) > 0 && !text:
+		case len(p.text.Inside()) > 0 && !inText:
 			d.index++
-			text = true
+			inText = true
 		}
 		if len(p.signature.Inside()) > 0 {
 			if len(p.text.Inside()) == 0 {
 				d.index++
 			}
-			text = false
+			inText = false
 			d.addSignature(p.signature, -1)
 		}
 	}
-	flush()
+	endThought()
 	switch {
 	case d.entries == 0:
 		c.dst = c.dst[:mark]
 		return false
 	case d.plain < d.entries:
-		c.text("]")
+		c.write("]")
 		return true
 	}
 	c.dst = c.dst[:mark]
-	c.text(`,"reasoning_content":"`)
-	for _, v := range c.plain {
+	c.write(`,"reasoning_content":"`)
+	for _, v := range c.plainReasoning {
 		c.dst = append(c.dst, v.Inside()...)
 	}
-	c.text(`"`)
+	c.write(`"`)
 	return true
 }
 
-// details writes the entries of reasoning_details.
+// details writes the reasoning_details entries of one turn.
 type details struct {
 	r       *Request
-	index   int32 // of the block
-	entries int
-	plain   int // entries of which no provider is known
+	index   int32 // index of the current block in the turn
+	entries int   // number of entries so far
+	plain   int   // number of entries so far whose origin is unknown
 }
 
-// addThought adds the thought whose pieces have been collected.
+// addThought adds the collected pieces of a thought with its signature, which may be absent.
 func (d *details) addThought(signature jsondoc.Value) {
 	c := &d.r.chat
 	defer func() { c.pieces = c.pieces[:0] }()
@@ -160,7 +160,7 @@ func (d *details) addThought(signature jsondoc.Value) {
 	case len(signature.Inside()) == 0:
 		if len(c.pieces) > 0 {
 			d.plain++
-			c.plain = append(c.plain, c.pieces...)
+			c.plainReasoning = append(c.plainReasoning, c.pieces...)
 			d.add("reasoning.text", "text", c.pieces, nil, nil, nil, nil)
 		}
 	case !d.r.isSeal(signature):
@@ -170,7 +170,8 @@ func (d *details) addThought(signature jsondoc.Value) {
 	}
 }
 
-// addSignature adds the signature of a text, or of the call with a number.
+// addSignature adds the signature of a function call, given its index in the turn, or of another part, for which call
+// is -1.
 func (d *details) addSignature(signature jsondoc.Value, call int) {
 	switch {
 	case len(signature.Inside()) == 0, bytes.Equal(signature.Inside(), []byte(skipSignature)):
@@ -181,7 +182,7 @@ func (d *details) addSignature(signature jsondoc.Value, call int) {
 	}
 }
 
-// callID is the ID of the call with a number, nil for none.
+// callID returns the ID of the function call with an index in the turn, nil if there is none.
 func (d *details) callID(call int) []byte {
 	if call < 0 || call >= len(d.r.chat.calls) {
 		return nil
@@ -189,7 +190,7 @@ func (d *details) callID(call int) []byte {
 	return d.r.chat.calls[call].appendID(nil)
 }
 
-// addSealed adds what a seal holds, with the thought whose pieces have been collected.
+// addSealed adds the content of a seal, with the collected pieces of a thought.
 func (d *details) addSealed(signature jsondoc.Value, call int) {
 	c := &d.r.chat
 	s, ok := d.r.openSeal(signature)
@@ -205,13 +206,13 @@ func (d *details) addSealed(signature jsondoc.Value, call int) {
 	case abi.ReasoningText, abi.ReasoningSignature:
 		if len(format) == 0 && len(s.Data) == 0 {
 			d.plain++
-			c.plain = append(c.plain, c.pieces...)
+			c.plainReasoning = append(c.plainReasoning, c.pieces...)
 		}
 		d.add("reasoning.text", "text", c.pieces, nil, s.Data, nil, format)
 		return
 	}
 	if len(c.pieces) > 0 {
-		// Of the two providers of the Responses API that encrypt their reasoning, what can be read of it is a summary.
+		// The providers of the Responses API that encrypt reasoning only send a readable summary of it.
 		if bytes.HasSuffix(format, []byte("-responses-v1")) {
 			d.add("reasoning.summary", "summary", c.pieces, nil, nil, nil, format)
 		} else {
@@ -227,30 +228,30 @@ func (d *details) addSealed(signature jsondoc.Value, call int) {
 	d.add("reasoning.encrypted", "data", nil, s.Data, nil, id, format)
 }
 
-// add adds an entry, whose text is pieces, or data. All are the insides of JSON strings.
+// add adds an entry. Its member is pieces joined, or data. All texts are still escaped: the insides of JSON strings.
 func (d *details) add(typ, member string, pieces []jsondoc.Value, data, signature, callID, format []byte) {
 	c := &d.r.chat
 	if d.entries++; d.entries > 1 {
-		c.text(",")
+		c.write(",")
 	}
-	c.text(`{"type":"`)
-	c.text(typ)
-	c.text(`","`)
-	c.text(member)
-	c.text(`":"`)
+	c.write(`{"type":"`)
+	c.write(typ)
+	c.write(`","`)
+	c.write(member)
+	c.write(`":"`)
 	for _, v := range pieces {
 		c.dst = append(c.dst, v.Inside()...)
 	}
 	c.dst = append(c.dst, data...)
 	if len(signature) > 0 {
-		c.text(`","signature":"`)
+		c.write(`","signature":"`)
 		c.dst = append(c.dst, signature...)
 	}
 	if len(callID) > 0 {
-		c.text(`","id":"`)
+		c.write(`","id":"`)
 		c.dst = append(c.dst, callID...)
 	}
-	c.text(`"`)
+	c.write(`"`)
 	c.dst = thinking.AppendOrigin(c.dst, format, d.index)
-	c.text("}")
+	c.write("}")
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// appendSchema appends a Schema of this API, a subset of OpenAPI 3.0, as a JSON Schema: types in small letters, null as a type of its
-// own, and numbers that protocol buffers write as strings as numbers. The order of properties, which JSON Schema cannot tell,
-// and examples are left out.
+// appendSchema appends a Schema of this API, a subset of OpenAPI 3.0, as a JSON Schema: types become lower case,
+// nullable becomes the type null, and integers that protocol buffers encode as strings become numbers.
+// propertyOrdering, which has no equivalent, and example are left out.
 func (r *Request) appendSchema(v jsondoc.Value) {
 	c := &r.chat
 	if v.Kind() != jsondoc.Object {
-		c.raw(v)
+		c.writeRaw(v)
 		return
 	}
 	nullable, _ := r.field(v, "nullable").Bool()
-	c.text("{")
+	c.write("{")
 	begin := len(c.dst)
 	member := func(name string) {
 		if len(c.dst) > begin {
-			c.text(",")
+			c.write(",")
 		}
-		c.text(`"`)
-		c.text(name)
-		c.text(`":`)
+		c.write(`"`)
+		c.write(name)
+		c.write(`":`)
 	}
 	for m := v.First(); m.Exists(); m = m.Next() {
 		if m.Kind() == jsondoc.Null && !m.Name().Is("default") {
@@ -49,7 +49,7 @@ func (r *Request) appendSchema(v jsondoc.Value) {
 			r.appendSchemas(m, "[", "]")
 		case "enum":
 			member("enum")
-			c.raw(m)
+			c.writeRaw(m)
 			if nullable && m.Kind() == jsondoc.Array && m.First().Exists() {
 				c.dst = append(bytes.TrimSuffix(c.dst, []byte("]")), ",null]"...)
 			}
@@ -58,57 +58,57 @@ func (r *Request) appendSchema(v jsondoc.Value) {
 			if inside := m.Inside(); m.Kind() == jsondoc.String && isDigits(inside) {
 				c.dst = append(c.dst, inside...)
 			} else {
-				c.raw(m)
+				c.writeRaw(m)
 			}
 		case "ref":
 			member("$ref")
-			c.raw(m)
+			c.writeRaw(m)
 		case "format":
-			if !m.Is("enum") { // that of a string with an enum
+			if !m.Is("enum") { // which only marks a string that has an enum
 				member("format")
-				c.raw(m)
+				c.writeRaw(m)
 			}
 		default:
 			if len(c.dst) > begin {
-				c.text(",")
+				c.write(",")
 			}
-			c.raw(m.Name())
-			c.text(":")
-			c.raw(m)
+			c.writeRaw(m.Name())
+			c.write(":")
+			c.writeRaw(m)
 		}
 	}
-	c.text("}")
+	c.write("}")
 }
 
-// appendSchemas appends the schemas of a list, or of an object by their names.
+// appendSchemas appends an array of schemas, or an object of schemas by name.
 func (r *Request) appendSchemas(v jsondoc.Value, open, end string) {
 	c := &r.chat
 	if k := v.Kind(); k != jsondoc.Object && k != jsondoc.Array || (k == jsondoc.Object) != (open == "{") {
-		c.raw(v)
+		c.writeRaw(v)
 		return
 	}
-	c.text(open)
+	c.write(open)
 	for m := v.First(); m.Exists(); m = m.Next() {
 		if m != v.First() {
-			c.text(",")
+			c.write(",")
 		}
 		if name := m.Name(); name.Exists() {
-			c.raw(name)
-			c.text(":")
+			c.writeRaw(name)
+			c.write(":")
 		}
 		r.appendSchema(m)
 	}
-	c.text(end)
+	c.write(end)
 }
 
-// appendType appends the type of a schema.
+// appendType appends the type of a schema in lower case, together with the type null if the schema is nullable.
 func (c *lowering) appendType(v jsondoc.Value, nullable bool) {
 	if v.Kind() != jsondoc.String {
-		c.raw(v)
+		c.writeRaw(v)
 		return
 	}
 	if nullable {
-		c.text("[")
+		c.write("[")
 	}
 	for _, b := range v.Raw() {
 		if b >= 'A' && b <= 'Z' {
@@ -117,7 +117,7 @@ func (c *lowering) appendType(v jsondoc.Value, nullable bool) {
 		c.dst = append(c.dst, b)
 	}
 	if nullable {
-		c.text(`,"null"]`)
+		c.write(`,"null"]`)
 	}
 }
 
