@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// eventAllocations plays rounds of reads through a gate, and returns the allocations of a round after the first ones.
-func eventAllocations(t *testing.T, g *gate, round func() error) float64 {
+// eventAllocations returns the allocations of a round of reads, after the buffers of pl have grown.
+func eventAllocations(t *testing.T, pl *pipeline, round func() error) float64 {
 	t.Helper()
 	play := func() {
 		if err := round(); err != nil {
 			t.Fatal(err)
 		}
-		g.w.Consume()
+		pl.w.Consume()
 	}
 	for range 10 {
 		play()
@@ -27,10 +27,10 @@ func eventAllocations(t *testing.T, g *gate, round func() error) float64 {
 	return testing.AllocsPerRun(200, play)
 }
 
-// TestFilteredEventDoesNotAllocate counts the allocations of events that no filter changes, that one holds the end of, and that one
-// changes, of responses that are translated and of those that are passed on.
+// TestFilteredEventDoesNotAllocate counts the allocations of events whose text no filter changes, a filter holds, or a
+// filter changes, in translated responses and in those that are passed on.
 func TestFilteredEventDoesNotAllocate(t *testing.T) {
-	filters := bound(t, word{find: "secret", put: "***"}, word{find: "***token", put: "\u20ac"})
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"}, wordFilter{find: "***token", put: "\u20ac"})
 	pieces := map[string][]string{
 		"unchanged": {"some words of an answer that are more than a few, and ", "answer with \"quotation\" marks"},
 		"held":      {"some words of a se", "ries of sec", "onds"},
@@ -38,16 +38,16 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 	}
 	t.Run("translated", func(t *testing.T) {
 		for kind, texts := range pieces {
-			g := newGate(t, openai.API(), filters, true)
+			pl := newPipeline(t, openai.API(), filters, true)
 			var b response.Batch
-			n := eventAllocations(t, g, func() error {
+			n := eventAllocations(t, pl, func() error {
 				for _, s := range texts {
 					b.Reset()
 					b.Text(0, abi.EncodingUTF8, []byte(s))
-					if err := g.w.Apply(&b); err != nil {
+					if err := pl.w.Apply(&b); err != nil {
 						return err
 					}
-					if err := g.filtered.Run(t.Context()); err != nil {
+					if err := pl.filtered.Run(t.Context()); err != nil {
 						return err
 					}
 				}
@@ -58,21 +58,21 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 			}
 		}
 		calls := int32(0)
-		g := newGate(t, openai.API(), filters, true)
+		pl := newPipeline(t, openai.API(), filters, true)
 		var b response.Batch
-		n := eventAllocations(t, g, func() error {
+		n := eventAllocations(t, pl, func() error {
 			b.Reset()
 			b.ToolArguments(0, 0, abi.EncodingUTF8, []byte(`{"path":"a secret \"place\""}`))
 			if calls++; calls == 1 {
 				b.Reset()
 				b.ToolCall(0, 0, []byte("c"), []byte("f"))
 			}
-			if err := g.w.Apply(&b); err != nil {
+			if err := pl.w.Apply(&b); err != nil {
 				return err
 			}
-			return g.filtered.Run(t.Context())
+			return pl.filtered.Run(t.Context())
 		})
-		if n > 0.2 { // what waits grows
+		if n > 0.2 { // the buffer of held arguments grows
 			t.Errorf("tool arguments: %v allocations an event", n)
 		}
 	})
@@ -93,8 +93,8 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 				} else {
 					begin, frames = deltas(name, texts)
 				}
-				g := newGate(t, api, filters, true)
-				reader := g.pass(api)
+				pl := newPipeline(t, api, filters, true)
+				reader := pl.pass(api)
 				var b response.Batch
 				send := func(events []event) error {
 					for _, e := range events {
@@ -102,10 +102,10 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 						if err := reader.ReadEvent(e.name, e.data, &b); err != nil {
 							return err
 						}
-						if err := g.w.Apply(&b); err != nil {
+						if err := pl.w.Apply(&b); err != nil {
 							return err
 						}
-						if err := g.filtered.Run(t.Context()); err != nil {
+						if err := pl.filtered.Run(t.Context()); err != nil {
 							return err
 						}
 					}
@@ -115,7 +115,7 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 					t.Fatal(err)
 				}
 				events := bytesOf(frames)
-				if n := eventAllocations(t, g, func() error { return send(events) }); n != 0 {
+				if n := eventAllocations(t, pl, func() error { return send(events) }); n != 0 {
 					t.Errorf("%s: %v allocations for %d events", kind, n, len(texts))
 				}
 			}
@@ -123,11 +123,11 @@ func TestFilteredEventDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// deltas are the events of a text in an API: those before it, and those of its pieces.
+// deltas returns the events of a text in an API: those before it, and those with its pieces.
 func deltas(api string, texts []string) (begin, pieces []frame) {
 	for _, f := range nativeFrames(api, texts, []string{"{}"}) {
 		for _, s := range texts {
-			if f.data[len(f.data)-1] == '}' && pieceOf(f, s) {
+			if f.data[len(f.data)-1] == '}' && isPieceOf(f, s) {
 				pieces = append(pieces, f)
 			}
 		}
@@ -136,12 +136,13 @@ func deltas(api string, texts []string) (begin, pieces []frame) {
 		}
 	}
 	if len(pieces) != len(texts) {
-		panic(fmt.Sprint(len(pieces), " events of ", len(texts), " pieces"))
+		panic(fmt.Sprint(len(pieces), " events for ", len(texts), " pieces"))
 	}
 	return begin, pieces
 }
 
-// toolCall are the events of a tool call with these pieces of arguments: its first one, and those that a test may repeat.
+// toolCall returns the events of a tool call with these pieces of arguments: the one that starts it, and those that a
+// test may repeat.
 func toolCall(api string, args []string) (begin, frames []frame) {
 	for _, f := range nativeFrames(api, []string{"text"}, args) {
 		switch f.name {

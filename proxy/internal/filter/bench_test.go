@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// BenchmarkFilterEvent measures an event of a stream with the bundled filters in WebAssembly: from the event that a plugin or reader reports
-// to the client's bytes. "none" is what the same event takes without a filter.
+// BenchmarkFilterEvent measures a stream event with the bundled filters in WebAssembly, from the event that a plugin or
+// reader returns to the client's bytes. "none" is the same event without a filter.
 func BenchmarkFilterEvent(b *testing.B) {
 	wasm, err := plugins.FS().ReadFile("all.wasm")
 	if err != nil {
@@ -50,9 +50,9 @@ func BenchmarkFilterEvent(b *testing.B) {
 		{"both", []*filter.Filter{all["secrets"], all["blocklist"]}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			g := newGate(b, openai.API(), c.filters, true)
+			pl := newPipeline(b, openai.API(), c.filters, true)
 			if len(c.filters) == 0 {
-				g.w.Reset(response.Options{Stream: true, ID: "id", Model: "m", Created: 1})
+				pl.w.Reset(response.Options{Stream: true, ID: "id", Model: "m", Created: 1})
 			}
 			var batch response.Batch
 			n := 0
@@ -62,20 +62,20 @@ func BenchmarkFilterEvent(b *testing.B) {
 				batch.Reset()
 				batch.Text(0, abi.EncodingUTF8, pieces[n%len(pieces)])
 				n++
-				if err := g.w.Apply(&batch); err != nil {
+				if err := pl.w.Apply(&batch); err != nil {
 					b.Fatal(err)
 				}
-				if err := g.filtered.Run(b.Context()); err != nil {
+				if err := pl.filtered.Run(b.Context()); err != nil {
 					b.Fatal(err)
 				}
-				g.w.Consume()
+				pl.w.Consume()
 			}
 			b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
 
-// cpuTime is the processor time of the process: on a machine with other things to do it says more than the time of the clock.
+// cpuTime returns the CPU time of the process, which other processes affect less than wall-clock time.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -23,39 +23,39 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// word is a filter that replaces a word, refuses another one and traps at a third.
-type word struct {
+// wordFilter is a filter that replaces one word, rejects texts with another and traps on a third.
+type wordFilter struct {
 	host              abi.Host
 	find, put         string
 	refuse, trap, tag string
-	spelled           []byte // put
+	replacement       []byte // put
 }
 
-func (*word) Has(export string) bool {
+func (*wordFilter) Has(export string) bool {
 	return export == abi.ExportConfigure || export == abi.ExportFilterText || export == abi.ExportFilterRequest
 }
-func (*word) Configure(int32, []byte) int32                    { return 0 }
-func (*word) Forms(int32) int32                                { return 0 }
-func (*word) Request(int32, []byte) int32                      { return 1 }
-func (*word) Response(int32, int32, []byte) int32              { return 1 }
-func (*word) Event(int32, abi.EventKind, []byte, []byte) int32 { return 1 }
-func (*word) End(int32) int32                                  { return 1 }
-func (*word) List(int32, []byte) int32                         { return 1 }
-func (*word) Models(int32, int32, []byte) int32                { return 1 }
-func (*word) Choose(int32, []byte) int32                       { return 1 }
-func (w *word) FilterRequest(_ int32, in []byte) int32 {
+func (*wordFilter) Configure(int32, []byte) int32                    { return 0 }
+func (*wordFilter) Forms(int32) int32                                { return 0 }
+func (*wordFilter) Request(int32, []byte) int32                      { return 1 }
+func (*wordFilter) Response(int32, int32, []byte) int32              { return 1 }
+func (*wordFilter) Event(int32, abi.EventKind, []byte, []byte) int32 { return 1 }
+func (*wordFilter) End(int32) int32                                  { return 1 }
+func (*wordFilter) List(int32, []byte) int32                         { return 1 }
+func (*wordFilter) Models(int32, int32, []byte) int32                { return 1 }
+func (*wordFilter) Choose(int32, []byte) int32                       { return 1 }
+func (w *wordFilter) FilterRequest(_ int32, in []byte) int32 {
 	if w.tag != "" && bytes.Contains(in, []byte(`"key":"alice"`)) {
 		w.host.Tag([]byte(w.tag))
 	}
 	return 0
 }
 
-func (w *word) FilterText(_ int32, _ abi.What, _ int32, flags abi.TextFlags, held int32, text []byte) int32 {
+func (w *wordFilter) FilterText(_ int32, _ abi.What, _ int32, flags abi.TextFlags, held int32, text []byte) int32 {
 	if !utf8.Valid(text) {
 		panic("not UTF-8")
 	}
 	if w.trap != "" && bytes.Contains(text, []byte(w.trap)) {
-		panic("asked to")
+		panic("trap word")
 	}
 	if w.refuse != "" && bytes.Contains(text, []byte(w.refuse)) {
 		w.host.Fail(abi.FailDenied, nil, nil, []byte("refused"), -1)
@@ -67,7 +67,7 @@ func (w *word) FilterText(_ int32, _ abi.What, _ int32, flags abi.TextFlags, hel
 		if i < 0 {
 			break
 		}
-		w.host.Replace(int32(at+i), int32(at+i+len(w.find)), w.spelled)
+		w.host.Replace(int32(at+i), int32(at+i+len(w.find)), w.replacement)
 		at += i + len(w.find)
 	}
 	hold := 0
@@ -82,8 +82,8 @@ func (w *word) FilterText(_ int32, _ abi.What, _ int32, flags abi.TextFlags, hel
 	return 0
 }
 
-// bound are filters, as a configuration would have them.
-func bound(t testing.TB, words ...word) []*filter.Filter {
+// bindFilters returns filters for all models and keys, with the words as plugins.
+func bindFilters(t testing.TB, words ...wordFilter) []*filter.Filter {
 	t.Helper()
 	h, err := plugin.New(plugin.Options{})
 	if err != nil {
@@ -98,7 +98,7 @@ func bound(t testing.TB, words ...word) []*filter.Filter {
 	for i, w := range words {
 		g, err := h.LoadNative(fmt.Sprint("word-", i), func(host abi.Host) plugin.Guest {
 			copied := w
-			copied.host, copied.spelled = host, []byte(w.put)
+			copied.host, copied.replacement = host, []byte(w.put)
 			return &copied
 		})
 		if err != nil {
@@ -117,7 +117,7 @@ func bound(t testing.TB, words ...word) []*filter.Filter {
 	return all
 }
 
-// apis are the client APIs with a conversation.
+// apis returns the client APIs with conversations.
 func apis() map[string]*clientapi.API {
 	sealer := thinking.NewSealer([]byte("0123456789abcdef0123456789abcdef"))
 	return map[string]*clientapi.API{
@@ -127,61 +127,62 @@ func apis() map[string]*clientapi.API {
 	}
 }
 
-// gate is a response on its way through filters.
-type gate struct {
+// pipeline writes a response through filters.
+type pipeline struct {
 	t        testing.TB
 	chain    filter.Chain
 	renderer clientapi.Renderer
 	filtered *filter.Renderer
 	w        *response.Writer
-	sent     []byte
+	sent     []byte // what the client received
 	err      error
 }
 
-func newGate(t testing.TB, api *clientapi.API, filters []*filter.Filter, stream bool) *gate {
-	g := &gate{t: t, renderer: api.NewRenderer()}
-	g.filtered = filter.NewRenderer(g.renderer)
-	g.w = response.NewWriter(g.filtered)
-	g.begin(api, filters, stream)
-	return g
+func newPipeline(t testing.TB, api *clientapi.API, filters []*filter.Filter, stream bool) *pipeline {
+	pl := &pipeline{t: t, renderer: api.NewRenderer()}
+	pl.filtered = filter.NewRenderer(pl.renderer)
+	pl.w = response.NewWriter(pl.filtered)
+	pl.begin(api, filters, stream)
+	return pl
 }
 
-func (g *gate) begin(api *clientapi.API, filters []*filter.Filter, stream bool) {
-	g.sent, g.err = g.sent[:0], nil
-	g.w.Reset(response.Options{Stream: stream, ID: "id", Model: "m", Created: 1})
-	g.chain.Reset()
-	g.chain.Begin(filters, api.Name, "m", "", "alice")
-	g.filtered.Filter(&g.chain)
-	g.renderer.Respond(nil)
+// begin starts another response.
+func (pl *pipeline) begin(api *clientapi.API, filters []*filter.Filter, stream bool) {
+	pl.sent, pl.err = pl.sent[:0], nil
+	pl.w.Reset(response.Options{Stream: stream, ID: "id", Model: "m", Created: 1})
+	pl.chain.Reset()
+	pl.chain.Begin(filters, api.Name, "m", "", "alice")
+	pl.filtered.Filter(&pl.chain)
+	pl.renderer.Respond(nil)
 }
 
-// read applies what one read from the provider has brought.
-func (g *gate) read(events func(b *response.Batch)) {
-	g.t.Helper()
+// read applies the events of one read from the provider.
+func (pl *pipeline) read(events func(b *response.Batch)) {
+	pl.t.Helper()
 	var b response.Batch
 	events(&b)
-	if err := g.w.Apply(&b); err != nil {
-		g.t.Fatal(err)
+	if err := pl.w.Apply(&b); err != nil {
+		pl.t.Fatal(err)
 	}
 }
 
-// run takes what has come through the filters, as between two reads.
-func (g *gate) run() {
-	if g.err == nil {
-		g.err = g.filtered.Run(g.t.Context())
+// run runs the filters, as the gateway does between two reads.
+func (pl *pipeline) run() {
+	if pl.err == nil {
+		pl.err = pl.filtered.Run(pl.t.Context())
 	}
-	g.sent = append(g.sent, g.w.Output()...)
-	g.w.Consume()
+	pl.sent = append(pl.sent, pl.w.Output()...)
+	pl.w.Consume()
 }
 
-// failer is a *testing.T, or rapid's.
+// failer is implemented by *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// text is the text of a response of any of the APIs: of a stream the pieces together.
+// text returns the text and the tool arguments of a response in any of the APIs. The pieces of a stream are joined.
 func text(t failer, api string, stream bool, body []byte) (content, arguments string) {
 	t.Helper()
 	if stream {
@@ -232,6 +233,7 @@ func text(t failer, api string, stream bool, body []byte) (content, arguments st
 	return content, arguments
 }
 
+// frameText returns the pieces of text and tool arguments in a frame.
 func frameText(t failer, api string, data []byte) (content, arguments string) {
 	t.Helper()
 	var v struct {
@@ -271,8 +273,8 @@ func frameText(t failer, api string, data []byte) (content, arguments string) {
 	return content, arguments
 }
 
-// cut cuts a text anywhere, also within a character.
-func cut(t *rapid.T, s string) (pieces []string) {
+// cutAnywhere cuts a text into pieces, possibly within characters.
+func cutAnywhere(t *rapid.T, s string) (pieces []string) {
 	for len(s) > 0 {
 		n := rapid.IntRange(1, min(len(s), 9)).Draw(t, "piece")
 		pieces, s = append(pieces, s[:n]), s[n:]
@@ -282,12 +284,12 @@ func cut(t *rapid.T, s string) (pieces []string) {
 
 var words = rapid.SampledFrom([]string{"se", "secret", "cret", "s", "sec", " ", "a", "\u00e4", "\u20ac", "\U0001f600", "\"", "\\", "\n", "token", "to", "***", "ken"})
 
-// TestCutAnywhere is the promise of filters: however a text is cut, the client gets the same.
-func TestCutAnywhere(t *testing.T) {
-	filters := bound(t, word{find: "secret", put: "***"}, word{find: "***token", put: "\u20ac"})
+// TestFilteredTextDoesNotDependOnCuts checks that the client receives the same text however the provider cuts it.
+func TestFilteredTextDoesNotDependOnCuts(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"}, wordFilter{find: "***token", put: "\u20ac"})
 	for name, api := range apis() {
 		for _, stream := range []bool{true, false} {
-			g := newGate(t, api, filters, stream)
+			pl := newPipeline(t, api, filters, stream)
 			rapid.Check(t, func(rt *rapid.T) {
 				whole := strings.Join(rapid.SliceOfN(words, 1, 20).Draw(rt, "words"), "")
 				value := strings.Join(rapid.SliceOfN(words, 0, 5).Draw(rt, "argument"), "")
@@ -296,38 +298,38 @@ func TestCutAnywhere(t *testing.T) {
 					return strings.ReplaceAll(strings.ReplaceAll(s, "secret", "***"), "***token", "\u20ac")
 				}
 				wantArgs := map[string]string{"secret": edit(value)}
-				g.begin(api, filters, stream)
+				pl.begin(api, filters, stream)
 				longest := 0
-				for _, p := range cut(rt, whole) {
-					g.read(func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(p)) })
+				for _, p := range cutAnywhere(rt, whole) {
+					pl.read(func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(p)) })
 					if rapid.Bool().Draw(rt, "read") && stream {
-						g.run()
-						got, _ := text(rt, name, true, g.sent)
+						pl.run()
+						got, _ := text(rt, name, true, pl.sent)
 						if strings.Contains(got, "secret") {
-							rt.Fatalf("the client has %q", got)
+							rt.Fatalf("the client received %q", got)
 						}
 					}
 					longest += len(p)
 				}
-				g.read(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
-				for _, p := range cut(rt, string(args)) {
-					g.read(func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingUTF8, []byte(p)) })
+				pl.read(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
+				for _, p := range cutAnywhere(rt, string(args)) {
+					pl.read(func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingUTF8, []byte(p)) })
 					if rapid.Bool().Draw(rt, "read") && stream {
-						g.run()
+						pl.run()
 					}
 				}
-				g.read(func(b *response.Batch) {
+				pl.read(func(b *response.Batch) {
 					b.ToolEnd(0, 1)
 					b.Finish(0, abi.FinishToolCalls, nil)
 					b.Done(abi.DoneNow)
 				})
-				g.run()
-				if g.err != nil || !g.w.Complete() {
-					rt.Fatal(g.err)
+				pl.run()
+				if pl.err != nil || !pl.w.Complete() {
+					rt.Fatal(pl.err)
 				}
-				body := g.sent
+				body := pl.sent
 				if !stream {
-					body = g.w.AppendResponse(nil)
+					body = pl.w.AppendResponse(nil)
 				}
 				content, arguments := text(rt, name, stream, body)
 				var gotArgs map[string]string

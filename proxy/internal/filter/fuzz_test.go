@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// FuzzPassedTexts passes on what a provider may send in each API through a filter: whatever it is, the texts that the API's walk finds in
-// what the client gets do not have the phrase that the filter masks.
+// FuzzPassedTexts passes on arbitrary responses in each API through a filter that masks a phrase. No text that
+// PassedTexts of the API finds in the client's response may contain the phrase.
 func FuzzPassedTexts(f *testing.F) {
 	all := nativeAPIs()
 	all["gemini"] = gemini.API(thinking.NewSealer([]byte("0123456789abcdef0123456789abcdef")))
 	names := []string{"messages", "responses", "gemini", "completions"}
-	filters := bound(f, word{find: "secret", put: "***"})
+	filters := bindFilters(f, wordFilter{find: "secret", put: "***"})
 	for _, filter := range filters {
 		filter.Config.APIs = append(filter.Config.APIs, "gemini")
 	}
@@ -43,18 +43,18 @@ func FuzzPassedTexts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which byte, stream bool, sent string) {
 		name := names[int(which)%len(names)]
 		api := all[name]
-		g := newGate(t, api, filters, stream)
-		g.renderer.Pass()
-		g.filtered.Pass(api.PassedTexts)
+		pl := newPipeline(t, api, filters, stream)
+		pl.renderer.Pass()
+		pl.filtered.Pass(api.PassedTexts)
 		reader := api.NewReader()
 		reader.Reset(true)
 		var b response.Batch
 		if !stream {
-			if reader.ReadResponse([]byte(sent), &b) != nil || g.w.Apply(&b) != nil {
+			if reader.ReadResponse([]byte(sent), &b) != nil || pl.w.Apply(&b) != nil {
 				return
 			}
-			if g.run(); g.err == nil && g.w.Complete() {
-				checkWalk(t, api, false, [][]byte{g.w.AppendResponse(nil)})
+			if pl.run(); pl.err == nil && pl.w.Complete() {
+				checkWalk(t, api, false, [][]byte{pl.w.AppendResponse(nil)})
 			}
 			return
 		}
@@ -62,17 +62,17 @@ func FuzzPassedTexts(f *testing.F) {
 			var head struct{ Type string }
 			_ = json.Unmarshal([]byte(line), &head)
 			b.Reset()
-			if reader.ReadEvent([]byte(head.Type), []byte(line), &b) != nil || g.w.Apply(&b) != nil {
+			if reader.ReadEvent([]byte(head.Type), []byte(line), &b) != nil || pl.w.Apply(&b) != nil {
 				break
 			}
-			g.run()
+			pl.run()
 		}
-		if g.err == nil && !g.w.Complete() {
-			_ = g.w.End()
-			g.run()
+		if pl.err == nil && !pl.w.Complete() {
+			_ = pl.w.End()
+			pl.run()
 		}
 		var frames [][]byte
-		for line := range bytes.Lines(g.sent) {
+		for line := range bytes.Lines(pl.sent) {
 			if data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: ")); ok {
 				frames = append(frames, data)
 			}
@@ -81,7 +81,7 @@ func FuzzPassedTexts(f *testing.F) {
 	})
 }
 
-// checkWalk looks for the phrase in the texts of frames, and in those that come in pieces.
+// checkWalk looks for the phrase in the texts of frames, with the pieces of a text joined.
 func checkWalk(t *testing.T, api *clientapi.API, stream bool, frames [][]byte) {
 	type key struct {
 		what              abi.What
@@ -91,7 +91,7 @@ func checkWalk(t *testing.T, api *clientapi.API, stream bool, frames [][]byte) {
 	pieces := map[key]string{}
 	check := func(text string, frame []byte) {
 		if strings.Contains(text, "secret") {
-			t.Fatalf("%s: the client gets %q in %s, the last of\n%s", api.Name, text, frame, bytes.Join(frames, []byte("\n")))
+			t.Fatalf("%s: the client received %q in %s, the last frame of\n%s", api.Name, text, frame, bytes.Join(frames, []byte("\n")))
 		}
 	}
 	var doc jsondoc.Doc
@@ -132,7 +132,7 @@ func checkWalk(t *testing.T, api *clientapi.API, stream bool, frames [][]byte) {
 	}
 }
 
-// eachValue calls f with the strings of a JSON value that are no names.
+// eachValue calls f with the strings of a JSON value, except member names.
 func eachValue(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
@@ -148,56 +148,56 @@ func eachValue(v any, f func(string)) {
 	}
 }
 
-// TestDelayIsBounded checks that the client has all of a text but what the filters may hold of it, at most the longest beginning of what
-// each one looks for, in streams that are translated and in those that are passed on.
-func TestDelayIsBounded(t *testing.T) {
-	filters := bound(t, word{find: "secret", put: "***"}, word{find: "***token", put: "\u20ac"})
-	const most = len("secre") + len("***toke")
+// TestHeldTextIsBounded checks, for translated streams and for those that are passed on, that the client receives a
+// text at once except what the filters may hold of it: at most one byte less than the word that each of them looks for.
+func TestHeldTextIsBounded(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"}, wordFilter{find: "***token", put: "\u20ac"})
+	const maxHeld = len("secre") + len("***toke")
 	edit := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, "secret", "***"), "***token", "\u20ac")
 	}
-	check := func(t *rapid.T, api, came string, sent []byte) {
+	check := func(t *rapid.T, api, provided string, sent []byte) {
 		got, _ := text(t, api, true, sent)
-		if want := edit(came); !strings.HasPrefix(want, got) || len(want)-len(got) > most {
-			t.Fatalf("%s: the client has %q of %q", api, got, want)
+		if want := edit(provided); !strings.HasPrefix(want, got) || len(want)-len(got) > maxHeld {
+			t.Fatalf("%s: the client received %q of %q", api, got, want)
 		}
 	}
 	pieces := func(t *rapid.T) []string {
-		return cutRunes(t, strings.Join(rapid.SliceOfN(words, 1, 20).Draw(t, "words"), ""))
+		return cutBetweenRunes(t, strings.Join(rapid.SliceOfN(words, 1, 20).Draw(t, "words"), ""))
 	}
 	for name, api := range apis() {
-		g := newGate(t, api, filters, true)
+		pl := newPipeline(t, api, filters, true)
 		rapid.Check(t, func(rt *rapid.T) {
-			g.begin(api, filters, true)
-			came := ""
+			pl.begin(api, filters, true)
+			provided := ""
 			for _, p := range pieces(rt) {
-				g.read(func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(p)) })
-				g.run()
-				came += p
-				check(rt, name, came, g.sent)
+				pl.read(func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(p)) })
+				pl.run()
+				provided += p
+				check(rt, name, provided, pl.sent)
 			}
 		})
 	}
 	for _, name := range []string{"messages", "responses"} {
 		api := nativeAPIs()[name]
-		g := newGate(t, api, filters, true)
+		pl := newPipeline(t, api, filters, true)
 		rapid.Check(t, func(rt *rapid.T) {
 			texts := pieces(rt)
-			g.begin(api, filters, true)
-			reader := g.pass(api)
-			came := ""
+			pl.begin(api, filters, true)
+			reader := pl.pass(api)
+			provided := ""
 			for _, f := range nativeFrames(name, texts, []string{"{}"}) {
 				var b response.Batch
 				if err := reader.ReadEvent([]byte(f.name), []byte(f.data), &b); err != nil {
 					rt.Fatal(err)
 				}
-				if err := g.w.Apply(&b); err != nil {
+				if err := pl.w.Apply(&b); err != nil {
 					rt.Fatal(err)
 				}
-				g.run()
-				if len(texts) > 0 && pieceOf(f, texts[0]) {
-					came, texts = came+texts[0], texts[1:]
-					check(rt, name, came, g.sent)
+				pl.run()
+				if len(texts) > 0 && isPieceOf(f, texts[0]) {
+					provided, texts = provided+texts[0], texts[1:]
+					check(rt, name, provided, pl.sent)
 				}
 			}
 			if len(texts) > 0 {

@@ -16,13 +16,13 @@ import (
 // item is an output item of a Responses stream: a message or a call.
 type item struct {
 	call   bool
-	bare   bool // the provider does not say where it ends
+	bare   bool // the provider sends no event that ends the item
 	pieces []string
 }
 
 func (i *item) whole() string { return strings.Join(i.pieces, "") }
 
-// frames are the events of the item at an index of the output, without their sequence numbers.
+// frames returns the events of the item at an index of the output, without sequence numbers.
 func (i *item) frames(index int) (frames []frame) {
 	add := func(kind, format string, a ...any) {
 		frames = append(frames, frame{kind, fmt.Sprintf(`"output_index":%d,`, index) + fmt.Sprintf(format, a...)})
@@ -51,6 +51,7 @@ func (i *item) frames(index int) (frames []frame) {
 	return frames
 }
 
+// json returns the complete item.
 func (i *item) json(index int) string {
 	if i.call {
 		return fmt.Sprintf(`{"id":"i%d","type":"function_call","call_id":"c%d","name":"f","status":"completed","arguments":%s}`, index, index, quoted(i.whole()))
@@ -58,13 +59,13 @@ func (i *item) json(index int) string {
 	return fmt.Sprintf(`{"id":"i%d","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%s,"annotations":[]}]}`, index, quoted(i.whole()))
 }
 
-// TestInterleavedItems checks Responses streams whose items arrive at the same time, as parallel calls may: each item keeps its text and
-// the order of its events, and the events are numbered in the order in which the client gets them.
+// TestInterleavedItems checks Responses streams with interleaved items, which parallel calls may produce: each item
+// keeps its text and the order of its events, and events are numbered in the order in which the client receives them.
 func TestInterleavedItems(t *testing.T) {
 	api := nativeAPIs()["responses"]
-	filters := bound(t, word{find: "secret", put: "***"})
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"})
 	edit := func(s string) string { return strings.ReplaceAll(s, "secret", "***") }
-	g := newGate(t, api, filters, true)
+	pl := newPipeline(t, api, filters, true)
 	rapid.Check(t, func(rt *rapid.T) {
 		var items []*item
 		var waiting [][]frame
@@ -74,7 +75,7 @@ func TestInterleavedItems(t *testing.T) {
 			if i.call {
 				text = `{"secret":` + quoted(text) + `}`
 			}
-			i.pieces = cutRunes(rt, text)
+			i.pieces = cutBetweenRunes(rt, text)
 			items, waiting = append(items, i), append(waiting, i.frames(n))
 		}
 		var frames []frame
@@ -93,15 +94,16 @@ func TestInterleavedItems(t *testing.T) {
 		frames = append([]frame{{"response.created", head + `"status":"in_progress","output":[]}`}}, frames...)
 		frames = append(frames, frame{"response.completed", head + `"status":"completed","output":[` + strings.Join(output, ",") + `],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}`})
 
-		g.playPassed(rt, api, filters, frames, func() bool { return rapid.Bool().Draw(rt, "read") })
-		checkInterleaved(rt, string(g.sent), items, edit)
+		pl.playPassed(rt, api, filters, frames, func() bool { return rapid.Bool().Draw(rt, "read") })
+		checkInterleaved(rt, string(pl.sent), items, edit)
 	})
 }
 
-// TestReleasedArgumentsAreCounted ends a stream whose provider has ended neither its text, of which something is held, nor its call.
-func TestReleasedArgumentsAreCounted(t *testing.T) {
+// TestUnfinishedItemsAreNumbered ends a stream whose provider has ended neither its text, part of which is held, nor
+// its tool call.
+func TestUnfinishedItemsAreNumbered(t *testing.T) {
 	api := nativeAPIs()["responses"]
-	filters := bound(t, word{find: "secret", put: "***"})
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"})
 	items := []*item{{bare: true, pieces: []string{"a se"}}, {call: true, bare: true, pieces: []string{`{"secret":""}`}}}
 	const head = `"response":{"id":"resp_1","object":"response","model":"m",`
 	frames := []frame{{"response.created", head + `"status":"in_progress","output":[]}`}}
@@ -110,35 +112,36 @@ func TestReleasedArgumentsAreCounted(t *testing.T) {
 		frames, output = append(frames, i.frames(n)...), append(output, i.json(n))
 	}
 	frames = append(frames, frame{"response.completed", head + `"status":"completed","output":[` + strings.Join(output, ",") + `],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}`})
-	g := newGate(t, api, filters, true)
-	g.playPassed(t, api, filters, frames, func() bool { return true })
-	checkInterleaved(t, string(g.sent), items, func(s string) string { return s })
+	pl := newPipeline(t, api, filters, true)
+	pl.playPassed(t, api, filters, frames, func() bool { return true })
+	checkInterleaved(t, string(pl.sent), items, func(s string) string { return s })
 }
 
-// playPassed passes numbered events on. read decides after which ones the filters run.
-func (g *gate) playPassed(t failer, api *clientapi.API, filters []*filter.Filter, frames []frame, read func() bool) {
+// playPassed passes on events with sequence numbers. After each of them, the filters run if read returns true.
+func (pl *pipeline) playPassed(t failer, api *clientapi.API, filters []*filter.Filter, frames []frame, read func() bool) {
 	t.Helper()
-	g.begin(api, filters, true)
-	reader := g.pass(api)
+	pl.begin(api, filters, true)
+	reader := pl.pass(api)
 	for n, f := range frames {
 		var b response.Batch
 		if err := reader.ReadEvent([]byte(f.name), fmt.Appendf(nil, `{"type":%q,"sequence_number":%d,%s}`, f.name, n, f.data), &b); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.w.Apply(&b); err != nil {
+		if err := pl.w.Apply(&b); err != nil {
 			t.Fatal(err)
 		}
 		if read() {
-			g.run()
+			pl.run()
 		}
 	}
-	g.run()
-	if g.err != nil || !g.w.Complete() {
-		t.Fatal(g.err)
+	pl.run()
+	if pl.err != nil || !pl.w.Complete() {
+		t.Fatal(pl.err)
 	}
 }
 
-// checkInterleaved checks the numbers of the events of a stream, and of each item the text of its pieces and each repetition of it.
+// checkInterleaved checks the sequence numbers of a stream, and for each item its joined text and every repetition of
+// it.
 func checkInterleaved(t failer, stream string, items []*item, edit func(string) string) {
 	got, ended := make([]string, len(items)), make([]bool, len(items))
 	number := 0
@@ -158,7 +161,7 @@ func checkInterleaved(t failer, stream string, items []*item, edit func(string) 
 			t.Fatal(err)
 		}
 		if v.Sequence != number {
-			t.Fatalf("event %d has the number %d in\n%s", number, v.Sequence, stream)
+			t.Fatalf("event %d has sequence number %d in\n%s", number, v.Sequence, stream)
 		}
 		number++
 		i := items[v.Index]
@@ -167,7 +170,7 @@ func checkInterleaved(t failer, stream string, items []*item, edit func(string) 
 				continue
 			}
 			if *s != got[v.Index] && !(i.call && sameJSON(*s, got[v.Index])) {
-				t.Fatalf("%s after the pieces %q", data, got[v.Index])
+				t.Fatalf("%s does not repeat the pieces %q", data, got[v.Index])
 			}
 			ended[v.Index] = true
 		}
@@ -184,7 +187,7 @@ func checkInterleaved(t failer, stream string, items []*item, edit func(string) 
 			json.Unmarshal([]byte(got[n]), &a)
 			json.Unmarshal([]byte(i.whole()), &b)
 			if a["secret"] != edit(b["secret"]) || len(a) != 1 {
-				t.Fatalf("the arguments of item %d are %s", n, got[n])
+				t.Fatalf("the arguments of item %d are %s, want %q", n, got[n], edit(b["secret"]))
 			}
 		}
 	}

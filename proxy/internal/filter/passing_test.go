@@ -23,7 +23,7 @@ func quoted(s string) string {
 	return string(p)
 }
 
-// nativeFrames are the events of a provider with a text and a tool call in pieces, in an API.
+// nativeFrames returns the events of a stream in an API, with a text and a tool call in pieces.
 func nativeFrames(api string, text, args []string) (frames []frame) {
 	add := func(name, format string, a ...any) { frames = append(frames, frame{name, fmt.Sprintf(format, a...)}) }
 	whole, arguments := quoted(strings.Join(text, "")), quoted(strings.Join(args, ""))
@@ -79,12 +79,12 @@ func nativeFrames(api string, text, args []string) (frames []frame) {
 	return frames
 }
 
-// pieceOf reports whether a frame is a piece of a text that does not end it.
-func pieceOf(f frame, s string) bool {
+// isPieceOf reports whether a frame has the piece s of a text and does not end the text.
+func isPieceOf(f frame, s string) bool {
 	return strings.Contains(f.data, `:`+quoted(s)) && !strings.Contains(f.name, "done") && !strings.Contains(f.data, "completed")
 }
 
-// nativeBody is the same as a non-streaming response.
+// nativeBody returns the same content as a non-streaming response.
 func nativeBody(api, text, args string) string {
 	switch api {
 	case "messages":
@@ -95,6 +95,7 @@ func nativeBody(api, text, args string) string {
 	return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","model":"m","choices":[{"index":0,"text":%s,"finish_reason":"stop","logprobs":null}]}`, quoted(text))
 }
 
+// nativeAPIs returns the APIs whose responses are passed on, except Gemini.
 func nativeAPIs() map[string]*clientapi.API {
 	all := apis()
 	delete(all, "chat")
@@ -102,16 +103,17 @@ func nativeAPIs() map[string]*clientapi.API {
 	return all
 }
 
-func (g *gate) pass(api *clientapi.API) clientapi.Reader {
-	g.renderer.Pass()
-	g.filtered.Pass(api.PassedTexts)
+// pass starts passing on a response. It returns the reader of its events.
+func (pl *pipeline) pass(api *clientapi.API) clientapi.Reader {
+	pl.renderer.Pass()
+	pl.filtered.Pass(api.PassedTexts)
 	reader := api.NewReader()
 	reader.Reset(true)
 	return reader
 }
 
-// cutRunes cuts a text between characters: the strings of JSON hold whole ones.
-func cutRunes(t *rapid.T, s string) (pieces []string) {
+// cutBetweenRunes cuts a text between characters, because a JSON string cannot contain parts of them.
+func cutBetweenRunes(t *rapid.T, s string) (pieces []string) {
 	for r := []rune(s); len(r) > 0; {
 		n := rapid.IntRange(1, min(len(r), 9)).Draw(t, "piece")
 		pieces, r = append(pieces, string(r[:n])), r[n:]
@@ -121,53 +123,54 @@ func cutRunes(t *rapid.T, s string) (pieces []string) {
 
 var sequence = regexp.MustCompile(`"sequence_number":(\d+)`)
 
-// TestPassedCutAnywhere is the promise of filters for responses that are passed on: the client gets the same text however it was cut, in every
-// place in which the API repeats it, and what no filter changes as it came.
-func TestPassedCutAnywhere(t *testing.T) {
-	filters := bound(t, word{find: "secret", put: "***"}, word{find: "***token", put: "\u20ac"})
+// TestPassedTextDoesNotDependOnCuts checks that the client of a response that is passed on receives the same text
+// however the provider cuts it, in every place where the API repeats it, and that frames are unchanged if no filter
+// changes or holds their text.
+func TestPassedTextDoesNotDependOnCuts(t *testing.T) {
+	filters := bindFilters(t, wordFilter{find: "secret", put: "***"}, wordFilter{find: "***token", put: "\u20ac"})
 	edit := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, "secret", "***"), "***token", "\u20ac")
 	}
 	for name, api := range nativeAPIs() {
-		streamed, whole := newGate(t, api, filters, true), newGate(t, api, filters, false)
+		streamed, whole := newPipeline(t, api, filters, true), newPipeline(t, api, filters, false)
 		rapid.Check(t, func(rt *rapid.T) {
 			text := strings.Join(rapid.SliceOfN(words, 1, 20).Draw(rt, "words"), "")
 			value := strings.Join(rapid.SliceOfN(words, 0, 5).Draw(rt, "argument"), "")
 			args := `{"secret":` + quoted(value) + `}`
-			frames := nativeFrames(name, cutRunes(rt, text), cutRunes(rt, args))
-			g := streamed
-			g.begin(api, filters, true)
-			reader := g.pass(api)
-			var came strings.Builder
+			frames := nativeFrames(name, cutBetweenRunes(rt, text), cutBetweenRunes(rt, args))
+			pl := streamed
+			pl.begin(api, filters, true)
+			reader := pl.pass(api)
+			var provided strings.Builder
 			for _, f := range frames {
 				if f.name != "" {
-					fmt.Fprintf(&came, "event: %s\n", f.name)
+					fmt.Fprintf(&provided, "event: %s\n", f.name)
 				}
-				fmt.Fprintf(&came, "data: %s\n\n", f.data)
+				fmt.Fprintf(&provided, "data: %s\n\n", f.data)
 				var b response.Batch
 				if err := reader.ReadEvent([]byte(f.name), []byte(f.data), &b); err != nil {
 					rt.Fatal(err)
 				}
-				if err := g.w.Apply(&b); err != nil {
+				if err := pl.w.Apply(&b); err != nil {
 					rt.Fatal(err)
 				}
 				if rapid.Bool().Draw(rt, "read") {
-					g.run()
+					pl.run()
 				}
 			}
 			if name == "completions" {
-				if err := g.w.End(); err != nil {
+				if err := pl.w.End(); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			g.run()
-			if g.err != nil || !g.w.Complete() {
-				rt.Fatal(g.err)
+			pl.run()
+			if pl.err != nil || !pl.w.Complete() {
+				rt.Fatal(pl.err)
 			}
-			if edit(text) == text && edit(value) == value && !strings.Contains(text+value, "se") && !strings.Contains(text+value, "s") && !strings.Contains(text+value, "*") && string(g.sent) != came.String() {
-				rt.Fatalf("the client has\n%s\nof\n%s", g.sent, came.String())
+			if edit(text) == text && edit(value) == value && !strings.Contains(text+value, "se") && !strings.Contains(text+value, "s") && !strings.Contains(text+value, "*") && string(pl.sent) != provided.String() {
+				rt.Fatalf("the client received\n%s\nwant\n%s", pl.sent, provided.String())
 			}
-			checkPassed(rt, name, string(g.sent), edit(text), edit(value))
+			checkPassed(rt, name, string(pl.sent), edit(text), edit(value))
 
 			w := whole
 			w.begin(api, filters, false)
@@ -191,13 +194,13 @@ func TestPassedCutAnywhere(t *testing.T) {
 			}
 			json.Unmarshal([]byte(nativeBody(name, edit(text), wantArgs)), &want)
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				rt.Fatalf("the client has\n%v, want\n%v", got, want)
+				rt.Fatalf("the client received\n%v, want\n%v", got, want)
 			}
 		})
 	}
 }
 
-// checkPassed checks a stream: the text of its pieces, and that of every place that repeats it.
+// checkPassed checks the joined text of a stream and every place that repeats it.
 func checkPassed(t *rapid.T, api, stream, text, value string) {
 	var content, arguments, legacy string
 	number := 0
@@ -225,14 +228,14 @@ func checkPassed(t *rapid.T, api, stream, text, value string) {
 			continue
 		}
 		if m := sequence.FindStringSubmatch(data); m == nil || m[1] != fmt.Sprint(number) {
-			t.Fatalf("event %d has another number: %s", number, data)
+			t.Fatalf("event %d has the wrong sequence number: %s", number, data)
 		}
 		number++
 		if strings.Contains(data, ".added") || strings.Contains(data, ".created") {
 			continue
 		}
 		if v.Text != nil && *v.Text != text || v.Part != nil && v.Part.Text != text {
-			t.Fatalf("%s repeats another text than %q", data, text)
+			t.Fatalf("%s repeats a text other than %q", data, text)
 		}
 		for _, item := range append(v.Response.Output, v.Item) {
 			var i struct {
@@ -241,18 +244,18 @@ func checkPassed(t *rapid.T, api, stream, text, value string) {
 			}
 			json.Unmarshal(item, &i)
 			if i.Type == "message" && i.Content[0].Text != text || i.Type == "function_call" && i.Arguments != `{"secret":`+quoted(value)+`}` && !jsonEqual(i.Arguments, value) {
-				t.Fatalf("%s repeats another text than %q and %q", item, text, value)
+				t.Fatalf("%s repeats texts other than %q and %q", item, text, value)
 			}
 		}
 	}
 	if api == "completions" {
 		if legacy != text {
-			t.Fatalf("the client has %q, want %q", legacy, text)
+			t.Fatalf("the client received %q, want %q", legacy, text)
 		}
 		return
 	}
 	if content != text || !jsonEqual(arguments, value) {
-		t.Fatalf("the client has %q and %s, want %q and %q in\n%s", content, arguments, text, value, stream)
+		t.Fatalf("the client received %q and %s, want %q and %q in\n%s", content, arguments, text, value, stream)
 	}
 }
 
