@@ -1,10 +1,10 @@
-// Package sluice holds the files that `sluice plugin new` writes: the SDKs, the examples that it starts from, and the licence of
-// both. It has no code, and nothing but proxy/plugindev/project imports it.
+// Package sluice embeds the files that `sluice plugin new` writes: the SDKs, the examples on which new plugins are based, and
+// their licence. It has no code, and only proxy/plugindev/project imports it.
 package sluice
 
 import "embed"
 
-// Files has sdk, examples/plugins and LICENSE as they are in the repository. Built plugins are not among them.
+// Files has sdk, examples/plugins and LICENSE as they are in the repository, without built modules.
 //
 //go:embed LICENSE
 //go:embed sdk/*.go sdk/abi/README.md sdk/abi/*.go sdk/internal/*/*.go

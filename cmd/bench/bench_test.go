@@ -21,10 +21,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// modules names the folder of the plugins for a gateway that is this test.
-const modules = "BENCH_TEST_MODULES"
+// modulesEnv is the environment variable with the folder of the plugins, for the test binary as the gateway.
+const modulesEnv = "BENCH_TEST_MODULES"
 
-// TestMain lets the test binary run as a role or as the gateway.
+// TestMain runs the test binary as a role or as the gateway if its first argument says so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "role" || os.Args[1] == "serve") {
 		var err error
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveAsSluice does what bench needs of sluice serve.
+// serveAsSluice implements the part of sluice serve that bench needs.
 func serveAsSluice(args []string) error {
 	file := args[len(args)-1]
 	cfg, err := config.Load(file, config.Options{Bundled: []string{"openai", "anthropic", "router"}})
@@ -50,7 +50,7 @@ func serveAsSluice(args []string) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: os.DirFS(os.Getenv(modules)), Log: log})
+	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: os.DirFS(os.Getenv(modulesEnv)), Log: log})
 	if err != nil {
 		return err
 	}
@@ -68,26 +68,25 @@ func serveAsSluice(args []string) error {
 	return s.Shutdown(ctx)
 }
 
-// TestComparisonReport runs short versions of some cases with all their processes and checks the result: one figure per
-// subject, and the files.
+// TestComparisonReport runs short versions of some cases with all their processes, and checks the table and the files.
 func TestComparisonReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs every subject of the comparison, with its processes")
 	}
 	if runtime.GOOS != "linux" {
-		t.Log("the comparison reads the accounts of Linux")
+		t.Log("the benchmark reads process accounting of Linux")
 		return
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "all.wasm"), plugintest.Build(t, "./plugins/all"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(modules, dir)
+	t.Setenv(modulesEnv, dir)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Compiling takes minutes under the race detector: it is done once for all tests of the gateway.
+	// Compiling takes minutes under the race detector, so all tests share a cache.
 	caches, err := os.UserCacheDir()
 	if err != nil {
 		caches = dir
@@ -108,7 +107,7 @@ func TestComparisonReport(t *testing.T) {
 		}
 	}
 	if strings.Contains(table.String(), "NaN") {
-		t.Errorf("a figure that is none:\n%s", &table)
+		t.Errorf("the table has a NaN:\n%s", &table)
 	}
 	for _, ending := range []string{".json", ".svg", ".md"} {
 		if info, err := os.Stat(strings.TrimSuffix(out, ".json") + ending); err != nil || info.Size() == 0 {
@@ -129,7 +128,7 @@ func TestCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := command(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v", err)
+				t.Errorf("got error %v, want one containing %q", err, c.want)
 			}
 		})
 	}
@@ -144,11 +143,11 @@ func TestCaseNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(out.String()) {
 		if seen[line] {
-			t.Errorf("twice: %s", line)
+			t.Errorf("duplicate case: %s", line)
 		}
 		seen[line] = true
 	}
 	if len(seen) < 10 {
-		t.Errorf("%d cases", len(seen))
+		t.Errorf("got %d cases, want at least 10", len(seen))
 	}
 }

@@ -46,10 +46,10 @@ func cases() []benchCase {
 	return list
 }
 
-// goals are the goals for the two plugins, as ratios to the bare proxy.
+// goals are the maximum ratios to the bare proxy with the two plugins.
 type goals struct{ openai, anthropic float64 }
 
-func (g goals) of(dialect string) float64 {
+func (g goals) forDialect(dialect string) float64 {
 	if dialect == "openai" {
 		return g.openai
 	}
@@ -60,16 +60,16 @@ func (g goals) of(dialect string) float64 {
 type rate struct {
 	name, unit  string
 	connections int
-	api         string // of the client, "" for chat completions
-	prompt      int
+	api         string // the client's API, "" for chat completions
+	prompt      int    // approximate size in bytes
 	scenario    provider.Scenario
 	goals       goals
 }
 
-// measure runs all subjects in turn, so that other load on the machine affects them alike.
+// measure runs the subjects alternately, so that other load on the machine affects all of them.
 func (r rate) measure(s *stage) (rows []report.Row, err error) {
 	for _, dialect := range s.dialects() {
-		per := map[string][]float64{}
+		perUnit := map[string][]float64{} // CPU time in µs, per round
 		total := map[string]process.Usage{}
 		units := map[string]int64{}
 		names := s.names()
@@ -84,14 +84,14 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 				if err != nil {
 					return rows, err
 				}
-				per[name] = append(per[name], float64(used.CPU.Nanoseconds())/1e3/float64(n))
+				perUnit[name] = append(perUnit[name], float64(used.CPU.Nanoseconds())/1e3/float64(n))
 				t := total[name]
 				total[name] = process.Usage{CPU: t.CPU + used.CPU, Reads: t.Reads + used.Reads, Writes: t.Writes + used.Writes}
 				units[name] += n
 			}
 		}
-		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit, Goal: r.goals.of(dialect)}
-		row.Compare(nil, per[bareProxy], per[nginx], per[sluice])
+		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit, Goal: r.goals.forDialect(dialect)}
+		row.Compare(nil, perUnit[bareProxy], perUnit[nginx], perUnit[sluice])
 		rows = append(rows, row)
 		for _, name := range names {
 			u, n := total[name], float64(units[name])
@@ -105,10 +105,10 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 	return rows, nil
 }
 
-// maxSlice is how long a subject may take for its first response.
+// maxSlice is how long a slice is extended to get a first response.
 const maxSlice = 30 * time.Second
 
-// slice measures one subject for a while, and returns what it used and the number of requests or events.
+// slice measures one subject for a slice, and returns its usage and the number of requests or events.
 func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, err error) {
 	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, API: r.api, Prompt: r.prompt}); err != nil {
 		return used, 0, err
@@ -138,7 +138,7 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 	}
 	var after process.Usage
 	var to int64
-	// On a very busy machine a slice may end before the first response: extend it.
+	// On a very busy machine, a slice may end before the first response. Extend it.
 	for waited := time.Duration(0); to <= from && waited < maxSlice; waited += s.options.slice {
 		if err := s.pause(s.options.slice); err != nil {
 			return used, 0, err
@@ -156,8 +156,8 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 	return after.Sub(before), to - from, nil
 }
 
-// firstEvent measures the time to a stream's first text event on one connection. What the gateway adds is the difference to
-// the bare proxy, which needs as many context switches.
+// firstEvent measures the time to a stream's first text event on one connection. The latency that the gateway adds is the
+// difference to the bare proxy, which needs the same number of context switches.
 func firstEvent(s *stage) (rows []report.Row, err error) {
 	names := append([]string{direct}, s.names()...)
 	for _, dialect := range s.dialects() {

@@ -15,7 +15,7 @@ import (
 
 // holdStreams opens silent streams on a new subject, and returns its memory before and after.
 func (s *stage) holdStreams(sub *subject, streams, prompt int) (before, after int64, err error) {
-	// The first requests allocate what is allocated once.
+	// The first requests make one-time allocations.
 	if err := s.startJob(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
 		return 0, 0, err
 	}
@@ -45,7 +45,7 @@ func (s *stage) holdStreams(sub *subject, streams, prompt int) (before, after in
 func (s *stage) heldMemory(name string, prompt int) (rows []report.Row, err error) {
 	const dialect = "anthropic"
 	streams := s.maxStreams(s.held)
-	kept := map[string][]float64{}
+	perStream := map[string][]float64{} // KB
 	for _, name := range s.names() {
 		sub, err := s.start(name, dialect)
 		if err != nil {
@@ -58,11 +58,11 @@ func (s *stage) heldMemory(name string, prompt int) (rows []report.Row, err erro
 		if err = errors.Join(err, sub.process.Stop()); err != nil {
 			return nil, err
 		}
-		kept[name] = append(kept[name], float64(after-before)/1e3/float64(streams))
-		s.logf("    %-10s %.1f KB/stream", name, kept[name][0])
+		perStream[name] = append(perStream[name], float64(after-before)/1e3/float64(streams))
+		s.logf("    %-10s %.1f KB/stream", name, perStream[name][0])
 	}
 	row := report.Row{Case: name, Plugin: dialect, Unit: "KB RSS/stream", Goal: 0.7, Note: fmt.Sprintf("%d streams", streams)}
-	row.Compare(nil, kept[bareProxy], kept[nginx], kept[sluice])
+	row.Compare(nil, perStream[bareProxy], perStream[nginx], perStream[sluice])
 	return []report.Row{row}, nil
 }
 
@@ -91,6 +91,7 @@ func silentStreams(s *stage) (rows []report.Row, err error) {
 	return []report.Row{row}, nil
 }
 
+// silentShare returns the CPU time that a subject uses for silent streams, in percent of a core.
 func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
 	if _, _, err := s.holdStreams(sub, streams, 0); err != nil {
 		return 0, err
@@ -115,7 +116,7 @@ func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
 	return 100 * float64(after.CPU-before.CPU) / float64(took), err
 }
 
-// measureStart measures how long the binary takes to serve the default configuration with all providers on.
+// measureStart measures how long the binary takes to serve the default configuration with all providers configured.
 func (s *stage) measureStart(name string, cached bool) (rows []report.Row, err error) {
 	var took, cpu []float64
 	cache := filepath.Join(s.dir, "start")
@@ -148,7 +149,7 @@ func (s *stage) measureStart(name string, cached bool) (rows []report.Row, err e
 	return []report.Row{row}, nil
 }
 
-// startOnce starts the binary and returns wall and CPU time until its first response.
+// startOnce starts and stops the binary, and returns wall and CPU time from the start to its first response.
 func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
 	openai, anthropic := "http://"+s.providers["openai"].Addr, "http://"+s.providers["anthropic"].Addr
 	p, took, err := s.serve([]string{
@@ -172,7 +173,7 @@ func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
 	return took, used.CPU, errors.Join(err, resp.Body.Close(), p.Stop())
 }
 
-// newRequest requests a path that does not exist, which any serving gateway responds to.
+// newRequest returns a GET request.
 func newRequest(url string) *http.Request {
 	r, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -184,7 +185,7 @@ func newRequest(url string) *http.Request {
 // idleMemory measures the memory of an idle gateway with three plugins.
 func idleMemory(s *stage) ([]report.Row, error) {
 	var idle []float64
-	// The first start compiles the plugins and does not count.
+	// The first start compiles the plugins and is not measured.
 	for range 2 {
 		p, err := s.startSluice()
 		if err != nil {

@@ -1,10 +1,10 @@
 // Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of nginx if
 // it is installed. It needs no network: it starts a provider, a load generator, the bare proxy, nginx and the gateway as
-// separate processes, and reads from the operating system what each has used.
+// separate processes, and reads the resource usage of each from the operating system.
 //
-// CPU time counts, as a ratio to the bare proxy's in the same round, since wall time on a shared machine means little. This
-// package defines what is measured (cases) and the processes (stage); the roles are in packages provider, load, bare and
-// process, results in report.
+// The main result is CPU time, as a ratio to the bare proxy's in the same round, because wall time on a shared machine means
+// little. This package defines the measurements (cases) and the processes (stage). The roles are in packages provider, load,
+// bare and process, and the results in package report.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 // version is set by the linker.
 var version = "unknown"
 
-// options are the flags.
+// options has the flags, and settings that only tests change.
 type options struct {
 	run        string
 	plugin     string
@@ -44,9 +44,9 @@ type options struct {
 	quick      bool
 	list       bool
 	details    bool
-	warm       time.Duration // before a slice is measured
-	settle     time.Duration // before memory is measured
-	cache      string        // for compiled plugins; "" for a temporary one
+	warm       time.Duration // warm-up before each slice
+	settle     time.Duration // pause before memory is measured
+	cache      string        // cache directory for compiled plugins; "" for a temporary one
 }
 
 func main() {
@@ -72,7 +72,7 @@ func command(ctx context.Context, args []string) error {
 	f.StringVar(&o.plugin, "plugin", "", "run only with this `plugin`, openai or anthropic, if a case has both")
 	f.BoolVar(&o.list, "list", false, "list the cases")
 	f.BoolVar(&o.quick, "quick", false, "a first look in about a minute: lower defaults for rounds, slice, held, silent and silence")
-	f.IntVar(&o.rounds, "rounds", 7, "how often each case is measured")
+	f.IntVar(&o.rounds, "rounds", 7, "number of rounds per case")
 	f.DurationVar(&o.slice, "slice", time.Second, "how long each subject is measured per round")
 	f.IntVar(&o.held, "held", 5000, "number of open streams for memory measurements")
 	f.IntVar(&o.silent, "silent", 10_000, "number of silent streams; fewer if the limit of open files is too low")
@@ -115,14 +115,14 @@ func command(ctx context.Context, args []string) error {
 	return o.compare(ctx, os.Stdout, os.Stderr)
 }
 
-// compare runs the cases and shows the results.
+// compare runs the selected cases and shows the results.
 func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
-	chosen, err := o.chosen()
+	selected, err := o.selectCases()
 	if err != nil {
 		return err
 	}
 	if o.list {
-		for _, c := range chosen {
+		for _, c := range selected {
 			fmt.Fprintln(out, c.name)
 		}
 		return nil
@@ -132,13 +132,13 @@ func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	for i, c := range chosen {
-		if err = s.runCase(c, i+1, len(chosen)); err != nil {
+	for i, c := range selected {
+		if err = s.runCase(c, i+1, len(selected)); err != nil {
 			err = fmt.Errorf("%s: %w", c.name, err)
 			break
 		}
 	}
-	// Results so far are shown even after a failure.
+	// After a failure, show the results so far.
 	err = errors.Join(err, s.close())
 	fmt.Fprintf(progress, "%s\n\n", time.Since(began).Round(time.Second))
 	return errors.Join(err, o.show(&s.report, out))
@@ -181,8 +181,8 @@ func (o *options) dialects() []string {
 	return []string{"openai", "anthropic"}
 }
 
-// chosen returns the cases that -run selects.
-func (o *options) chosen() (list []benchCase, err error) {
+// selectCases returns the cases that -run selects.
+func (o *options) selectCases() (list []benchCase, err error) {
 	pattern, err := regexp.Compile(o.run)
 	if err != nil {
 		return nil, fmt.Errorf("-run: %w", err)
@@ -193,7 +193,7 @@ func (o *options) chosen() (list []benchCase, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no case matches %q; -list names them", o.run)
+		return nil, fmt.Errorf("no case matches %q; list the cases with -list", o.run)
 	}
 	return list, nil
 }

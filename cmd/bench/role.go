@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// Orders to the provider and the load.
+// Orders to the provider and the load generator.
 const (
 	orderPlay   = "play"
 	orderEnd    = "end"
@@ -38,8 +38,8 @@ type order struct {
 	Job      load.Job          `json:",omitzero"`
 }
 
-// counted has the provider's counts.
-type counted struct{ Events, Refused int64 }
+// providerCount has the provider's counts.
+type providerCount struct{ Events, Rejected int64 }
 
 // role runs this process in a role until its standard input ends.
 func role(name string, args []string) error {
@@ -68,7 +68,7 @@ func role(name string, args []string) error {
 			default:
 				return nil, fmt.Errorf("unknown order %q", o.Do)
 			}
-			return counted{s.Events(), s.Refused()}, nil
+			return providerCount{s.Events(), s.Rejected()}, nil
 		})
 	case name == "bare" && len(args) == 1:
 		return serveRole(func(ln net.Listener) error { return bare.Serve(ln, args[0]) }, nil)
@@ -78,7 +78,7 @@ func role(name string, args []string) error {
 	return fmt.Errorf("unknown role %q with %d arguments", name, len(args))
 }
 
-// serveRole runs a server until the orders end.
+// serveRole runs a server until standard input ends.
 func serveRole(serve func(net.Listener) error, handle func([]byte) (any, error)) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,7 +90,7 @@ func serveRole(serve func(net.Listener) error, handle func([]byte) (any, error))
 	return errors.Join(err, ln.Close(), <-served)
 }
 
-// loadHandler returns the handler of the load's orders.
+// loadHandler returns the handler of orders to the load generator.
 func loadHandler() func([]byte) (any, error) {
 	var run *load.Run
 	return func(line []byte) (any, error) {
@@ -158,7 +158,7 @@ func gateway(file, cpu, mem string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// Requests that are still open belong to a case that has failed already.
+	// Requests still in flight belong to a failed case.
 	_ = s.Shutdown(ctx)
 	return errors.Join(err, <-served)
 }

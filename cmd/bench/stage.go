@@ -31,28 +31,28 @@ const (
 	sluice    = "sluice"
 )
 
-// stage holds the processes of the benchmark. Those that several cases share are started when first needed.
+// stage holds the processes of the benchmark. Subjects shared by several cases are started when first needed.
 type stage struct {
 	*options
 	ctx      context.Context
 	progress io.Writer
-	dir      string // for configurations and compiled plugins
-	files    int    // the limit of open files
+	dir      string // temporary directory for configurations and compiled plugins
+	files    int    // limit of open files
 	nginxBin string // "" if nginx is not installed
 	report   report.Report
 
 	load      *process.Process
 	providers map[string]*process.Process // by dialect
 	subjects  map[string]*subject         // by name and dialect
-	own       []*process.Process          // stopped at the end
+	own       []*process.Process          // stopped by close
 }
 
 // subject is a server that a case measures.
 type subject struct {
 	name      string
-	dialect   string // of its provider
+	dialect   string // dialect of its provider
 	addr      string
-	process   *process.Process // whose usage counts
+	process   *process.Process // the measured process
 	responses string           // dialect of its responses
 }
 
@@ -70,14 +70,14 @@ func newStage(ctx context.Context, o *options, progress io.Writer) (*stage, erro
 		return nil, err
 	}
 	s.report = report.Report{System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(), Version: version, Rounds: o.rounds, Slice: o.slice.String()}
-	if err := s.begin(); err != nil {
+	if err := s.startRoles(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-// begin starts the processes that every case needs.
-func (s *stage) begin() error {
+// startRoles starts the processes that every case needs, and writes the gateway's configuration.
+func (s *stage) startRoles() error {
 	var err error
 	if s.load, err = s.role("load"); err != nil {
 		return err
@@ -111,15 +111,15 @@ func (s *stage) close() (err error) {
 // logf reports progress.
 func (s *stage) logf(format string, args ...any) { fmt.Fprintf(s.progress, format+"\n", args...) }
 
-// runCase runs a case.
-func (s *stage) runCase(c benchCase, n, of int) error {
-	s.logf("%d/%d %s", n, of, c.name)
+// runCase runs the n-th of all cases.
+func (s *stage) runCase(c benchCase, n, total int) error {
+	s.logf("%d/%d %s", n, total, c.name)
 	rows, err := c.measure(s)
 	s.report.Rows = append(s.report.Rows, rows...)
 	return err
 }
 
-// pause waits.
+// pause waits for a duration, or until the context is done.
 func (s *stage) pause(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -160,7 +160,7 @@ func (s *stage) names() []string {
 	return []string{bareProxy, nginx, sluice}
 }
 
-// subject returns a subject that runs until the stage is closed.
+// subject returns a subject that runs until the stage is closed, and starts it if needed.
 func (s *stage) subject(name, dialect string) (*subject, error) {
 	if sub := s.subjects[name+dialect]; sub != nil {
 		return sub, nil
@@ -215,7 +215,7 @@ func (s *stage) startSluice() (*process.Process, error) {
 
 var listeningAt = regexp.MustCompile(`msg=listening address=(\S+)`)
 
-// serve starts the binary and waits until it logs its address, took after the start of the process.
+// serve starts the binary and waits until it logs its address. took is the time since the start of the process.
 func (s *stage) serve(env []string, args ...string) (p *process.Process, took time.Duration, err error) {
 	addr := make(chan string, 1)
 	began := time.Now()
@@ -309,7 +309,7 @@ func freeAddress() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// loadOrder sends an order to the load.
+// loadOrder sends an order to the load generator.
 func (s *stage) loadOrder(do string) (c load.Count, err error) {
 	err = s.load.Call(order{Do: do}, &c)
 	return c, err
@@ -353,7 +353,7 @@ func (s *stage) finishJob(sub *subject) (load.Count, error) {
 	if _, err := s.loadOrder(orderFinish); err != nil {
 		return load.Count{}, err
 	}
-	var p counted
+	var p providerCount
 	if err := s.providers[sub.dialect].Call(order{Do: orderEnd}, &p); err != nil {
 		return load.Count{}, err
 	}
@@ -362,8 +362,8 @@ func (s *stage) finishJob(sub *subject) (load.Count, error) {
 	case err != nil:
 	case c.Failed > 0:
 		err = fmt.Errorf("%s %s: %d responses failed: %s%s", sub.name, sub.dialect, c.Failed, c.Failure, sub.process.Stderr())
-	case p.Refused > 0:
-		err = fmt.Errorf("%s %s: the provider received %d invalid requests", sub.name, sub.dialect, p.Refused)
+	case p.Rejected > 0:
+		err = fmt.Errorf("%s %s: the provider received %d invalid requests", sub.name, sub.dialect, p.Rejected)
 	}
 	return c, err
 }

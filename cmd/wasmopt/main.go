@@ -1,4 +1,4 @@
-// Command wasmopt optimises a plugin's WebAssembly module that was built by Go, and adds the schema of its options:
+// Command wasmopt optimises a plugin's WebAssembly module that Go built, and adds the schema of its options:
 //
 //	wasmopt [-options FILE] [-options NAME=FILE]... IN OUT
 package main
@@ -19,8 +19,8 @@ Optimises IN, a plugin's WebAssembly module built by Go, and writes it to OUT.
 The result does the same with less fuel and CPU time.
 
   -options FILE       add a JSON Schema of the plugin's options, with which
-                      "sluice check" names options that are unknown or wrong
-  -options NAME=FILE  the same for one of the plugins in the module
+                      "sluice check" reports unknown and invalid options
+  -options NAME=FILE  the same for one of several plugins in the module
 `
 
 func main() {
@@ -55,10 +55,10 @@ func optimize(in, out string, schemas []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
-	for _, of := range schemas {
-		plugin, file, named := strings.Cut(of, "=")
+	for _, arg := range schemas {
+		plugin, file, named := strings.Cut(arg, "=")
 		if !named {
-			plugin, file = "", of
+			plugin, file = "", arg
 		}
 		schema, err := os.ReadFile(file)
 		if err != nil {

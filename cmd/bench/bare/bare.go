@@ -1,8 +1,7 @@
-// Package bare is the reverse proxy that the gateway is compared with: fasthttp on both sides, and nothing else. It checks
-// no keys, parses no bodies and changes no headers; the provider's response is passed on through SetBodyStream as it
-// arrives.
+// Package bare is the reverse proxy that the gateway is compared with: only fasthttp on both sides. It checks no keys, parses
+// no bodies and changes no headers. The provider's response is forwarded as it arrives, with SetBodyStream.
 //
-// It is the lower bound for a gateway on the same library.
+// Its cost is the lower bound for a gateway on the same library.
 package bare
 
 import (
@@ -14,7 +13,7 @@ import (
 // maxBody is the maximum size of a request, in bytes.
 const maxBody = 8 << 20
 
-// maxConns is the maximum number of connections, both of clients and to the provider.
+// maxConns is the maximum number of connections, each for clients and for the provider.
 const maxConns = 20_000
 
 // Serve forwards requests from ln to the provider at addr until ln is closed.

@@ -1,8 +1,8 @@
-// Package load generates the load of the benchmark: it keeps connections busy over plain sockets, and checks every response
-// that it counts. A response that is incomplete, or not what the provider sent, is a failure.
+// Package load is the load generator of the benchmark: it keeps connections busy over plain sockets, and checks every response
+// that it counts. A response that is incomplete, or differs from the provider's, is a failure.
 //
-// It does not use fasthttp, so that the load generator and its subjects have no code in common, and it does little work per
-// response, so that two cores are enough.
+// It does not use fasthttp, so that the load generator and its subjects share no code, and it does little work per response,
+// so that two cores are enough.
 //
 // Concurrency: one goroutine per connection. A Run's methods may be called from any goroutine.
 package load
@@ -22,28 +22,28 @@ import (
 type Job struct {
 	Addr        string
 	Connections int
-	API         string // in which requests are made: "messages", "responses", or "" for chat completions
+	API         string // API of the requests: "messages", "responses", or "" for chat completions
 	Prompt      int    // approximate size of the conversation in bytes
 	Model       string // requested model
 	Stream      bool
-	Dialect     string // of the response: "openai" or "anthropic"
-	Events      int    // text events that each stream must have; 0: any number
-	Hold        bool   // the stream is silent after its first event, until Finish closes it
-	Times       bool   // record the time to the first text event
+	Dialect     string // dialect of the response: "openai" or "anthropic"
+	Events      int    // number of text events that each stream must have; 0 means any number
+	Hold        bool   // streams are silent after their first event, until Finish closes them
+	Times       bool   // record the times to the first text event
 }
 
-// Count is what a Run has done so far.
+// Count has the counts of a Run so far.
 type Count struct {
-	Responses int64 // complete ones
+	Responses int64 // complete responses
 	Events    int64 // text events of all streams
-	Open      int64 // streams that have had their first event and not ended
+	Open      int64 // streams between their first event and their end
 	Failed    int64
-	Failure   string // the first one
+	Failure   string // the first failure
 	// First holds the times to the first event in ascending order, if Job.Times is set.
 	First []time.Duration
 }
 
-// maxOpening is how many connections are dialled, and first responses awaited, at once.
+// maxOpening is the maximum number of connections that are being dialled or waiting for their first response or event.
 const maxOpening = 64
 
 // Run is a Job in progress.
@@ -76,7 +76,7 @@ func Start(j Job) *Run {
 	return r
 }
 
-// Count returns what has been done so far, without the times.
+// Count returns the counts so far, without the times.
 func (r *Run) Count() Count {
 	c := Count{Responses: r.responses.Load(), Events: r.events.Load(), Open: r.open.Load(), Failed: r.failed.Load()}
 	r.mu.Lock()
@@ -87,7 +87,7 @@ func (r *Run) Count() Count {
 	return c
 }
 
-// Finish sends no further requests; responses in flight are read to their end, and held streams closed.
+// Finish stops sending requests. Responses in flight are read to their end, and held streams are closed.
 func (r *Run) Finish() {
 	r.finishing.Store(true)
 	if !r.job.Hold {
@@ -100,7 +100,7 @@ func (r *Run) Finish() {
 	}
 }
 
-// Wait waits until all connections have ended and returns what was done.
+// Wait waits until all connections have ended and returns the counts.
 func (r *Run) Wait() Count {
 	r.wait.Wait()
 	c := r.Count()
@@ -119,7 +119,7 @@ func (r *Run) fail(err error) {
 	}
 }
 
-// connection sends requests sequentially.
+// connection sends requests sequentially on one connection until Finish.
 func (r *Run) connection() error {
 	r.opening <- struct{}{}
 	opened := sync.OnceFunc(func() { <-r.opening })
@@ -137,7 +137,7 @@ func (r *Run) connection() error {
 		size = 2 << 10
 	}
 	a := newResponseReader(bufio.NewReaderSize(conn, size), &r.job)
-	sent := time.Time{}
+	sent := time.Time{} // when the request was sent; zero after the first event
 	a.event = func(n int) {
 		if n == 0 {
 			return

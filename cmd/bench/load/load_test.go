@@ -39,7 +39,7 @@ func serve(t *testing.T, dialect string, sc provider.Scenario) (*provider.Server
 	return s, ln.Addr().String()
 }
 
-// eventTimeout is how long a test waits for an event. It elapses only in a test that fails.
+// eventTimeout is how long a test waits for an event. It only elapses in failing tests.
 const eventTimeout = 20 * time.Second
 
 // waitFor waits until a count satisfies a condition.
@@ -47,9 +47,9 @@ func waitFor(t *testing.T, r *load.Run, enough func(load.Count) bool) {
 	t.Helper()
 	for end := time.Now().Add(eventTimeout); !enough(r.Count()); {
 		if time.Now().After(end) {
-			t.Fatalf("%+v", r.Count())
+			t.Fatalf("condition not met within %v: %+v", eventTimeout, r.Count())
 		}
-		time.Sleep(time.Millisecond) // the processor is for the load
+		time.Sleep(time.Millisecond) // leave the CPU to the load
 	}
 }
 
@@ -75,10 +75,10 @@ func TestCountsResponsesAndEvents(t *testing.T) {
 					t.Fatalf("%+v", n)
 				}
 				if n.Events != s.Events() || n.Events != n.Responses*int64(c.scenario.Events) {
-					t.Errorf("%d responses and %d events; the provider wrote %d", n.Responses, n.Events, s.Events())
+					t.Errorf("got %d responses and %d events; the provider wrote %d events", n.Responses, n.Events, s.Events())
 				}
 				if c.scenario.Stream && int64(len(n.First)) != n.Responses {
-					t.Errorf("%d times for %d responses", len(n.First), n.Responses)
+					t.Errorf("got %d times to the first event for %d responses", len(n.First), n.Responses)
 				}
 			})
 		}
@@ -95,7 +95,7 @@ func TestClosesHeldStreams(t *testing.T) {
 	}
 }
 
-// TestRejectsInvalidResponse: responses that a gateway must not send are failures.
+// TestRejectsInvalidResponse checks that responses that a gateway must not send count as failures.
 func TestRejectsInvalidResponse(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\n"
 	const chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
@@ -142,7 +142,7 @@ func TestRejectsInvalidResponse(t *testing.T) {
 	}
 }
 
-// TestRequestSizes checks the sizes that the cases are named after.
+// TestRequestSizes checks the prompt sizes in the names of cases.
 func TestRequestSizes(t *testing.T) {
 	for _, c := range []struct{ prompt, least, most int }{{0, 190, 210}, {100_000, 99_000, 102_000}} {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(load.Request(&load.Job{Prompt: c.prompt, Model: "m", Stream: true})))))
@@ -167,7 +167,7 @@ func TestRequestSizes(t *testing.T) {
 	}
 }
 
-// TestRequestsOfOtherAPIs checks that a conversation is the same in each of them.
+// TestRequestsOfOtherAPIs checks the path, and the size and place of the conversation, in the other APIs.
 func TestRequestsOfOtherAPIs(t *testing.T) {
 	for api, want := range map[string]struct{ path, list string }{"messages": {"/v1/messages", "messages"}, "responses": {"/v1/responses", "input"}} {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(load.Request(&load.Job{API: api, Prompt: 110_000, Model: "m"})))))
@@ -180,7 +180,7 @@ func TestRequestsOfOtherAPIs(t *testing.T) {
 		}
 		list := string(body[want.list])
 		if r.URL.Path != want.path || len(list) < 110_000 || (api == "messages") == strings.Contains(list, `"system"`) {
-			t.Errorf("%s: %s with %d bytes in %s", api, r.URL.Path, len(list), want.list)
+			t.Errorf("%s: path %s, %d bytes in %s", api, r.URL.Path, len(list), want.list)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 var turn = strings.Repeat("Describe how the bridge over the river was \"built\", and what it cost; the café at its end opened later.\n"+
 	"Then compare it with the older one – in two paragraphs, please – and say which stone was used where. ", 8)
 
-// small is a prompt of 200 bytes.
+// small is a prompt of about 200 bytes.
 const small = "Write three sentences about the old stone bridge over the river: when it was built, how long it is, and why visitors " +
 	"like to cross it on foot in the evening. Name the valley, and do not mention the weather."
 
@@ -38,7 +38,7 @@ func Request(j *Job) []byte {
 	}
 	list, err := json.Marshal(messages)
 	if err != nil {
-		panic(err) // strings can always be marshalled
+		panic(err) // strings can always be encoded
 	}
 	stream := fmt.Sprintf(`"stream":%v`, j.Stream)
 	if j.Stream && j.API == "" {
@@ -46,7 +46,7 @@ func Request(j *Job) []byte {
 	}
 	path, body := "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":%s,"temperature":0.7,"max_tokens":1024,%s}`, j.Model, list, stream)
 	switch j.API {
-	case "messages": // its messages have no role system
+	case "messages": // the system prompt is not one of the messages
 		path, body = "/v1/messages", strings.Replace(body, `"messages":[{"role":"system","content":"You are a guide who knows every bridge."},`, `"system":"You are a guide who knows every bridge.","messages":[`, 1)
 	case "responses":
 		path, body = "/v1/responses", fmt.Sprintf(`{"model":%q,"input":%s,"temperature":0.7,"max_output_tokens":1024,"store":false,%s}`, j.Model, list, stream)

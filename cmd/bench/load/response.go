@@ -31,8 +31,8 @@ type responseReader struct {
 
 	text, end   search
 	texts       int
-	body        []byte // of a non-streaming response
-	firstLength int    // of the first non-streaming response, which is checked more closely
+	body        []byte // body of a non-streaming response
+	firstLength int    // body length of the first non-streaming response, the only one that is parsed as JSON
 }
 
 func newResponseReader(r *bufio.Reader, j *Job) *responseReader {
@@ -43,11 +43,12 @@ func newResponseReader(r *bufio.Reader, j *Job) *responseReader {
 // search counts occurrences of a mark in a stream that arrives in arbitrary pieces.
 type search struct {
 	mark []byte
-	kept []byte // the end of the last piece, in which a mark may begin
+	kept []byte // end of the input so far, where a mark may start
 }
 
 func (s *search) reset() { s.kept = s.kept[:0] }
 
+// count returns the number of marks that end in p, the next piece.
 func (s *search) count(p []byte) int {
 	short := len(s.mark) - 1
 	n := 0
@@ -101,7 +102,7 @@ func (a *responseReader) read() error {
 	return nil
 }
 
-// head reads a response head and returns the length of the body, -1 if it is chunked.
+// head reads a response head and returns the length of the body, or -1 if the body is chunked.
 func (a *responseReader) head() (length int, err error) {
 	length = -2
 	for first := true; ; first = false {
@@ -131,7 +132,7 @@ func (a *responseReader) head() (length int, err error) {
 	}
 }
 
-// unexpected turns EOF into io.ErrUnexpectedEOF unless it is allowed.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF unless EOF is allowed.
 func unexpected(err error, allowed bool) error {
 	if err == io.EOF && !allowed {
 		return io.ErrUnexpectedEOF

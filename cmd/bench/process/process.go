@@ -1,8 +1,8 @@
-// Package process runs the processes of the benchmark and reads what the operating system accounts to each of them.
+// Package process runs the processes of the benchmark and reads their resource usage from the operating system.
 //
 // A process is this program in another role, or a command. Roles read orders as lines of JSON from standard input and reply
-// to each with a line on standard output. A role ends with its input, so it never outlives its parent. The package does not
-// know what is measured.
+// to each with a line on standard output. A role ends with its input, so it never outlives its parent. The package is
+// independent of the measurements.
 //
 // Concurrency: a Process accepts one order at a time; its usage can be read from any goroutine.
 package process
@@ -22,17 +22,17 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a process may take to end by itself.
+// stopTimeout is how long Stop waits for a process to end before it kills it.
 const stopTimeout = 5 * time.Second
 
-// Usage is what a process has used since its start.
+// Usage is the resource usage of a process since its start.
 type Usage struct {
 	CPU    time.Duration // user and system
 	Reads  int64         // read system calls
 	Writes int64         // write system calls
 }
 
-// Sub returns what was used since an earlier reading.
+// Sub returns the usage since an earlier reading.
 func (u Usage) Sub(before Usage) Usage {
 	return Usage{u.CPU - before.CPU, u.Reads - before.Reads, u.Writes - before.Writes}
 }
@@ -46,9 +46,9 @@ type Process struct {
 	stdin   io.WriteCloser
 	replies *bufio.Scanner
 	stderr  *tail
-	reap    sync.Once // of a role
-	ended   chan struct{}
-	err     error
+	reap    sync.Once     // calls wait, for a role
+	ended   chan struct{} // closed when the process has ended
+	err     error         // error of Wait; set before ended is closed
 }
 
 // Ready is the first line that a role writes.
@@ -99,7 +99,7 @@ func (p *Process) start() error {
 	}
 	p.ended = make(chan struct{})
 	if p.stdin != nil {
-		// Wait would close the pipe that replies are read from; Stop calls it after the last reply.
+		// Wait closes the pipe from which replies are read, so it is only called after the last reply.
 		return nil
 	}
 	go p.wait()
@@ -131,7 +131,7 @@ type reply struct {
 
 func (p *Process) receive(value any) error {
 	if !p.replies.Scan() {
-		// Wait for the end of standard error, which may still be in the pipe.
+		// Wait for the process, because the end of its standard error may still be in the pipe.
 		p.reap.Do(func() { go p.wait() })
 		t := time.NewTimer(stopTimeout)
 		defer t.Stop()
@@ -154,7 +154,7 @@ func (p *Process) receive(value any) error {
 	return json.Unmarshal(r.Value, value)
 }
 
-// Ended returns a channel that is closed when a command has ended.
+// Ended returns a channel that is closed when a command has ended. For a role, call Stop first.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Stderr returns the end of what the process wrote to standard error, for error messages.
@@ -190,7 +190,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Serve runs a role: it reports that it is ready, and handles orders until the input ends.
+// Serve runs a role: it writes ready, and handles orders until the input ends.
 func Serve(in io.Reader, out io.Writer, ready Ready, handle func(order []byte) (any, error)) error {
 	w := json.NewEncoder(out)
 	respond := func(v any, err error) error {
@@ -216,12 +216,12 @@ func Serve(in io.Reader, out io.Writer, ready Ready, handle func(order []byte) (
 	return orders.Err()
 }
 
-// tail keeps the end of what is written to it, and passes lines to a function until that returns true.
+// tail keeps the last bytes written to it, and passes each line to a function until the function returns true.
 type tail struct {
 	mu   sync.Mutex
 	line func(string) bool
 	part []byte // incomplete line
-	last []byte
+	last []byte // at least the last tailSize bytes
 }
 
 const tailSize = 4 << 10

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/process"
 )
 
-// TestMain makes the test binary a role, or a command.
+// TestMain runs the test binary as a role or a command if its first argument says so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -48,9 +48,9 @@ func worker(order []byte) (any, error) {
 		}
 		return cpuTime(), nil
 	case `"grow"`:
-		kept = make([]byte, 64<<20)
-		for i := 0; i < len(kept); i += 4096 {
-			kept[i] = 1
+		memory = make([]byte, 64<<20)
+		for i := 0; i < len(memory); i += 4096 {
+			memory[i] = 1
 		}
 		return nil, nil
 	case `"die"`:
@@ -60,7 +60,8 @@ func worker(order []byte) (any, error) {
 	return nil, errors.New("unknown order")
 }
 
-var kept []byte
+// memory is the memory that worker allocated.
+var memory []byte
 
 func start(t *testing.T) *process.Process {
 	t.Helper()
@@ -69,7 +70,7 @@ func start(t *testing.T) *process.Process {
 		t.Fatal(err)
 	}
 	if p.Addr != "here" {
-		t.Errorf("address %q", p.Addr)
+		t.Errorf("got address %q, want here", p.Addr)
 	}
 	return p
 }
@@ -91,13 +92,13 @@ func TestUsage(t *testing.T) {
 	}
 	used := after.Sub(before)
 	if used.CPU < 55*time.Millisecond || after.CPU < reported-5*time.Millisecond {
-		t.Errorf("used %v, the process reports %v since its start", used.CPU, reported)
+		t.Errorf("usage %v during the order, %v in total; the process reports %v in total", used.CPU, after.CPU, reported)
 	}
 	if used.CPU <= cpuTime()-own {
-		t.Errorf("used %v, no more than this process with %v", used.CPU, cpuTime()-own)
+		t.Errorf("usage %v is not more than this process's own, %v", used.CPU, cpuTime()-own)
 	}
 	if used.Reads < 1 || used.Writes < 1 {
-		t.Errorf("%d reads and %d writes for an order and its reply", used.Reads, used.Writes)
+		t.Errorf("got %d reads and %d writes for an order and its reply, want at least one each", used.Reads, used.Writes)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
@@ -117,9 +118,9 @@ func TestRSS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The race detector keeps several copies of every word.
+	// The race detector's shadow memory is several times as large.
 	if n := after - before; n < 60<<20 || n > 640<<20 {
-		t.Errorf("grew by %d", n)
+		t.Errorf("RSS grew by %d bytes, want about 64 MiB", n)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
@@ -129,13 +130,13 @@ func TestRSS(t *testing.T) {
 func TestRoleErrors(t *testing.T) {
 	p := start(t)
 	if err := p.Call("unknown", nil); err == nil || !strings.Contains(err.Error(), "unknown order") {
-		t.Error(err)
+		t.Errorf("unknown order: got error %v", err)
 	}
 	if err := p.Call("die", nil); err == nil || !strings.Contains(err.Error(), "last words") {
-		t.Error(err)
+		t.Errorf("died during an order: got error %v, want one with its standard error", err)
 	}
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Error(err)
+		t.Errorf("Stop: got error %v, want exit status 3", err)
 	}
 }
 
@@ -154,9 +155,9 @@ func TestCommandLines(t *testing.T) {
 	}
 	<-p.Ended()
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 7") {
-		t.Error(err)
+		t.Errorf("Stop: got error %v, want exit status 7", err)
 	}
 	if len(seen) != 2 || seen[1] != "ready at last" || !strings.Contains(p.Stderr(), "not this line") {
-		t.Errorf("%q, %q", seen, p.Stderr())
+		t.Errorf("got lines %q, standard error %q", seen, p.Stderr())
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage reads what the process has used.
+// Usage returns the process's usage since its start.
 //
-// CPU time comes from the process's CPU clock, in nanoseconds; /proc counts it in ticks of 10 ms.
+// CPU time comes from the process's CPU clock, which has nanosecond resolution; /proc has ticks of 10 ms.
 func (p *Process) Usage() (Usage, error) {
 	const scheduler = 2 // CPUCLOCK_SCHED: CPU time of all threads, including those that have ended
 	var at unix.Timespec

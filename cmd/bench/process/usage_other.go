@@ -4,13 +4,13 @@ package process
 
 import "errors"
 
-var errSystem = errors.New("the benchmark reads process accounts of Linux and runs only there")
+var errUnsupported = errors.New("the benchmark runs only on Linux: it reads the process accounting of /proc")
 
-// Usage reads what the process has used.
-func (p *Process) Usage() (Usage, error) { return Usage{}, errSystem }
+// Usage returns the process's usage since its start.
+func (p *Process) Usage() (Usage, error) { return Usage{}, errUnsupported }
 
 // RSS returns the resident memory of the process in bytes.
-func (p *Process) RSS() (int64, error) { return 0, errSystem }
+func (p *Process) RSS() (int64, error) { return 0, errUnsupported }
 
 // Descriptors raises the limit of open files to its maximum and returns it.
-func Descriptors() (int, error) { return 0, errSystem }
+func Descriptors() (int, error) { return 0, errUnsupported }

@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// Closing ends the text of every non-streaming response; a client that finds it has received the text.
+// Closing is the end of the text of every non-streaming response. A client that finds it has received the whole text.
 const Closing = " quod erat demonstrandum."
 
 // variety is the number of different events, which repeat.
 const variety = 64
 
-// dialect has the bytes of all responses of a dialect.
+// dialect has the bytes of all responses in a dialect.
 type dialect struct {
-	models, refusal, completion []byte   // non-streaming responses
-	opening, closing            []byte   // of a stream: everything up to and including the first text event, and after the last
-	events                      [][]byte // text events, each in a chunk
+	models, rejection, completion []byte   // non-streaming responses
+	opening                       []byte   // start of a stream, up to and including the first text event
+	events                        [][]byte // text events, each in a chunk
+	closing                       []byte   // rest of a stream after the last text event
 }
 
 var dialects = map[string]*dialect{"openai": openai(), "anthropic": anthropic()}
 
-// words are the texts of events, with characters that JSON escapes and non-ASCII characters, as models write them.
+// words are the texts of events. Like the text of models, they contain characters that JSON escapes, and non-ASCII characters.
 var words = strings.Split(" The| bridge| over| the| river| was| built| in| three| years|,| which| is| less| than| anyone| had| \\\"expected\\\"|.|"+
 	" It| has| \\n\\n|**|Two| arches|**| of| grey| stone|;| the| larger| one| spans| forty|-two| metres| –| about| a| third| of| the| valley|'s| width|."+
 	"| Visitors| cross| it| on| foot| from| the| café| to| the| old| mill| and| back| again| before| dusk| falls|.", "|")
 
-// word returns the text of an event. It begins with a space, which tells text events from those without text.
+// word returns the text of an event. It starts with a space, by which the load generator recognises text events.
 func word(n int) string {
 	w := words[n%len(words)]
 	if !strings.HasPrefix(w, " ") {
@@ -45,7 +46,7 @@ func message(status, headers, body string) []byte {
 // chunk returns a chunk of a chunked body.
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// setStream sets the parts of the stream.
+// setStream sets the parts of a stream: the events before the first text event, the text events, and the events after the last.
 func (d *dialect) setStream(headers string, before []string, event func(n int) string, after []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 200 OK\r\nDate: Wed, 24 Jun 2026 17:25:02 GMT\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n%s\r\n", headers)
@@ -78,8 +79,8 @@ func openai() *dialect {
 		return "data: " + head + `{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":` + finish + `}],"usage":null,"obfuscation":"` + obfuscation(n) + "\"}\n\n"
 	}
 	d := &dialect{
-		models:  message("200 OK", headers, `{"object":"list","data":[]}`),
-		refusal: message("400 Bad Request", headers, `{"error":{"message":"Not a request that the benchmark sends.","type":"invalid_request_error","param":null,"code":"bench"}}`),
+		models:    message("200 OK", headers, `{"object":"list","data":[]}`),
+		rejection: message("400 Bad Request", headers, `{"error":{"message":"Not a request that the benchmark sends.","type":"invalid_request_error","param":null,"code":"bench"}}`),
 		completion: message("200 OK", headers, `{"id":"chatcmpl-DuLdOKeSvJ2ah93ut8DRAVP44PlmE","object":"chat.completion","created":1782321902,"model":"gpt-4o-mini-2024-07-18",`+
 			`"choices":[{"index":0,"message":{"role":"assistant","content":"`+text()+`","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],`+
 			`"usage":`+usage+`,"service_tier":"default","system_fingerprint":"fp_bbc23ca3d7"}`),
@@ -101,8 +102,8 @@ func anthropic() *dialect {
 		return "event: " + name + "\ndata: " + data + strings.Repeat(" ", n%14) + "}\n\n"
 	}
 	d := &dialect{
-		models:  message("200 OK", headers, `{"data":[],"has_more":false,"first_id":null,"last_id":null}`),
-		refusal: message("400 Bad Request", headers, `{"type":"error","error":{"type":"invalid_request_error","message":"Not a request that the benchmark sends."}}`),
+		models:    message("200 OK", headers, `{"data":[],"has_more":false,"first_id":null,"last_id":null}`),
+		rejection: message("400 Bad Request", headers, `{"type":"error","error":{"type":"invalid_request_error","message":"Not a request that the benchmark sends."}}`),
 		completion: message("200 OK", headers, `{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant",`+
 			`"content":[{"type":"text","text":"`+text()+`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{`+usage+`,"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`),
 	}

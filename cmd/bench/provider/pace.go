@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// slots is how many ticks an interval has. Streams are spread over them, so that their events do not coincide.
+// slots is the number of ticks in an interval. Streams are spread over them, so that their events do not coincide.
 const slots = 10
 
-// pace writes the events of many streams at one rate from one goroutine: a timer per stream would cost more than the writes.
-// Late ticks are skipped, since two events in quick succession would travel together.
+// pace writes the events of many streams at the same rate from one goroutine, because a timer per stream would cost more than
+// the writes. Late ticks are skipped, because the network would deliver two events in quick succession together.
 type pace struct {
 	mu     sync.Mutex
 	slots  [slots][]*paced
-	next   int
+	next   int // slot for the next stream
 	ended  bool
 	events *atomic.Int64
 }
@@ -46,7 +46,7 @@ func newPace(every time.Duration, events *atomic.Int64, end <-chan struct{}) *pa
 	return p
 }
 
-// run writes the events of a stream until all streams end.
+// run writes the events of a stream until all streams are ended or a write fails.
 func (p *pace) run(c net.Conn, events [][]byte) error {
 	s := &paced{conn: c, events: events, done: make(chan error, 1)}
 	p.mu.Lock()
@@ -60,6 +60,7 @@ func (p *pace) run(c net.Conn, events [][]byte) error {
 	return <-s.done
 }
 
+// write writes the next event of each stream in a slot, and removes the streams whose write fails.
 func (p *pace) write(slot int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,6 +77,7 @@ func (p *pace) write(slot int) {
 	p.slots[slot] = kept
 }
 
+// end ends all streams.
 func (p *pace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

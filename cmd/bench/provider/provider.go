@@ -1,10 +1,10 @@
 // Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every request,
 // in the dialect of OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
 //
-// It does little work per response, so that two cores are enough for it, the gateway and the load. Of a request it checks
-// only path, credential and whether a stream is requested.
+// It does little work per response, so that two cores are enough for it, the gateway and the load generator. It checks only
+// the path and the credential of a request, and whether it asks for a stream.
 //
-// Concurrency: one goroutine per connection, and one that paces the events of all streams.
+// Concurrency: one goroutine per connection, one more for a held stream, and one that paces the events of all streams.
 package provider
 
 import (
@@ -19,17 +19,18 @@ import (
 	"time"
 )
 
-// Credential is the provider's API key. It is also the client key, which a bare proxy passes on.
+// Credential is the provider's API key. It is also the client key, because a bare proxy forwards the client's.
 const Credential = "sk-bench-0123456789abcdef"
 
 // Scenario describes the responses.
 type Scenario struct {
 	Stream bool
-	// Of a stream:
-	Events int           // number of text events; 0: until EndStreams
-	Every  time.Duration // interval between them; 0: as fast as possible
-	Block  int           // bytes per write, regardless of event boundaries; 0: one write per event
-	Hold   bool          // silence after the first event, until EndStreams or a client disconnect
+
+	// For streams:
+	Events int           // number of text events of an unpaced stream; paced and held streams last until EndStreams
+	Every  time.Duration // interval between text events; 0 means as fast as possible
+	Block  int           // bytes per write, regardless of event boundaries; 0 means one write per event
+	Hold   bool          // no events after the first one, until EndStreams or a client disconnect
 }
 
 // Server responds in one dialect.
@@ -37,7 +38,7 @@ type Server struct {
 	dialect  *dialect
 	scenario atomic.Pointer[running]
 	events   atomic.Int64 // text events written
-	refused  atomic.Int64 // invalid requests
+	rejected atomic.Int64 // invalid requests
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -63,7 +64,7 @@ func New(name string) (*Server, error) {
 	return s, nil
 }
 
-// Play starts a scenario. Streams of the previous one are ended.
+// Play starts a scenario. Streams of the previous scenario end.
 func (s *Server) Play(next Scenario) {
 	r := &running{Scenario: next, end: make(chan struct{})}
 	if next.Stream && next.Every > 0 {
@@ -79,11 +80,11 @@ func (s *Server) EndStreams() { s.scenario.Load().stop() }
 
 func (r *running) stop() { r.once.Do(func() { close(r.end) }) }
 
-// Events returns how many text events have been written.
+// Events returns the number of text events written.
 func (s *Server) Events() int64 { return s.events.Load() }
 
-// Refused returns how many invalid requests were received.
-func (s *Server) Refused() int64 { return s.refused.Load() }
+// Rejected returns the number of invalid requests received.
+func (s *Server) Rejected() int64 { return s.rejected.Load() }
 
 // Serve serves ln until it is closed, then closes all connections.
 func (s *Server) Serve(ln net.Listener) error {
@@ -117,7 +118,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// bodies pools buffers for request bodies. Held streams do not keep one.
+// bodies pools buffers for request bodies. A buffer is returned before the response, so held streams do not keep one.
 var bodies = sync.Pool{New: func() any { return new(make([]byte, 0, 256<<10)) }}
 
 func (s *Server) serve(c net.Conn) {
@@ -135,8 +136,8 @@ func (s *Server) serve(c net.Conn) {
 		case q.get:
 			response = s.dialect.models
 		case !q.path || !q.credential || q.stream != running.Stream:
-			s.refused.Add(1)
-			response = s.dialect.refusal
+			s.rejected.Add(1)
+			response = s.dialect.rejection
 		case !running.Stream:
 			response = s.dialect.completion
 		}
@@ -153,9 +154,12 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// request is what the provider checks in a request.
+// request has the results of a request's checks.
 type request struct {
-	get, path, credential, stream bool
+	get        bool // GET request
+	path       bool // path of a completion endpoint
+	credential bool // has Credential
+	stream     bool // asks for a stream
 }
 
 // readRequest reads a complete request.
@@ -204,7 +208,7 @@ func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 
 // stream writes a stream and reports whether the connection can serve another request.
 func (s *Server) stream(c net.Conn, r *running) bool {
-	// The events before the first text event are written together with it.
+	// The opening includes the first text event.
 	if _, err := c.Write(s.dialect.opening); err != nil {
 		return false
 	}
@@ -214,7 +218,7 @@ func (s *Server) stream(c net.Conn, r *running) bool {
 	case r.Hold:
 		disconnected := make(chan struct{})
 		go func() {
-			// A client that reads a stream sends nothing, so only a disconnect or the deadline below ends this read.
+			// The client sends nothing while it reads a stream, so only a disconnect or the deadline below ends this read.
 			_, _ = c.Read(make([]byte, 1))
 			close(disconnected)
 		}()

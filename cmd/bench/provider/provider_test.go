@@ -100,7 +100,7 @@ func TestHeldStreamsEnd(t *testing.T) {
 	}
 	s.EndStreams()
 	if n := rest(t, r); n != 0 {
-		t.Errorf("%d events in a held stream", n)
+		t.Errorf("got %d more text events in a held stream, want 0", n)
 	}
 	_ = conn
 }
@@ -114,7 +114,7 @@ func TestPacedStreams(t *testing.T) {
 		readers = append(readers, r)
 	}
 	for _, r := range readers {
-		// Every stream continues.
+		// Every stream must continue.
 		for n := 0; n < 5; {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -131,11 +131,11 @@ func TestPacedStreams(t *testing.T) {
 		got += int64(rest(t, r))
 	}
 	if s.Events() != got {
-		t.Errorf("%d events arrived, %d were counted", got, s.Events())
+		t.Errorf("got %d events, the provider counted %d", got, s.Events())
 	}
 }
 
-func TestRefusedRequests(t *testing.T) {
+func TestCountsRejectedRequests(t *testing.T) {
 	for name, head := range map[string]string{
 		"no credential":     "POST /v1/chat/completions HTTP/1.1\r\n",
 		"other path":        "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer " + provider.Credential + "\r\n",
@@ -156,8 +156,8 @@ func TestRefusedRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			if resp.StatusCode != 400 || s.Refused() != 1 {
-				t.Errorf("status %d, %d refused", resp.StatusCode, s.Refused())
+			if resp.StatusCode != 400 || s.Rejected() != 1 {
+				t.Errorf("got status %d and %d rejected requests, want 400 and 1", resp.StatusCode, s.Rejected())
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 // Package report holds the results of the benchmark, and writes them as text, Markdown, JSON and SVG.
 //
-// Concurrency: none; a Report belongs to one goroutine.
+// Concurrency: a Report must be used from one goroutine.
 package report
 
 import (
@@ -30,7 +30,7 @@ type Report struct {
 type Row struct {
 	Case   string `json:"case"`
 	Plugin string `json:"plugin,omitempty"`
-	Unit   string `json:"unit"` // of the figures: "µs CPU/request"
+	Unit   string `json:"unit"` // unit of the figures, such as "µs CPU/request"
 
 	// Medians; nil if not measured.
 	Direct *float64 `json:"direct,omitempty"` // client and provider without a proxy
@@ -43,15 +43,15 @@ type Row struct {
 	Lowest  *float64 `json:"ratio_lowest,omitempty"`
 	Highest *float64 `json:"ratio_highest,omitempty"`
 
-	// Extra is the difference to the bare proxy, for cases in which that is of interest instead of the ratio.
+	// Extra is the difference to the bare proxy, in cases that compare the difference instead of the ratio.
 	Extra *float64 `json:"extra,omitempty"`
 
-	// Goal is the upper bound for Ratio, else for Extra, else for Sluice; 0: no goal.
+	// Goal is the upper bound for the first of Ratio, Extra and Sluice that is set. 0 means no goal.
 	Goal float64 `json:"goal,omitempty"`
 	Note string  `json:"note,omitempty"`
 }
 
-// Usage is what a subject used per unit of a case.
+// Usage is the usage of a subject per unit of a case.
 type Usage struct {
 	Case    string  `json:"case"`
 	Subject string  `json:"subject"`
@@ -122,14 +122,14 @@ func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
 // CompareDifference sets the medians and Extra.
 func (r *Row) CompareDifference(bare, nginx, sluice []float64) {
 	r.SetFigures(bare, nginx, sluice)
-	more := make([]float64, min(len(bare), len(sluice)))
-	for i := range more {
-		more[i] = sluice[i] - bare[i]
+	differences := make([]float64, min(len(bare), len(sluice)))
+	for i := range differences {
+		differences[i] = sluice[i] - bare[i]
 	}
-	r.Extra = new(Median(more))
+	r.Extra = new(Median(differences))
 }
 
-// SetFigures sets the medians only.
+// SetFigures sets only the medians.
 func (r *Row) SetFigures(bare, nginx, sluice []float64) {
 	r.Compare(nil, bare, nginx, sluice)
 	r.Ratio, r.Lowest, r.Highest = nil, nil, nil
@@ -149,12 +149,12 @@ func number(v *float64) string {
 
 // cells returns the columns of a row.
 func (r *Row) cells() []string {
-	against, goal, met := "–", "–", ""
+	versusBare, goal, met := "–", "–", ""
 	switch {
 	case r.Ratio != nil:
-		against = fmt.Sprintf("%.2f × (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
+		versusBare = fmt.Sprintf("%.2f × (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
 	case r.Extra != nil:
-		against = fmt.Sprintf("%+.0f", *r.Extra)
+		versusBare = fmt.Sprintf("%+.0f", *r.Extra)
 	}
 	if r.Goal > 0 {
 		goal = "≤ " + strconv.FormatFloat(r.Goal, 'f', -1, 64)
@@ -168,7 +168,7 @@ func (r *Row) cells() []string {
 	if ok, known := r.Met(); known {
 		met = map[bool]string{true: "yes", false: "NO"}[ok]
 	}
-	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), against, goal, met}
+	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), versusBare, goal, met}
 }
 
 var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "VS. BARE", "GOAL", "MET"}

@@ -23,14 +23,14 @@ func TestMedian(t *testing.T) {
 	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
 		before := append([]float64(nil), c.values...)
 		if got := report.Median(c.values); got != c.want {
-			t.Errorf("median of %v: %v", c.values, got)
+			t.Errorf("median of %v: got %v, want %v", c.values, got, c.want)
 		}
 		if diff := cmp.Diff(before, c.values); diff != "" {
-			t.Errorf("the values were reordered:\n%s", diff)
+			t.Errorf("Median modified its argument:\n%s", diff)
 		}
 	}
 	if !math.IsNaN(report.Median(nil)) || !math.IsNaN(report.Quantile([]float64{}, 0.5)) {
-		t.Error("want NaN without values")
+		t.Error("the median or quantile of no values is not NaN")
 	}
 }
 
@@ -41,12 +41,12 @@ func TestQuantile(t *testing.T) {
 	}
 	for part, want := range map[float64]float64{0: 0, 0.5: 500, 0.99: 990, 1: 999} {
 		if got := report.Quantile(times, part); got != want {
-			t.Errorf("quantile %v: %v", part, got)
+			t.Errorf("quantile %v: got %v, want %v", part, got, want)
 		}
 	}
 }
 
-// TestCompare: in the second round everything is twice as slow, with the same ratio.
+// TestCompare compares the figures of three rounds. In the second, everything is twice as slow, with the same ratio.
 func TestCompare(t *testing.T) {
 	row := report.Row{Goal: 1.5}
 	row.Compare(nil, []float64{10, 20, 10}, nil, []float64{15, 30, 20})
@@ -54,15 +54,15 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	if met, ok := row.Met(); !met || !ok {
-		t.Error("1.5 is not within 1.5")
+		t.Error("ratio 1.5 does not meet the goal 1.5")
 	}
 	row.Goal = 1.4
 	if met, ok := row.Met(); met || !ok {
-		t.Error("1.5 is within 1.4")
+		t.Error("ratio 1.5 meets the goal 1.4")
 	}
 	row.Goal = 0
 	if _, ok := row.Met(); ok {
-		t.Error("ok without a goal")
+		t.Error("Met returned ok without a goal")
 	}
 }
 
@@ -73,11 +73,11 @@ func TestCompareDifference(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	if met, ok := row.Met(); !met || !ok {
-		t.Error("15 is not within 20")
+		t.Error("difference 15 does not meet the goal 20")
 	}
 }
 
-// sample is a report with a row of each kind.
+// sample returns a report with a ratio and a plain figure.
 func sample() *report.Report {
 	r := &report.Report{Go: "go1.26"}
 	ratio := report.Row{Case: "a <case>", Plugin: "openai", Unit: "µs CPU/request", Goal: 1.4}
@@ -112,11 +112,11 @@ func TestMarkdown(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	for _, line := range lines {
 		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
-			t.Errorf("%q and %q have different columns", line, lines[0])
+			t.Errorf("%q and %q have different numbers of columns", line, lines[0])
 		}
 	}
 	if len(lines) != 4 {
-		t.Errorf("%d lines", len(lines))
+		t.Errorf("got %d lines, want 4", len(lines))
 	}
 }
 
@@ -155,6 +155,6 @@ func TestChartIsValidXML(t *testing.T) {
 		}
 	}
 	if bars != 3 || !strings.Contains(text, "a &lt;case&gt;") {
-		t.Errorf("%d bars in\n%s", bars, text)
+		t.Errorf("got %d bars, want 3 and the escaped name of the case:\n%s", bars, text)
 	}
 }
