@@ -1,6 +1,6 @@
 package thinking
 
-// Put remembers details for calls, given as id and name, as Recorder does.
+// Put stores details for calls, given by ID and name, as Recorder does.
 func (m *Memory) Put(client, provider, details string, calls ...[2]string) {
 	t := &thought{provider: provider, details: []byte(details), extras: make([][]byte, len(calls))}
 	for _, c := range calls {
@@ -11,11 +11,11 @@ func (m *Memory) Put(client, provider, details string, calls ...[2]string) {
 
 // Get returns the details for a call.
 func (m *Memory) Get(client, id, name string) string {
-	return m.GetSaid(client, id, name, "")
+	return m.GetByText(client, id, name, "")
 }
 
-// GetSaid is Get for a client that has kept the text of the reasoning.
-func (m *Memory) GetSaid(client, id, name, reasoning string) string {
+// GetByText is Get for a client that returns the text of the reasoning.
+func (m *Memory) GetByText(client, id, name, reasoning string) string {
 	t, _ := m.get(callKey(client, []byte(id), []byte(name)), func(string) bool { return true }, []byte(reasoning))
 	if t == nil {
 		return ""
@@ -23,7 +23,7 @@ func (m *Memory) GetSaid(client, id, name, reasoning string) string {
 	return string(t.details)
 }
 
-// Clients is how many have anything in the memory.
+// Clients returns the number of clients that have entries in the memory.
 func (m *Memory) Clients() int { return m.cache.Clients() }
 
 // AppendToken exposes appendToken.

@@ -12,7 +12,7 @@ import (
 
 func call(id string) [2]string { return [2]string{id, "f"} }
 
-func TestMemoryIsByClientCallAndName(t *testing.T) {
+func TestMemoryKeyIsClientCallAndName(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	m.Put("a", "up", "[1]", call("t1"), call("t2"))
 	m.Put("b", "up", "[2]", call("t1"))
@@ -26,9 +26,9 @@ func TestMemoryIsByClientCallAndName(t *testing.T) {
 	}
 }
 
-// Of several responses with the same call, only the client's own may be found: another conversation's thoughts are not its
-// business.
-func TestMemoryTellsResponsesApart(t *testing.T) {
+// If several responses have the same call, the reasoning text that the client returns selects one, so that no
+// conversation receives the reasoning of another.
+func TestMemoryDistinguishesResponsesByText(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	entry := func(text, signature string) string {
 		return `[{"type":"reasoning.text","text":"` + text + `","signature":"` + signature + `"},{"type":"reasoning.summary","summary":"!"}]`
@@ -40,37 +40,37 @@ func TestMemoryTellsResponsesApart(t *testing.T) {
 	}
 	m.Put("a", "up", entry("tw\\u006f", "s2"), call("call_0"))
 	m.Put("a", "up", entry("one", "s3"), call("call_0"))
-	for said, want := range map[string]string{"one!": entry("one", "s3"), "two!": entry("tw\\u006f", "s2"), "three!": "", "": ""} {
-		if got := m.GetSaid("a", "call_0", "f", said); got != want {
-			t.Errorf("%q: got %q, want %q", said, got, want)
+	for reasoning, want := range map[string]string{"one!": entry("one", "s3"), "two!": entry("tw\\u006f", "s2"), "three!": "", "": ""} {
+		if got := m.GetByText("a", "call_0", "f", reasoning); got != want {
+			t.Errorf("%q: got %q, want %q", reasoning, got, want)
 		}
 	}
 	for i := range 10 {
 		m.Put("a", "up", entry(fmt.Sprint(i), "s"), call("call_0"))
 	}
-	if got := m.GetSaid("a", "call_0", "f", "one!"); got != "" {
+	if got := m.GetByText("a", "call_0", "f", "one!"); got != "" {
 		t.Errorf("after ten others: got %q", got)
 	}
-	if got := m.GetSaid("a", "call_0", "f", "9!"); got != entry("9", "s") {
+	if got := m.GetByText("a", "call_0", "f", "9!"); got != entry("9", "s") {
 		t.Errorf("the latest: got %q", got)
 	}
 }
 
-func TestMemoryForgetsInTime(t *testing.T) {
+func TestMemoryEntriesExpire(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	m := thinking.NewMemory(0, time.Hour, func() time.Time { return now })
 	m.Put("a", "up", "[1]", call("used"))
 	m.Put("a", "up", "[2]", call("unused"))
 	now = now.Add(59 * time.Minute)
 	if m.Get("a", "used", "f") == "" {
-		t.Error("forgotten within the hour")
+		t.Error("an entry expired within the hour")
 	}
 	now = now.Add(59 * time.Minute)
 	if got := m.Get("a", "unused", "f"); got != "" {
-		t.Errorf("%q is there after two hours", got)
+		t.Errorf("%q is still stored after two hours", got)
 	}
 	if m.Get("a", "used", "f") == "" {
-		t.Error("forgotten within an hour of its last use")
+		t.Error("an entry expired within an hour of its last use")
 	}
 	now = now.Add(time.Hour)
 	if got := m.Get("a", "used", "f"); got != "" || m.Size() != 0 || m.Clients() != 0 {
@@ -78,8 +78,8 @@ func TestMemoryForgetsInTime(t *testing.T) {
 	}
 }
 
-// What nobody asks for is dropped by the clock alone.
-func TestMemoryForgetsByItself(t *testing.T) {
+// Expired entries are removed without any access.
+func TestExpiredEntriesAreRemoved(t *testing.T) {
 	m := thinking.NewMemory(0, time.Millisecond, nil)
 	m.Put("a", "up", "[1]", call("t"))
 	deadline := time.After(20 * time.Second)
@@ -103,18 +103,18 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if m.Get("a", "t0", "f") != "" || m.Get("a", "t999", "f") == "" {
-		t.Error("it is not the oldest that is displaced")
+		t.Error("an entry other than the oldest was displaced")
 	}
 	if n := m.Size(); n < max/2 {
 		t.Errorf("a single client gets only %d bytes", n)
 	}
 	m.Put("a", "up", "["+strings.Repeat("1", max/8)+"]", call("huge"))
 	if m.Get("a", "huge", "f") != "" {
-		t.Error("one response takes an eighth of the memory")
+		t.Error("one response may use an eighth of the memory")
 	}
 }
 
-func TestGreedyClientDisplacesItself(t *testing.T) {
+func TestClientDisplacesOnlyItsOwnEntries(t *testing.T) {
 	const max = 64 << 10
 	details := "[" + strings.Repeat("1", 500) + "]"
 	m := thinking.NewMemory(max, 0, nil)
@@ -126,7 +126,7 @@ func TestGreedyClientDisplacesItself(t *testing.T) {
 	}
 	for i := range 10 {
 		if m.Get("modest", fmt.Sprint("t", i), "f") == "" {
-			t.Errorf("call %d is displaced", i)
+			t.Errorf("call %d was displaced", i)
 		}
 	}
 }

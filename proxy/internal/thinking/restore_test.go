@@ -15,7 +15,8 @@ import (
 
 const signedEntry = `{"type":"reasoning.text","text":"hm","signature":"s1","format":"f1","index":0}`
 
-// conversation is a request with one tool call; message and call are further members.
+// conversation returns a request with one tool call. message and call are additional members of the assistant message
+// and of its call.
 func conversation(message, call string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{}"}` +
 		call + `}]` + message + `},{"role":"tool","tool_call_id":"t1","content":"r"}]}`
@@ -30,7 +31,7 @@ func restore(t *testing.T, m *thinking.Memory, body string, max int) string {
 	out, changed := m.Restore(nil, &d, "key", func(p string) bool { return p == "up" }, max)
 	if !changed {
 		if len(out) > 0 {
-			t.Errorf("%q is appended, but nothing changes", out)
+			t.Errorf("Restore reports no change, but appended %q", out)
 		}
 		return body
 	}
@@ -49,18 +50,18 @@ func TestRestore(t *testing.T) {
 	other := `,"reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]`
 	for _, c := range []struct{ name, memory, message, call, wantMessage, wantCall string }{
 		{"from memory", known, ``, ``, details, ``},
-		{"reasoning_content stays", known, `,"reasoning_content":"hm"`, ``, `,"reasoning_content":"hm"` + details, ``},
+		{"reasoning_content is kept", known, `,"reasoning_content":"hm"`, ``, `,"reasoning_content":"hm"` + details, ``},
 		{"from the call", ``, ``, extra(token), details, ``},
-		{"the call comes first", `[{"type":"reasoning.encrypted","data":"stale"}]`, ``, extra(token), details, ``},
+		{"the token has precedence", `[{"type":"reasoning.encrypted","data":"stale"}]`, ``, extra(token), details, ``},
 		{"null", known, `,"reasoning_details":null`, ``, details, ``},
 		{"unsigned", known, unsigned, ``, details, ``},
-		{"the client has kept them", known, other, ``, other, ``},
-		{"the client has kept them and the token", known, other, extra(token), other, ``},
+		{"the client returned signed details", known, other, ``, other, ``},
+		{"the client returned signed details and the token", known, other, extra(token), other, ``},
 		{"thinking_blocks", known, `,"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s"}]`, ``, `,"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s"}]`, ``},
-		{"neither", ``, ``, ``, ``, ``},
-		{"a signature of Gemini stays", ``, ``, extra("CiQB"), ``, extra("CiQB")},
-		{"other members stay", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `","b":2},"c":3}`, details, `,"extra_content":{"a":1,"google":{"b":2},"c":3}`},
-		{"a member before stays", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `"}}`, details, `,"extra_content":{"a":1}`},
+		{"neither memory nor token", ``, ``, ``, ``, ``},
+		{"a signature of Gemini is kept", ``, ``, extra("CiQB"), ``, extra("CiQB")},
+		{"other members are kept", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `","b":2},"c":3}`, details, `,"extra_content":{"a":1,"google":{"b":2},"c":3}`},
+		{"a member before is kept", ``, ``, `,"extra_content":{"a":1,"google":{"thought_signature":"` + token + `"}}`, details, `,"extra_content":{"a":1}`},
 		{"another member after", ``, ``, extra(token) + `,"index":0`, details, `,"index":0`},
 		{"not base64", known, ``, extra(token[:20] + "!"), details, ``},
 		{"not JSON", ``, ``, extra(thinking.AppendToken("[{")), ``, ``},
@@ -90,11 +91,11 @@ func canonical(t *testing.T, s string) string {
 	return string(out)
 }
 
-func TestRestoreOnlyForTheProvidersOfTheModel(t *testing.T) {
+func TestRestoreOnlyFromUsableProviders(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	m.Put("key", "elsewhere", "["+signedEntry+"]", call("t1"))
 	if body := conversation("", ""); restore(t, m, body, 1<<20) != body {
-		t.Error("another provider gets the reasoning")
+		t.Error("reasoning of an unusable provider was restored")
 	}
 }
 
@@ -109,19 +110,20 @@ func TestRestoreWithinLimit(t *testing.T) {
 	one := len(`"reasoning_details":[{"type":"reasoning.text","text":"t1","signature":"s"}],`)
 	for max, want := range map[int]string{len(body) + 2*one: "t1 t2", len(body) + 2*one - 1: "t2", len(body): "", 0: ""} {
 		got := restore(t, m, body, max)
-		var have []string
+		var restored []string
 		for _, id := range []string{"t1", "t2"} {
 			if strings.Contains(got, `"text":"`+id) {
-				have = append(have, id)
+				restored = append(restored, id)
 			}
 		}
-		if strings.Join(have, " ") != want || len(got) > max && want != "" {
-			t.Errorf("at most %d bytes: has %q, want %q", max, have, want)
+		if strings.Join(restored, " ") != want || len(got) > max && want != "" {
+			t.Errorf("at most %d bytes: restored %q, want %q", max, restored, want)
 		}
 	}
 }
 
-// A client may send the parallel calls of one response as messages of their own: the reasoning belongs to the first.
+// A client may send the parallel calls of one response in separate messages. The reasoning belongs to the first of
+// them.
 func TestRestoreOnce(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	m.Put("key", "up", "["+signedEntry+"]", call("t1"), call("t2"))
@@ -132,21 +134,21 @@ func TestRestoreOnce(t *testing.T) {
 	if got := restore(t, m, body+"]}", 1<<20); strings.Count(got, "reasoning_details") != 1 || strings.Index(got, "reasoning_details") > strings.Index(got, `"t1"`) {
 		t.Errorf("got %s", got)
 	}
-	// But a provider may number its calls anew in each response.
+	// But a provider may start numbering its calls again in each response.
 	body = strings.ReplaceAll(body, `"t2"`, `"t1"`)
 	if got := restore(t, m, body+"]}", 1<<20); strings.Count(got, "reasoning_details") != 2 {
 		t.Errorf("the same id twice: got %s", got)
 	}
 }
 
-// TestRecordAndRestore plays responses to a client that keeps calls, and to one that keeps their extra_content as well.
+// TestRecordAndRestore covers clients that return tool calls with and without their extra_content.
 func TestRecordAndRestore(t *testing.T) {
 	const utf8 = abi.EncodingUTF8
 	cases := []struct {
 		name string
 		fill func(b *response.Batch)
-		want string // the entries that the conversation gets back
-		lost bool   // without the memory
+		want string // the restored entries
+		lost bool   // not restored without the memory
 	}{
 		{"signed", func(b *response.Batch) {
 			b.Start([]byte("id"), nil, []byte("f1"))
@@ -174,7 +176,7 @@ func TestRecordAndRestore(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, stream := range []bool{true, false} {
-			for _, keepsExtra := range []bool{true, false} {
+			for _, returnsExtra := range []bool{true, false} {
 				m := thinking.NewMemory(0, 0, nil)
 				rec := thinking.NewRecorder(new(openai.Renderer))
 				w := response.NewWriter(rec)
@@ -192,8 +194,8 @@ func TestRecordAndRestore(t *testing.T) {
 				if !stream {
 					out = string(w.AppendResponse(nil))
 				}
-				calls := kept(t, out, stream, keepsExtra)
-				if keepsExtra {
+				calls := returnedCalls(t, out, stream, returnsExtra)
+				if returnsExtra {
 					m = thinking.NewMemory(0, 0, nil) // another gateway
 				}
 				got := restore(t, m, `{"model":"m","messages":[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":`+calls+`},{"role":"tool","tool_call_id":`+idOf(t, calls)+`,"content":"r"}]}`, 1<<20)
@@ -206,19 +208,19 @@ func TestRecordAndRestore(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := c.want
-				if keepsExtra && c.lost {
+				if returnsExtra && c.lost {
 					want = ""
 				}
 				if d := string(parsed.Messages[1].Details); d != want {
-					t.Errorf("%s, streamed %v, keeps extra_content %v: got %s, want %s", c.name, stream, keepsExtra, d, want)
+					t.Errorf("%s, streamed %v, returns extra_content %v: got %s, want %s", c.name, stream, returnsExtra, d, want)
 				}
 			}
 		}
 	}
 }
 
-// kept is the tool call of a response as a client sends it back.
-func kept(t *testing.T, out string, stream, keepsExtra bool) string {
+// returnedCalls returns the tool call of a response as a client sends it back.
+func returnedCalls(t *testing.T, out string, stream, returnsExtra bool) string {
 	t.Helper()
 	type toolCall map[string]json.RawMessage
 	type body struct {
@@ -244,7 +246,7 @@ func kept(t *testing.T, out string, stream, keepsExtra bool) string {
 				continue
 			}
 			delete(tc, "index")
-			if !keepsExtra {
+			if !returnsExtra {
 				delete(tc, "extra_content")
 			}
 			out, _ := json.Marshal([]toolCall{tc})
@@ -264,8 +266,8 @@ func idOf(t *testing.T, calls string) string {
 	return string(v[0].ID)
 }
 
-// What a provider has put into extra_content itself is kept, and remembered.
-func TestProvidersOwnExtraContent(t *testing.T) {
+// The extra_content that a provider sends is passed on, stored and restored.
+func TestProviderExtraContentIsRestored(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	rec := thinking.NewRecorder(new(openai.Renderer))
 	w := response.NewWriter(rec)
@@ -290,8 +292,8 @@ func TestProvidersOwnExtraContent(t *testing.T) {
 	}
 }
 
-// A response that fails is not remembered, and one after it in the same Writer has nothing of it.
-func TestFailedResponseIsNotRemembered(t *testing.T) {
+// A failed response is not stored, and does not affect the next one of the same Writer.
+func TestFailedResponseIsNotStored(t *testing.T) {
 	m := thinking.NewMemory(0, 0, nil)
 	rec := thinking.NewRecorder(new(openai.Renderer))
 	w := response.NewWriter(rec)
@@ -318,7 +320,7 @@ func TestFailedResponseIsNotRemembered(t *testing.T) {
 			}
 		}
 		if n := m.Size(); n != 0 {
-			t.Errorf("failed %v: %d bytes are remembered", fails, n)
+			t.Errorf("failed %v: %d bytes are stored", fails, n)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var sealKey = []byte("0123456789abcdef0123456789abcdef")
 
-// seals are examples of everything that is sealed.
+// seals returns examples of all kinds of sealed reasoning.
 func seals() map[string]thinking.Sealed {
 	return map[string]thinking.Sealed{
 		"signature":   {Format: "google-gemini-v1", Part: abi.ReasoningSignature, Data: []byte("EuYFCuMFAXLI2nwO+/=")},
@@ -54,7 +54,7 @@ func TestSealReturnsWhatWasSealed(t *testing.T) {
 }
 
 // covers: M3.15
-func TestSealRefusesDamage(t *testing.T) {
+func TestDamagedSealIsRejected(t *testing.T) {
 	s := thinking.NewSealer(sealKey)
 	for name, sealed := range seals() {
 		token := s.Append(nil, sealed)
@@ -91,7 +91,7 @@ func TestSealRefusesDamage(t *testing.T) {
 }
 
 // covers: M3.15
-func TestSealIsOfNoUseWithAnotherKey(t *testing.T) {
+func TestSealOfAnotherKeyIsRejected(t *testing.T) {
 	token := thinking.NewSealer(sealKey).Append(nil, seals()["signature"])
 	for name, s := range map[string]*thinking.Sealer{
 		"another key": thinking.NewSealer([]byte("another key of thirty-two bytes.")),
@@ -103,27 +103,27 @@ func TestSealIsOfNoUseWithAnotherKey(t *testing.T) {
 	}
 	random := thinking.NewSealer(nil)
 	if _, ok := random.Open(random.Append(nil, seals()["signature"])); !ok {
-		t.Error("a sealer with a random key does not read its own tokens")
+		t.Error("a sealer with a random key cannot open its own tokens")
 	}
 }
 
-func TestProviderSignatureIsNoSeal(t *testing.T) {
+func TestProviderSignatureIsNotSealed(t *testing.T) {
 	for _, s := range []string{"", "EuYFCuMFAXLI2nwO", "sluice", "sluice.thinking.1.W10", "c2x1aWNlLnNlYWwuMS4"} {
 		if thinking.IsSealed([]byte(s)) {
-			t.Errorf("%q: taken for a token", s)
+			t.Errorf("%q is taken for a token", s)
 		}
 		if _, ok := thinking.NewSealer(nil).Open([]byte(s)); ok {
-			t.Errorf("%q: opened", s)
+			t.Errorf("%q opens", s)
 		}
 	}
 }
 
-func TestSealerKeepsItsOwnKey(t *testing.T) {
+func TestSealerCopiesItsKey(t *testing.T) {
 	key := bytes.Clone(sealKey)
 	s := thinking.NewSealer(key)
 	clear(key)
 	if _, ok := s.Open(thinking.NewSealer(sealKey).Append(nil, seals()["signature"])); !ok {
-		t.Error("the key changed with the caller's memory")
+		t.Error("the sealer's key changed with the caller's slice")
 	}
 }
 
@@ -142,7 +142,8 @@ func TestSealerIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzSealer: what opens is what the sealer would write, and everything that is sealed opens.
+// FuzzSealer checks that every token that opens is one that the sealer writes, and that every sealed value can be
+// opened.
 func FuzzSealer(f *testing.F) {
 	s := thinking.NewSealer(sealKey)
 	for _, sealed := range seals() {
@@ -154,7 +155,7 @@ func FuzzSealer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token []byte) {
 		if v, ok := s.Open(token); ok {
 			if again := s.Append(nil, v); !bytes.Equal(again, token) {
-				t.Fatalf("%q opens, but is not %q", token, again)
+				t.Fatalf("%q opens, but its content is sealed as %q", token, again)
 			}
 		}
 		want := thinking.Sealed{Format: string(token), Part: abi.ReasoningPart(len(token) % int(abi.ReasoningParts)), Data: token}
