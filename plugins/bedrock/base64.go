@@ -1,6 +1,6 @@
 package bedrock
 
-// sextet is what a character of base64 stands for, -1 if it is none.
+// sextet returns the value of a base64 character, -1 if it is invalid.
 func sextet(c byte) int {
 	switch {
 	case 'A' <= c && c <= 'Z':
@@ -17,7 +17,7 @@ func sextet(c byte) int {
 	return -1
 }
 
-// appendDecoded appends what base64 stands for. s is valid.
+// appendDecoded appends the bytes that s encodes. s must be valid base64.
 func appendDecoded(dst, s []byte) []byte {
 	for ; len(s) >= 4; s = s[4:] {
 		var group uint32
@@ -35,7 +35,7 @@ func appendDecoded(dst, s []byte) []byte {
 	return dst
 }
 
-// appendEncoded appends p in base64, with padding at its end.
+// appendEncoded appends p in base64, with padding.
 func appendEncoded(dst, p []byte) []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	for ; len(p) >= 3; p = p[3:] {

@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Events as the  sends them, with its padding.
+// Events as the API sends them, with its padding.
 const (
 	textEvent     = `{"contentBlockIndex":1,"delta":{"text":" How can I help"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`
 	toolEvent     = `{"contentBlockIndex":2,"delta":{"toolUse":{"input":"{\"latitude\":\"52.5200\""}},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY"}`
 	thinkingEvent = `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":" a friendly and wel"}},"p":"abcdefghijklmnopqrstuvwxyzAB"}`
 
-	// spacedEvent is a text event that is not written as the provider writes it.
+	// spacedEvent is a text event with white space and an order of members that the API does not write.
 	spacedEvent = `{"delta": {"text": " How can I help"}, "contentBlockIndex": 1, "p": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`
 )
 
-// streamEvents are events after the beginning of a tool call.
+// streamEvents are events after the start of a tool call.
 var streamEvents = plugintest.Events{
 	Opening: []plugintest.Event{
 		{Name: "contentBlockStart", Data: `{"contentBlockIndex":2,"p":"abcdefghijklmnopqr","start":{"toolUse":{"name":"weather","toolUseId":"tooluse_hsyz7O0QqkhdTHrpQhVYXj"}}}`},

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// readIndex reads a block index, noBlock if it is invalid.
+// readIndex reads a block index. It returns noBlock if the index is invalid.
 func readIndex(r *json.Reader) int32 {
 	if n, ok := r.Int(); ok && n >= 0 && n <= 1<<31-1 {
 		return int32(n)
@@ -16,7 +16,7 @@ func readIndex(r *json.Reader) int32 {
 	return noBlock
 }
 
-// blockIndex reads an event that has only a block index.
+// blockIndex reads an event that contains only a block index.
 func blockIndex(r *json.Reader) int32 {
 	index := int32(0)
 	for o := r.Object(); o.Next(); {
@@ -27,7 +27,7 @@ func blockIndex(r *json.Reader) int32 {
 	return index
 }
 
-// call is a tool call: all of it, or its beginning.
+// call is a tool call: its start in a stream, or all of it in a non-streaming response.
 type call struct {
 	id, name, kind []byte
 	input          json.Value
@@ -49,7 +49,7 @@ func readCall(r *json.Reader) (c call) {
 	return c
 }
 
-// beginBlock reads contentBlockStart.
+// beginBlock reads a contentBlockStart event.
 func beginBlock(a *provider.Answer, r *json.Reader) error {
 	index := int32(0)
 	var c call
@@ -82,8 +82,8 @@ func beginBlock(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// emitStart opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the
-// response.
+// emitStart emits the start of a tool call. It skips calls that the provider executes itself. A call of the forced tool
+// becomes the text of the response.
 func (c *call) emitStart(a *provider.Answer, index int32) error {
 	if string(c.kind) == "server_tool_use" {
 		a.Unknown(c.kind)
@@ -101,7 +101,7 @@ func (c *call) emitStart(a *provider.Answer, index int32) error {
 	return nil
 }
 
-// endBlock ends a block.
+// endBlock completes a block.
 func endBlock(a *provider.Answer, index int32) {
 	a.ToolEnd(0, index)
 	s := loadState(a)
@@ -114,7 +114,7 @@ func endBlock(a *provider.Answer, index int32) {
 	}
 }
 
-// emitReasoning emits a piece of reasoning, given by escaped string contents.
+// emitReasoning emits a piece of reasoning. text and signature are escaped string contents.
 func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 	if len(text) > 0 {
 		a.Reasoning(0, abi.ReasoningText, index, abi.EncodingEscaped, text)
@@ -124,10 +124,9 @@ func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 	}
 }
 
-// emitRedacted emits redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64,
-// each piece separately, so pieces are decoded before they are joined. Claude's redacted reasoning is text, which the
-// client receives as on Claude's own API. That of other models is bytes, which the client receives as one base64
-// string.
+// emitRedacted emits redacted reasoning: all of a block if whole, otherwise a piece. The provider encodes each piece in
+// base64 separately, so pieces are decoded before they are joined. Claude's redacted reasoning is text, which the
+// client receives as from Anthropic's own API. Other models' is binary, which the client receives as one base64 string.
 func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) error {
 	encoded := json.AppendText(nil, inside)
 	if !translate.ValidBase64(encoded) {
@@ -160,7 +159,7 @@ func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) er
 	return nil
 }
 
-// flushRedacted emits the rest of a redacted block.
+// flushRedacted emits the remaining bytes of a redacted block.
 func (s *state) flushRedacted(a *provider.Answer) {
 	if len(s.rest) == 0 {
 		return
@@ -170,12 +169,13 @@ func (s *state) flushRedacted(a *provider.Answer) {
 	s.save(a)
 }
 
-// emitFinish emits the finish reason. The provider's own reason is added where it says more. Malformed output is a
-// failure: it must not pass for a valid response.
+// emitFinish reports the finish reason, with the provider's own reason if it is more specific. Malformed output is a
+// failure, because the client must not receive it as a valid response.
 func emitFinish(a *provider.Answer, reason []byte) error {
 	switch string(reason) {
 	case "end_turn", "stop_sequence", "tool_use":
-		// The gateway knows whether there is a call for the client; one of the provider's own, or of the forced tool, is none.
+		// The gateway turns stop into tool_calls if it has emitted a call. The reason tool_use is no evidence of one,
+		// because the call may be one that the provider executes, or of the forced tool.
 		a.Finish(0, abi.FinishStop, nil)
 	case "max_tokens":
 		a.Finish(0, abi.FinishLength, nil)

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxCachePoints is how many cache points the API takes in one request.
+// maxCachePoints is the maximum number of cache points in a request.
 const maxCachePoints = 4
 
-// reserveCachePoints counts the cache points of tools and system prompt: they stand in front of those of the messages, and so
-// come first where there are more than the API takes.
+// reserveCachePoints counts the cache points of tools and system prompt. They precede those of the messages in the
+// prompt, so they have priority if there are more than the API accepts.
 func (t *translation) reserveCachePoints() {
 	if !t.r.Has(sdk.FlagCacheControl) || !t.o.cachePoints() {
 		return
@@ -45,8 +45,8 @@ func (t *translation) reserveCachePoint(cache json.Value) {
 	}
 }
 
-// writeCachePoint writes a cache point after the block that was written last. A client's cache_control beyond what the
-// API takes, or for a model without a cache, costs a response nothing but the saving: it is dropped.
+// writeCachePoint writes a cache point after the last block. It drops a client's cache_control beyond the API's maximum
+// or for a model without a cache, which makes the request more expensive but does not change the response.
 func (t *translation) writeCachePoint(cache json.Value) {
 	if cache.Kind() != json.Object {
 		return
@@ -63,7 +63,7 @@ func (t *translation) writeCachePoint(cache json.Value) {
 	w.Name("type")
 	w.String("default")
 	if ttl := cache.Get("ttl"); ttl.Exists() && !ttl.Is("5m") {
-		w.Name("ttl") // five minutes are the default
+		w.Name("ttl") // the default is five minutes
 		w.Inside(ttl.Inside())
 	}
 	w.EndObject()

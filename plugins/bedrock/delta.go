@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// delta is a piece of a block. Its slices are escaped string contents.
+// delta is a piece of a block. Except for unknown, its slices are escaped string contents.
 type delta struct {
 	index                              int32
 	text, thought, signature, redacted []byte
 	input                              []byte
-	unknown                            []byte // the name of a kind of delta that means nothing here
+	unknown                            []byte // name of an unknown kind of delta
 }
 
-// The fixed bytes around the text of nearly every streaming event. Comparing them is much cheaper than parsing the
-// members.
+// The constant bytes around the text of nearly every event of a stream. Comparing them is much cheaper than parsing the
+// members. The provider pads events with a member p.
 const (
 	deltaHead   = `{"contentBlockIndex":`
 	deltaMiddle = `,"delta":{"`
@@ -25,7 +25,8 @@ const (
 	padding     = `,"p":`
 )
 
-// readPlain parses an event in exactly that form. It returns false for any other event, which may still be valid.
+// readPlain parses an event that consists of exactly these bytes and a text. It returns false for any other event,
+// which may still be valid.
 func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	rest, ok := cut(data, deltaHead)
 	if !ok {
@@ -37,7 +38,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 		index = index*10 + int32(rest[digits]-'0')
 		digits++
 	}
-	// A leading zero is no number in JSON, and six digits are no block.
+	// JSON numbers have no leading zeros, and no response has blocks with six-digit indexes.
 	if digits == 0 || digits > 5 || digits > 1 && rest[0] == '0' {
 		return false
 	}
@@ -77,7 +78,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	return true
 }
 
-// cutString splits the JSON string that s begins with from the rest; inside is nil if there is none.
+// cutString splits s after the JSON string at its beginning. inside is nil if there is none.
 func cutString(r *json.Reader, s []byte) (inside, rest []byte) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, s
@@ -89,6 +90,7 @@ func cutString(r *json.Reader, s []byte) (inside, rest []byte) {
 	return inside, s[len(inside)+2:]
 }
 
+// cut removes a prefix.
 func cut(s []byte, prefix string) (rest []byte, ok bool) {
 	if len(s) < len(prefix) || string(s[:len(prefix)]) != prefix {
 		return s, false
@@ -136,7 +138,8 @@ func (d *delta) readReasoning(r *json.Reader) {
 	}
 }
 
-// emit emits the delta. Pieces of a call that is not the client's are ignored: the gateway has no call with that key.
+// emit emits the delta. If the block is not a tool call of the client, its input is ignored, because the gateway has no
+// call with that key.
 func (d *delta) emit(a *provider.Answer) error {
 	switch {
 	case len(d.text) > 0:

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// documentFormats are the types of documents that the API takes, with the media types that say so.
+// documentFormats are the document types that the API accepts, and their media types.
 var documentFormats = [...]struct{ format, mediaType string }{
 	{"pdf", "application/pdf"},
 	{"csv", "text/csv"},
@@ -20,8 +20,8 @@ var documentFormats = [...]struct{ format, mediaType string }{
 	{"md", "text/markdown"},
 }
 
-// documentFormat is the API's name of a document's type, "" if it takes no such documents. Without a media type the
-// name's extension decides, and without either it is a PDF.
+// documentFormat returns the API's name of a document's type, "" if the API does not accept it. Without a media type
+// the extension of the name determines it, and the default is PDF.
 func documentFormat(mediaType, fileName []byte) string {
 	for _, known := range documentFormats {
 		if string(mediaType) == known.mediaType {
@@ -50,11 +50,11 @@ func cutExtension(fileName []byte) (name, extension []byte) {
 	return fileName, nil
 }
 
-// maxDocumentName leaves room for a number after the name: the API takes 200 characters.
+// maxDocumentName is less than the API's maximum of 200 characters, so that a number can be appended.
 const maxDocumentName = 190
 
-// addDocument is the name of a document as the API takes it: letters, digits, single spaces, hyphens, parentheses and
-// square brackets, and no name twice in a request. Nothing in it needs escapes.
+// addDocument records a document and returns a name for it that the API accepts: unique in the request, and only
+// letters, digits, single spaces, hyphens, parentheses and square brackets. The name needs no JSON escapes.
 func (t *translation) addDocument(fileName []byte) []byte {
 	stem, _ := cutExtension(fileName)
 	name := make([]byte, 0, min(len(stem), maxDocumentName)+len(" (10)"))

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms returns the forms, besides chat completions, of the requests that the plugin takes. There is no one operation for them:
-// each family of models has a body of its own for InvokeModel.
+// Forms declares that the plugin also accepts requests for embeddings and rerank. The Converse API does not cover
+// these, and each model family has its own body format for InvokeModel.
 func (p *bedrock) Forms() abi.Forms { return abi.FormEmbeddings | abi.FormRerank }
 
-// embed builds the body of a model of the families Titan
-// (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html) or Cohere
+// embed builds a request for embeddings from a Titan model
+// (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html) or a Cohere model
 // (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html).
 func (p *bedrock) embed(r *provider.Request) error {
 	var err error
@@ -34,14 +34,14 @@ func (p *bedrock) embed(r *provider.Request) error {
 	return err
 }
 
-// invoke sets where a request goes whose body is the model's own.
+// invoke sets the path of a request to InvokeModel.
 func invoke(r *provider.Request, dialect abi.Dialect) {
 	path := translate.AppendEscaped([]byte("/model/"), r.Target)
 	r.SetPath(string(append(path, "/invoke"...)))
 	r.Expect(abi.FramingJSON, dialect, nil)
 }
 
-// embedTitan writes a request for one text: these models take no more.
+// embedTitan writes the body for a Titan model, which accepts only one text per request.
 func (p *bedrock) embedTitan(r *provider.Request) error {
 	w := r.JSON()
 	w.Object()
@@ -107,8 +107,8 @@ func (p *bedrock) embedCohere(r *provider.Request) error {
 	return nil
 }
 
-// rerank sends a rerank request as it is, but for the model, which is in the path. The models are Cohere's and Amazon's
-// (https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html).
+// rerank sends a rerank request unchanged, except that the model moves to the path. The models are from Cohere and
+// Amazon (https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html).
 func rerank(r *provider.Request) error {
 	if !bytes.Contains(r.Target, []byte("rerank")) {
 		return sdk.Refuse("model", "This model does not support rerank requests.")
@@ -121,7 +121,7 @@ func rerank(r *provider.Request) error {
 	return nil
 }
 
-// readVectors reads the response to an embeddings request. Where the body does not count tokens, a header does.
+// readVectors reads the response to an embeddings request. If the body contains no token count, a header does.
 func (p *bedrock) readVectors(a *provider.Answer, body []byte) error {
 	r := &p.reader
 	r.Reset(body)

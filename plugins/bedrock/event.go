@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Event reads one event of a stream. Its name is the event's type, or that of the exception or error.
+// Event reads one event of a stream. Its name is the type of the event, exception or error.
 //
-// Blocks of text and reasoning begin with their first delta; only tool calls have an event for their beginning. The
-// usage comes after the stop reason, in an event of its own.
+// Only tool calls have a contentBlockStart; blocks of text and reasoning start with their first delta. The usage
+// follows the stop reason in a separate event.
 func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 	if e.Kind != abi.EventPlain {
 		return translate.AWSException(e)
@@ -41,7 +41,7 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 		startResponse(a, loadState(a).family)
 		return r.End()
 	case "messageStop":
-		return stop(a, r)
+		return readStop(a, r)
 	case "metadata":
 		return readMetadata(a, r)
 	default:
@@ -50,8 +50,8 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 	return nil
 }
 
-// stop reads messageStop. Only the usage may follow.
-func stop(a *provider.Answer, r *json.Reader) error {
+// readStop reads messageStop. Only the event with the usage may follow.
+func readStop(a *provider.Answer, r *json.Reader) error {
 	var reason []byte
 	for o := r.Object(); o.Next(); {
 		if string(r.Name()) == "stopReason" {
@@ -72,7 +72,7 @@ func stop(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// readMetadata reads the last event.
+// readMetadata reads metadata, the last event.
 func readMetadata(a *provider.Answer, r *json.Reader) error {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
@@ -91,7 +91,7 @@ func readMetadata(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// startResponse starts the response. The provider sends its id in a header and does not name the model.
+// startResponse starts the response. The provider sends its ID in a header, and no model name.
 func startResponse(a *provider.Answer, f family) {
 	var id []byte
 	if request := provider.FitName(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
@@ -100,10 +100,10 @@ func startResponse(a *provider.Answer, f family) {
 	a.Start(id, nil, families[f%family(len(families))].format)
 }
 
-// maxCount bounds a token count; higher values are invalid.
+// maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. What the cache held is not part of the prompt's count.
+// emitUsage reports token counts. Tokens of the cache are not included in the prompt's count.
 func emitUsage(a *provider.Answer, r *json.Reader) {
 	count := func(kind abi.UsageKind) {
 		if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
@@ -126,17 +126,17 @@ func emitUsage(a *provider.Answer, r *json.Reader) {
 	}
 }
 
-// emitCacheDetails reads how many tokens were written to the cache for an hour.
+// emitCacheDetails reports the number of tokens that were written to the cache for an hour.
 func emitCacheDetails(a *provider.Answer, r *json.Reader) {
 	for l := r.Array(); l.Next(); {
-		one := json.Value(r.Raw())
-		if n, ok := one.Get("inputTokens").Int(); ok && n >= 0 && n <= maxCount && one.Get("ttl").Is("1h") {
+		entry := json.Value(r.Raw())
+		if n, ok := entry.Get("inputTokens").Int(); ok && n >= 0 && n <= maxCount && entry.Get("ttl").Is("1h") {
 			a.Usage(abi.UsageCacheWrite1h, n)
 		}
 	}
 }
 
-// emitServiceTier passes on which tier of the service has answered.
+// emitServiceTier reports the service tier of the response.
 func emitServiceTier(a *provider.Answer, tier json.Value) {
 	if kind := tier.Get("type"); kind.Kind() == json.String {
 		a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", kind)

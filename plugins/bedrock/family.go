@@ -2,8 +2,8 @@ package bedrock
 
 import "bytes"
 
-// family is a kind of models that share what the API leaves to its models: how reasoning is requested, what they sign
-// their reasoning with, and which of the API's newer members they take.
+// family is a family of models with the same behavior in what the Converse API does not unify: how reasoning is
+// requested and signed, and which of the API's newer members are supported.
 type family uint8
 
 const (
@@ -13,35 +13,35 @@ const (
 	gptOSS
 )
 
-// families are the facts of each. They are defaults: options say otherwise for a model that differs.
+// families describes each family. Options override these properties for a model that differs.
 var families = [...]struct {
 	name   string
-	within string // a part of every id of such a model
-	format string // of its reasoning; none is ever replayed to another format
+	idPart string // substring of the IDs of all its models
+	format string // format of its reasoning, which is only replayed to models with the same format
 
-	cache        bool // it takes cache points
-	nativeSchema bool // it takes outputConfig.textFormat, and strict tools
-	oneSampling  bool // it takes temperature or top_p, not both
+	cache        bool // supports cache points
+	nativeSchema bool // supports outputConfig.textFormat and strict tools
+	oneSampling  bool // accepts temperature or top_p, but not both
 }{
-	// A signature of Claude is good on every platform that serves it, so that its format has one name everywhere.
-	claude: {name: "claude", within: "anthropic.", format: "anthropic-claude-v1", cache: true, oneSampling: true},
-	nova:   {name: "nova", within: "amazon.nova", format: "amazon-nova-v1", cache: true},
-	gptOSS: {name: "gpt_oss", within: "openai.gpt-oss", format: "openai-gpt-oss-v1", nativeSchema: true},
-	other:  {name: "other", within: "", format: "bedrock-converse-v1", nativeSchema: true},
+	// The format of Claude has the same name on all platforms, because all of them accept its signatures.
+	claude: {name: "claude", idPart: "anthropic.", format: "anthropic-claude-v1", cache: true, oneSampling: true},
+	nova:   {name: "nova", idPart: "amazon.nova", format: "amazon-nova-v1", cache: true},
+	gptOSS: {name: "gpt_oss", idPart: "openai.gpt-oss", format: "openai-gpt-oss-v1", nativeSchema: true},
+	other:  {name: "other", idPart: "", format: "bedrock-converse-v1", nativeSchema: true},
 }
 
-// modelFamily is the family of a model by its id, such as us.anthropic.claude-sonnet-4-5-20250929-v1:0. The ARN of an
-// inference profile need not tell: then the option family does.
+// modelFamily returns the family of a model by its ID, such as us.anthropic.claude-sonnet-4-5-20250929-v1:0. The ARN of
+// an inference profile may not reveal it; such a model needs the option family.
 func modelFamily(model []byte) family {
 	for f := claude; f <= gptOSS; f++ {
-		if bytes.Contains(model, []byte(families[f].within)) {
+		if bytes.Contains(model, []byte(families[f].idPart)) {
 			return f
 		}
 	}
 	return other
 }
 
-// parseFamily is the family of this name; ok is false if there is none.
+// parseFamily returns the family with a name. ok is false if there is none.
 func parseFamily(name []byte) (f family, ok bool) {
 	for f := range families {
 		if families[f].name == string(name) {

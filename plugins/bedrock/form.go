@@ -7,34 +7,36 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// outputFormat is the response format. There are three ways to it, and this is the only place that chooses one:
+// outputFormat is the response format. There are three ways to enforce it, and planFormat chooses one:
 //
-//   - A schema goes into outputConfig.textFormat where the model takes that (the option json_schema).
-//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the response: its arguments become text.
-//     That cannot go together with tools of the client's or with thinking, and is refused then.
-//   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool where the model
-//     can be forced; otherwise, and with tools or thinking, it is an instruction at the end of the system prompt.
+//   - A schema goes into outputConfig.textFormat if the model supports that (option json_schema).
+//   - Otherwise the model is forced to call a tool whose input has the schema, and the arguments of the call become the
+//     text of the response. This is impossible in combination with the client's own tools or with thinking, so such
+//     requests are refused.
+//   - json_object requires any JSON object. The native format needs a closed schema, so this is a forced tool as well,
+//     if the model supports that; otherwise, and with tools or thinking, it is an instruction at the end of the system
+//     prompt.
 type outputFormat struct {
-	schema     json.Value // nil: any form
-	name       []byte     // escaped string content
-	about      []byte     // the inside of the schema's description
-	native     bool
-	forced     bool
-	instructed bool
+	schema      json.Value // anyObject if the client gave none
+	name        []byte     // escaped string content
+	description []byte     // escaped string content
+	native      bool
+	forced      bool
+	instructed  bool
 }
 
 const (
-	// anyObject is the schema for a response that is to be any JSON object.
+	// anyObject is the schema of an arbitrary JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// outputTool is the tool that stands for a response without a name.
+	// outputTool is the name of the schema or forced tool if the client's schema has no valid name.
 	outputTool = "json_answer"
 
-	// instruction asks for an object in the prompt.
+	// instruction asks for an object in the system prompt.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// planFormat decides how the response format is enforced. It is called when it is known whether the model thinks.
+// planFormat decides how the response format is enforced. It must be called after planThinking.
 func (t *translation) planFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	free := t.Tools.Kind() != json.Array && len(t.called) == 0 && !t.thinks
@@ -45,7 +47,7 @@ func (t *translation) planFormat() error {
 		t.form = outputFormat{schema: json.Value(anyObject), name: []byte(outputTool), forced: forced, instructed: !forced}
 	case kind.Is("json_schema"):
 		asked := t.ResponseFormat.Get("json_schema")
-		f := outputFormat{schema: asked.Get("schema"), name: asked.Get("name").Inside(), about: asked.Get("description").Inside()}
+		f := outputFormat{schema: asked.Get("schema"), name: asked.Get("name").Inside(), description: asked.Get("description").Inside()}
 		f.native = t.o.nativeSchema()
 		if f.schema.Kind() != json.Object {
 			f.schema, f.native = json.Value(anyObject), false
@@ -72,7 +74,7 @@ func (t *translation) planFormat() error {
 	return nil
 }
 
-// writeOutputConfig writes the response format where the model takes one. The schema is a document in a string.
+// writeOutputConfig writes the response format if the model supports it. The API expects the schema as a string.
 func (t *translation) writeOutputConfig() {
 	if !t.form.native {
 		return
@@ -92,16 +94,16 @@ func (t *translation) writeOutputConfig() {
 	w.Text(t.form.schema)
 	w.Name("name")
 	w.Inside(t.form.name)
-	if len(t.form.about) > 0 {
+	if len(t.form.description) > 0 {
 		w.Name("description")
-		w.Inside(t.form.about)
+		w.Inside(t.form.description)
 	}
 	for range 4 {
 		w.EndObject()
 	}
 }
 
-// writeOutputTool writes the tool whose call is the response.
+// writeOutputTool writes the forced tool.
 func (t *translation) writeOutputTool() error {
 	w := t.w
 	w.Name("toolConfig")

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// responseUses are requests and models that the plugin reads responses to in different ways.
+// responseUses are models and requests with which the plugin reads responses in different ways.
 var responseUses = []plugintest.FuzzUse{
 	{Target: "anthropic.claude"},
 	{Target: "anthropic.claude", Request: `{"model":"m","messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}`},
@@ -20,8 +20,8 @@ var responseUses = []plugintest.FuzzUse{
 
 const eventStream = "application/vnd.amazon.eventstream"
 
-// script is a stream as lines, so that its words can be mutated and its frames stay whole: the kind of an event, its name
-// and its data.
+// script returns a stream as lines of text, one per event: its kind, name and data. The fuzzer mutates the lines, so
+// that the binary frames remain valid.
 func script(body []byte) (lines []string) {
 	for _, e := range plugintest.SplitEvents(eventStream, body) {
 		lines = append(lines, fmt.Sprintf("%d %s %s", e.Kind, e.Name, e.Data))
@@ -29,7 +29,7 @@ func script(body []byte) (lines []string) {
 	return lines
 }
 
-// scripts are the scripts of all vectors with a stream.
+// scripts returns the scripts of all vectors with a stream.
 func scripts(tb testing.TB) (all [][]string) {
 	tb.Helper()
 	for _, v := range suite.Vectors(tb) {
@@ -40,7 +40,7 @@ func scripts(tb testing.TB) (all [][]string) {
 	return all
 }
 
-// frames makes a stream of such lines.
+// frames encodes the lines of a script as a stream.
 func frames(lines []string) []byte {
 	body := []byte{}
 	for _, line := range lines {
@@ -83,7 +83,7 @@ func TestScriptsRoundTrip(t *testing.T) {
 		}
 	}
 	if len(all) < 30 {
-		t.Errorf("only %d streams", len(all))
+		t.Errorf("got %d streams, want at least 30", len(all))
 	}
 }
 
@@ -96,8 +96,8 @@ func run(t *testing.T, b *plugintest.Binding, use int, v plugintest.Vector) {
 	b.CheckResponses(t, &v)
 }
 
-// FuzzEvent feeds mutated streams to the plugin. Whatever a provider sends, the plugin does not fail and the client
-// gets exactly one end of the response.
+// FuzzEvent checks that no stream makes the plugin crash, and that the client always receives exactly one end of the
+// response.
 func FuzzEvent(f *testing.F) {
 	for _, lines := range scripts(f) {
 		for use := range responseUses {
@@ -113,9 +113,8 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
-// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
-// index.
+// FuzzEventsOutOfOrder reorders, drops and repeats events of streams, and moves them to other blocks. Each step is four
+// bytes: the stream, the first event, the number of events, and the change of the block's index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	suite.FuzzEventOrder(f, eventStream, `"contentBlockIndex":`, scripts(f), frames, responseUses...)
 }

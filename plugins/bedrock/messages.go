@@ -9,22 +9,22 @@ import (
 
 // conversation is the state of writing the messages.
 type conversation struct {
-	system   []block // in the order of the messages
-	messages bool    // the member was there
+	system   []block // system prompt, in the order of the messages
+	messages bool    // the member messages was present
 	wrote    bool    // a message was written
 
 	// The current message.
 	role     string // "" before the first and after the last
-	results  bool   // it holds results of tools
-	texts    bool   // it holds a text
-	document []byte // the name of a document in it, escaped string content
-	held     block  // text of an assistant message that waits for what follows it, if holds
+	results  bool   // contains tool results
+	texts    bool   // contains text
+	document []byte // name of a document in the message, as escaped string content
+	held     block  // assistant text that is not written until something follows it, if holds
 	holds    bool
 
-	bare      bool     // the last response does not begin with reasoning
-	called    [][]byte // names of the tools that were called, escaped string contents
-	documents [][]byte // names of documents
-	all       []thought
+	bare      bool     // the last assistant message does not begin with reasoning
+	called    [][]byte // names of the tools that were called, as escaped string contents
+	documents [][]byte // names of documents in all messages
+	thoughts  []thought
 }
 
 // block is a text with the cache point after it.
@@ -47,26 +47,26 @@ const (
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
-	messageFailed      // is_error of a tool's result
+	messageFailed      // is_error of a tool result
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
 	"thinking_blocks", "reasoning_content", "audio", "name", "annotations", "is_error")
 
-// message is one of the client's messages, its members in any order.
+// message is one of the client's messages, with its members in any order.
 type message struct {
 	json.Members
 	index int
 	role  []byte
 }
 
-// system reports whether the message is a part of the system prompt.
+// system reports whether the message belongs to the system prompt.
 func (m *message) system() bool { return string(m.role) == "system" || string(m.role) == "developer" }
 
-// text is escaped string content, else nil.
+// text returns the content if it is a string, escaped, otherwise nil.
 func (m *message) text() []byte { return m.Inside(messageContent) }
 
-// parts is a content that is an array, else nil.
+// parts returns the content if it is an array, otherwise nil.
 func (m *message) parts() json.Value {
 	if m.Kind(messageContent) != json.Array {
 		return nil
@@ -74,7 +74,7 @@ func (m *message) parts() json.Value {
 	return m.Raw(messageContent)
 }
 
-// readMessage reads a message. Members that the provider does not have cause a warning.
+// readMessage reads a message. It warns of members that the provider lacks.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
 	m.index, m.role = index, m.Text(messageRole)
@@ -84,7 +84,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	t.warnDropped(m.Has(messageName) && string(m.role) != "tool", "messages[].name")
 }
 
-// param is the path of a member of the message, for an error.
+// param returns the path of a member of the message, for an error.
 func (m *message) param(rest string) string {
 	return "messages[" + translate.Itoa(m.index) + "]" + rest
 }
@@ -94,8 +94,9 @@ func (t *translation) hasText(m *message) bool {
 	return !translate.Blank(m.text()) || t.lastPart(m.parts()) >= 0 || !translate.Blank(m.Inside(messageRefusal))
 }
 
-// writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
-// requires consecutive messages of one role as one message, above all results of parallel tool calls.
+// writeMessages writes the conversation without system messages: one message for each run of messages with the same
+// role. The provider requires that consecutive messages of one role are merged, in particular the results of parallel
+// tool calls.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("messages")
@@ -108,7 +109,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 		}
 	}
 	if t.o.family == claude {
-		// A final assistant message is continued by the model and must not end in white space.
+		// The model continues a final assistant message, which must not end in white space.
 		t.held.text = translate.TrimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
@@ -130,8 +131,8 @@ func (t *translation) writeMessage(m *message) error {
 	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
-// openMessage starts a message unless the current one has the role. It is called with the first block to write, so that
-// empty messages are omitted.
+// openMessage starts a message unless the current one has the same role. It is called when the first block is written,
+// so that empty messages are omitted.
 func (t *translation) openMessage(role string) {
 	t.flushHeldText()
 	if t.role == role {
@@ -156,15 +157,15 @@ func (t *translation) closeMessage() {
 	}
 	t.role = ""
 	if t.document != nil && !t.texts {
-		// The provider refuses a document without text in the same message. Its name adds nothing.
+		// The provider rejects a document without text in the same message. Its name serves as text.
 		t.writeTextBlock(t.document, nil)
 	}
 	t.w.EndArray()
 	t.w.EndObject()
 }
 
-// writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
-// last one of a conversation is trimmed.
+// writeText writes a text block with a role, unless it is blank. Assistant text is held until something follows it,
+// because it is trimmed at the end of a conversation.
 func (t *translation) writeText(role string, inside []byte, cache json.Value) {
 	if translate.Blank(inside) {
 		return
@@ -186,7 +187,7 @@ func (t *translation) flushHeldText() {
 	}
 }
 
-// writeTextBlock writes a block of text, and its cache point.
+// writeTextBlock writes a text block, and its cache point.
 func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Object()
@@ -196,7 +197,7 @@ func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	t.writeCachePoint(cache)
 }
 
-// addSystemMessage records the text of a system message, a block for each part, with its cache points.
+// addSystemMessage records the text of a system message with its cache points, one block per part.
 func (t *translation) addSystemMessage(m *message) {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
@@ -218,7 +219,7 @@ func (t *translation) addSystemMessage(m *message) {
 	}
 }
 
-// writeContent writes a message's content as blocks. A message's own cache point goes after its last block.
+// writeContent writes a message's content as blocks. The message's own cache point moves to its last block.
 func (t *translation) writeContent(m *message, role string) error {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
@@ -243,10 +244,10 @@ func (t *translation) writeContent(m *message, role string) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier assistant message: its reasoning where the provider needs it back, then its
-// text, then its tool calls. Reasoning keeps its place among the blocks of the response: text and calls fill the gaps
-// that their numbers leave, and one of them stays for the end. A message with only reasoning is omitted: the API
-// refuses it.
+// writeAssistantMessage writes an earlier assistant message: its reasoning if the provider needs it back, its text, and
+// its tool calls. Reasoning blocks keep their indexes in the response. Text and calls fill the gaps between them, but
+// at least one of these follows the last reasoning block. A message with nothing but reasoning is omitted, because the
+// API rejects it.
 func (t *translation) writeAssistantMessage(m *message) error {
 	if m.Has(messageAudio) {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
@@ -257,7 +258,7 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	rest.calls.Reset(calls)
 	rest.loop = rest.calls.Array()
 	if !rest.text {
-		rest.marked = m.Raw(messageCache) // a message without text has its cache point after its last call
+		rest.marked = m.Raw(messageCache) // without text, the message's cache point moves to its last call
 	}
 	if !rest.text && rest.left == 0 {
 		t.warnDropped(len(thoughts) > 0, "messages[].reasoning_details")
@@ -266,19 +267,19 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	if rest.text {
 		rest.left++
 	}
-	place := int64(0)
+	index := int64(0) // index of the next block in the response
 	for i := range thoughts {
 		th := &thoughts[i]
-		if i == 0 || !thoughts[i-1].placed {
-			place = th.index
+		if i == 0 || !thoughts[i-1].indexed {
+			index = th.index
 		}
-		for ; th.placed && place < th.index && rest.left > 1; place++ {
+		for ; th.indexed && index < th.index && rest.left > 1; index++ {
 			if err := t.writeNext(&rest); err != nil {
 				return err
 			}
 		}
 		t.writeThought(th)
-		place = th.index + 1
+		index = th.index + 1
 	}
 	for rest.left > 0 {
 		if err := t.writeNext(&rest); err != nil {
@@ -288,19 +289,18 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	return nil
 }
 
-// assistantBlocks are what of an earlier assistant message is not written yet, apart from its reasoning: the text, if
-// text, and calls.
+// assistantBlocks are the text and calls of an earlier assistant message that have not been written yet.
 type assistantBlocks struct {
 	m      *message
-	text   bool
-	left   int // blocks
+	text   bool // the text has not been written
+	left   int  // number of remaining blocks, of which the text is one
 	calls  json.Reader
 	loop   json.Loop
-	call   int        // the index of the next call
-	marked json.Value // the cache point after the last call
+	call   int        // index of the next call
+	marked json.Value // cache point after the last call
 }
 
-// writeNext writes the next of a response's blocks.
+// writeNext writes the next of the remaining blocks.
 func (t *translation) writeNext(b *assistantBlocks) error {
 	b.left--
 	if b.text {
@@ -320,8 +320,8 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	return t.writeCall(&b.calls, b.m, b.call-1, cache)
 }
 
-// writeToolMessage writes the result of a tool call into the user's message. A cache point within the result goes after
-// it.
+// writeToolMessage writes the result of a tool call as a block of a user message. A cache point within the result moves
+// to its end.
 func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
 	t.openMessage("user")
@@ -334,7 +334,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	w.Name("content")
 	w.Array()
 	failed, _ := m.Bool(messageFailed)
-	// The API refuses the status for models of other families: these see it by the text.
+	// The API rejects the member status for models of other families. Their result contains the failure as text.
 	byStatus := t.o.family == claude || t.o.family == nova
 	byText := failed && !byStatus
 	if text := m.text(); !translate.Blank(text) || byText && text != nil {
@@ -369,7 +369,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	return nil
 }
 
-// countElements is the length of an array, 0 for anything else.
+// countElements returns the length of an array, 0 for any other value.
 func countElements(v json.Value) (n int) {
 	var r json.Reader
 	r.Reset(v)
@@ -379,7 +379,7 @@ func countElements(v json.Value) (n int) {
 	return n
 }
 
-// lastPart is the index of the last part that has anything in it, -1 if there is none.
+// lastPart returns the index of the last part that is not blank, -1 if there is none.
 func (t *translation) lastPart(parts json.Value) int {
 	last := -1
 	var r json.Reader

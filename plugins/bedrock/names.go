@@ -7,15 +7,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxName is how long the name of a tool and the id of a call may be.
+// maxName is the maximum length of a tool's name and of a call's ID.
 const maxName = 64
 
-// validName reports whether s is a valid name or id for the provider.
+// validName reports whether the provider accepts s as a name or ID.
 func validName(s []byte) bool { return len(s) <= maxName && translate.ValidName(s) }
 
-// appendName appends s as a name that the provider takes: unchanged where it is one, else spelled with what is allowed
-// and made unique by a hash of the original. The same s always gives the same word, so that a call and its result, and
-// the turns of a conversation, fit together.
+// appendName appends s, or if the provider does not accept it, a valid name derived from it and made unique by a hash.
+// The same s always gives the same name, so that results refer to their calls, and the turns of a conversation match.
 func appendName(dst, s []byte) []byte {
 	if validName(s) {
 		return append(dst, s...)
@@ -42,7 +41,7 @@ func appendName(dst, s []byte) []byte {
 	return dst
 }
 
-// writeID writes the id of a tool call.
+// writeID writes the ID of a tool call.
 func (t *translation) writeID(id []byte) {
 	if validName(id) {
 		t.w.Inside(id)
@@ -52,8 +51,8 @@ func (t *translation) writeID(id []byte) {
 	t.w.Text(t.scratch)
 }
 
-// writeName writes the name of a tool, given as escaped content. Where the provider does not take the name it gets
-// another, and the gateway turns that back in the response.
+// writeName writes the name of a tool, given as escaped content. If the provider does not accept it, the tool gets an
+// alias, which the gateway replaces by the name in the response.
 func (t *translation) writeName(inside []byte) {
 	if validName(inside) {
 		t.w.Inside(inside)

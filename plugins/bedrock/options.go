@@ -5,30 +5,30 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// options are facts of a model and choices of the operator. They come from the options of a provider and a target. What
-// is unset follows from the model's family.
+// options are the options of a provider, overridden by those of a target: facts about a model, and choices of the
+// operator. Unset options follow from the model's family.
 type options struct {
-	family      family
-	familyKnown bool // "family": claude, nova, gpt_oss or other
+	family      family // "family": claude, nova, gpt_oss or other
+	familyKnown bool   // the option is set
 
-	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
+	adaptive       bool // "adaptive_thinking": the model decides how much it thinks, and rejects a budget
 	alwaysThinking bool // "always_thinking": the model always thinks
-	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
+	highestEffort  int  // "highest_effort": the model's highest effort, as an index in efforts; 0 means high
 
-	schema   translate.Choice // "json_schema": "native" for outputConfig and strict tools, "tool" for a tool that is forced
-	sampling translate.Choice // "sampling": "both" for temperature and top_p together, "one"
-	cache    translate.Choice // "prompt_cache": whether the model takes cache points
+	schema   translate.Choice // "json_schema": "native" for outputConfig and strict tools, or "tool" for a forced tool
+	sampling translate.Choice // "sampling": "both" if the model accepts temperature and top_p together, or "one"
+	cache    translate.Choice // "prompt_cache": the model supports cache points
 
-	toolChoice    int        // "tool_choice": the index in toolChoices of the most that the model takes
-	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
-	refuseUnknown bool       // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
+	toolChoice    int        // "tool_choice": the strictest tool choice that the model supports, as an index in toolChoices
+	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is refused instead of clamped
+	refuseUnknown bool       // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
 	guardrail     json.Value // "guardrail": the API's guardrailConfig
-	latency       []byte     // "latency": the inside of the API's performanceConfig.latency
-	fields        json.Value // "fields": members for additionalModelRequestFields in addition to the plugin's
+	latency       []byte     // "latency": the API's performanceConfig.latency, as escaped string content
+	fields        json.Value // "fields": more members for additionalModelRequestFields
 }
 
-// toolChoices are what a model supports as tool choice; each takes those before it, too. The provider's documents name
-// the models that lack the later ones.
+// toolChoices are the kinds of tool choice. A model that supports one also supports those before it. The provider
+// documents which models lack the later ones.
 var toolChoices = [...]string{"auto", "any", "tool"}
 
 const (
@@ -42,7 +42,7 @@ func (p *bedrock) Configure(o json.Value) error {
 	return p.options.read(o)
 }
 
-// read overlays the members of v.
+// read overrides o with the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true
@@ -85,7 +85,7 @@ func (o *options) read(v json.Value) error {
 	})
 }
 
-// applyModelDefaults fills in unset options from the model's name.
+// applyModelDefaults sets the family by the model's ID unless the option is set.
 func (o *options) applyModelDefaults(model []byte) {
 	if !o.familyKnown {
 		o.family = modelFamily(model)

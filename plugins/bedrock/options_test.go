@@ -41,7 +41,7 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 	}
 	body := v.Run(b, false).RequestBody(t)
 	if body["performanceConfig"] == nil || body["outputConfig"] != nil || body["toolConfig"] == nil {
-		t.Errorf("the request is %v", body)
+		t.Errorf("got request %v, want the provider's latency and the target's forced tool", body)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestModelFamily(t *testing.T) {
 		"": other,
 	} {
 		if got := modelFamily([]byte(model)); got != want {
-			t.Errorf("%s is of %s, want %s", model, families[got].name, families[want].name)
+			t.Errorf("%s: got family %s, want %s", model, families[got].name, families[want].name)
 		}
 	}
 }

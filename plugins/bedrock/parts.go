@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// part is one part of a message's content.
+// part is a part of a message's content.
 type part struct {
 	kind     []byte
-	text     []byte // the inside of a text or refusal
+	text     []byte // escaped content of a text or refusal
 	url      []byte // of an image
 	detail   []byte
 	data     []byte // of a file or of audio
@@ -38,7 +38,7 @@ const (
 var partShape = json.NewShape("type", "text", "refusal", "cache_control", "image_url.url", "image_url.detail", "file.file_data",
 	"file.filename", "input_audio.data", "input_audio.format")
 
-// readPart reads the current part; m is memory for it.
+// readPart reads the current part. m is a buffer for its members.
 func readPart(r *json.Reader, m *json.Members) (p part) {
 	r.Members(m, partShape)
 	p.kind = m.Text(partType)
@@ -69,7 +69,7 @@ func (p *part) blank() bool {
 	return false
 }
 
-// writePart writes one part of a message as a block.
+// writePart writes a part of a message as a block.
 func (t *translation) writePart(p *part, role string, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	result := string(m.role) == "tool"
@@ -108,8 +108,8 @@ func invalidBase64(param string) error {
 	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_base64", Param: param, Message: "The data is not valid base64."}
 }
 
-// writeMedia writes an image or a document, given by a data URL, or for a file by its base64 alone. The API takes no address
-// but those of the operator's own storage, which are not the client's to name.
+// writeMedia writes an image or document, given as a data URL, or for a file as plain base64. The only other URLs that
+// the API accepts are of the operator's own storage, to which clients must not refer.
 func (t *translation) writeMedia(p *part, from []byte, result bool, param string) error {
 	mediaType, data, isData := splitDataURL(from)
 	switch {
@@ -148,7 +148,8 @@ func (t *translation) writeMedia(p *part, from []byte, result bool, param string
 	return nil
 }
 
-// writeBytesBlock writes a block of some kind whose source is bytes; the name of a document is escaped string content.
+// writeBytesBlock writes a block of media, given as base64. name is the name of a document as escaped string content,
+// nil for other kinds.
 func (t *translation) writeBytesBlock(kind, format string, name, data []byte) {
 	w := t.w
 	w.Object()
@@ -163,13 +164,13 @@ func (t *translation) writeBytesBlock(kind, format string, name, data []byte) {
 	w.Name("source")
 	w.Object()
 	w.Name("bytes")
-	w.Inside(data) // base64 holds nothing that would be escaped
+	w.Inside(data) // base64 needs no escapes
 	w.EndObject()
 	w.EndObject()
 	w.EndObject()
 }
 
-// imageFormat is the API's name of an image's type, "" if it takes no such images.
+// imageFormat returns the API's name of an image's type, "" if the API does not accept it.
 func imageFormat(mediaType []byte) string {
 	switch string(mediaType) {
 	case "image/png":
@@ -184,7 +185,8 @@ func imageFormat(mediaType []byte) string {
 	return ""
 }
 
-// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok is true for a data URL; without base64 the type is empty.
+// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok reports whether u is a data URL; the media type is empty if
+// it is not base64.
 func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(u, []byte("data:"))
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// emptyInference is a member that the client library of most recordings always wrote, also with nothing in it.
+// emptyInference is a member that the client library of most recordings always wrote, even if it was empty.
 var emptyInference = map[string]string{"inferenceConfig": "absent for {}"}
 
 var recordings = map[string]plugintest.Recording{
@@ -18,12 +18,12 @@ var recordings = map[string]plugintest.Recording{
 	"converse-json-schema-claude":       {Differs: emptyInference},
 	"converse-thinking-claude-t2": {Differs: map[string]string{
 		"inferenceConfig": "absent for {}",
-		// Claude's own name of the member, which its documents for this provider use; reasoning_config is an older one.
+		// Anthropic's documentation for Bedrock uses the name thinking; reasoning_config is an older one.
 		"additionalModelRequestFields.thinking":         `{"budget_tokens":1024,"type":"enabled"} for absent`,
 		"additionalModelRequestFields.reasoning_config": `absent for {"budget_tokens":1024,"type":"enabled"}`,
 	}},
 	"converse-guardrail": {Differs: map[string]string{
-		// Two messages of one role become one: most models refuse them as they were recorded.
+		// Two messages of one role are merged, because most models reject them as they were recorded.
 		"messages": `[{"content":[{"text":"what is the capital of Italy?"},{"text":"what is the capital of Japan?"}],"role":"user"}]` +
 			` for [{"content":[{"text":"what is the capital of Italy?"}],"role":"user"},{"content":[{"text":"what is the capital of Japan?"}],"role":"user"}]`,
 	}},
@@ -31,11 +31,11 @@ var recordings = map[string]plugintest.Recording{
 
 func TestRecordedRequests(t *testing.T) { suite.TestRecordings(t, recordings) }
 
-// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls, or continues:
-// the second turn must be the recorded one, except for the differences in the table above.
+// TestRecordedSecondTurns plays a client that sends back the message that it received, with results of its tool calls
+// or another question: the second turn must be the recorded one, except for the differences in recordings.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
-	for name, says := range map[string][]any{
+	for name, replies := range map[string][]any{
 		// covers: B5
 		"converse-tool-nova":             {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h"},
 		"converse-parallel-tools-claude": {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h", "Ruby"},
@@ -43,14 +43,14 @@ func TestRecordedSecondTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := suite.Vector(t, "recorded/"+name+"-t1")
-			second := first.FollowUp(t, first.Run(b, false).Message(t), says...)
+			second := first.FollowUp(t, first.Run(b, false).Message(t), replies...)
 			plugintest.CheckDifferences(t, second.Run(b, false).RequestBody(t), plugintest.Recorded(t, name+"-t2"), recordings[name+"-t2"].Differs)
 		})
 	}
 }
 
-// TestRedactedReasoningIsReplayed plays a client that collects a stream with redacted reasoning entry by entry and
-// replays it: the provider gets its own bytes back, however they were split.
+// TestRedactedReasoningIsReplayed plays a client that collects the entries of redacted reasoning from a response and
+// sends them back: the provider must receive its own bytes, however they were split.
 //
 // covers: B12
 func TestRedactedReasoningIsReplayed(t *testing.T) {

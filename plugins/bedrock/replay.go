@@ -9,36 +9,36 @@ import (
 
 // thought is a reasoning block of an earlier assistant message. Its slices are escaped string contents.
 type thought struct {
-	index     int64    // among the blocks of the response
-	placed    bool     // index is known
-	text      [][]byte // to be joined
+	index     int64    // index among the blocks of the response
+	indexed   bool     // index is known
+	text      [][]byte // pieces
 	signature []byte
-	data      [][]byte // to be joined; a redacted block if there is any
+	data      [][]byte // pieces; if there are any, the block is redacted
 }
 
-// signed reports whether the provider takes the block back: it refuses one without a signature.
+// signed reports whether the provider accepts the block, which needs a signature.
 func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// readThoughts reads the reasoning in an assistant message. Reasoning without a signature, or from models of another
-// kind, is omitted: the provider would refuse it.
+// readThoughts reads the reasoning in an assistant message. It omits reasoning without a signature or from another
+// model family, which the provider would reject.
 func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks|1<<messageThought) == 0 {
 		return nil
 	}
 	var r json.Reader
-	t.all = t.all[:0]
+	t.thoughts = t.thoughts[:0]
 	r.Reset(m.Raw(messageDetails))
 	for a := r.Array(); a.Next(); {
 		t.addDetail(&r)
 	}
-	kept := replayable(t.all)
+	kept := replayable(t.thoughts)
 	if len(kept) == 0 {
-		t.all = t.all[:0]
+		t.thoughts = t.thoughts[:0]
 		r.Reset(m.Raw(messageBlocks))
 		for a := r.Array(); a.Next(); {
 			t.addBlock(&r)
 		}
-		kept = replayable(t.all)
+		kept = replayable(t.thoughts)
 	}
 	if len(kept) == 0 {
 		t.warnDropped(m.Has(messageDetails), "messages[].reasoning_details")
@@ -48,6 +48,7 @@ func (t *translation) readThoughts(m *message) []thought {
 	return kept
 }
 
+// replayable moves the blocks that the provider accepts to the front of all, and returns them.
 func replayable(all []thought) []thought {
 	kept := all[:0]
 	for i := range all {
@@ -59,7 +60,7 @@ func replayable(all []thought) []thought {
 }
 
 // addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
-// entries of their own.
+// separate entries.
 func (t *translation) addDetail(r *json.Reader) {
 	var kind, form []byte
 	var piece struct{ text, signature, data []byte }
@@ -77,19 +78,19 @@ func (t *translation) addDetail(r *json.Reader) {
 		case "data":
 			piece.data = r.Inside()
 		case "index":
-			th.index, th.placed = r.Int()
+			th.index, th.indexed = r.Int()
 		}
 	}
 	encrypted := string(kind) == "reasoning.encrypted"
 	if form != nil && string(form) != families[t.o.family].format || !encrypted && string(kind) != "reasoning.text" {
 		return
 	}
-	n := len(t.all)
-	if n == 0 || !t.all[n-1].continues(&th, encrypted) {
-		t.all = append(t.all, th)
+	n := len(t.thoughts)
+	if n == 0 || !t.thoughts[n-1].continues(&th, encrypted) {
+		t.thoughts = append(t.thoughts, th)
 		n++
 	}
-	last := &t.all[n-1]
+	last := &t.thoughts[n-1]
 	switch {
 	case encrypted && len(piece.data) > 0:
 		last.data = append(last.data, piece.data)
@@ -101,19 +102,20 @@ func (t *translation) addDetail(r *json.Reader) {
 	}
 }
 
-// continues reports whether a piece belongs to the same block as the ones before it. A signature is the last of a
-// block; redacted blocks are distinguished by their place alone.
+// continues reports whether a piece belongs to th. A signature is the last piece of a block; redacted blocks are only
+// distinguished by their indexes.
 func (th *thought) continues(piece *thought, encrypted bool) bool {
-	if th.placed != piece.placed || th.index != piece.index {
+	if th.indexed != piece.indexed || th.index != piece.index {
 		return false
 	}
 	if encrypted {
-		return th.placed && len(th.data) > 0
+		return th.indexed && len(th.data) > 0
 	}
 	return !th.signed()
 }
 
-// addBlock reads an entry of thinking_blocks, which other gateways use: the form of Claude's own API.
+// addBlock reads an entry of thinking_blocks, which has the format of Anthropic's own API and is used by other
+// gateways.
 func (t *translation) addBlock(r *json.Reader) {
 	var th thought
 	for o := r.Object(); o.Next(); {
@@ -131,11 +133,11 @@ func (t *translation) addBlock(r *json.Reader) {
 		}
 	}
 	if t.o.family == claude {
-		t.all = append(t.all, th)
+		t.thoughts = append(t.thoughts, th)
 	}
 }
 
-// writeThought writes a block of reasoning as it came.
+// writeThought writes a block of reasoning as it was received.
 func (t *translation) writeThought(th *thought) {
 	var sealed []byte
 	if len(th.data) > 0 {
@@ -169,8 +171,8 @@ func (t *translation) writeThought(th *thought) {
 	w.EndObject()
 }
 
-// encodeRedacted returns a redacted block in base64, as the API takes it. Clients hold Claude's as text, that of other
-// models as base64. It returns nil for invalid data.
+// encodeRedacted returns the data of a redacted block in base64, as the API expects it, or nil if it is invalid.
+// Clients have Claude's data as text and other models' as base64; see emitRedacted.
 func (t *translation) encodeRedacted(data [][]byte) []byte {
 	all := join(data)
 	if t.o.family == claude {

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body, but for
-// scratch and the names of documents.
+// translation is the state of the translation of one request. Messages are written while they are read. Members that
+// depend on each other are recorded and written after the messages, the prompt into a part before them. Except for
+// scratch and the names of documents, slices share the memory of the client's body.
 type translation struct {
 	*memory
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o options
 
 	conversation
@@ -24,20 +24,20 @@ type translation struct {
 	temperature, topP, topK json.Value
 	tier                    []byte
 
-	// Decided when all members are known.
-	limit      int64 // maxTokens; 0: the model's own
-	limitGiven bool  // the client has named it
+	// Decided when all members have been read.
+	limit      int64 // maxTokens; 0 means the model's default
+	limitGiven bool  // the client set it
 	thinks     bool
 	form       outputFormat
 	extended   bool     // additionalModelRequestFields is open
-	own        []string // the members that the plugin put there
+	own        []string // names of the plugin's members of it
 
-	caches  int      // cache points so far, with those that are reserved for the prompt
-	aliased [][]byte // names of tools whose alias the gateway knows
+	caches  int      // number of cache points so far, including those reserved for the prompt
+	aliased [][]byte // names of tools whose alias was registered
 	scratch []byte
 }
 
-// memory is what a translation reads into. It is large, and nothing in it needs to be cleared.
+// memory holds large buffers that need no clearing between requests.
 type memory struct {
 	message            message
 	pieces, call, tool json.Members // one for each shape
@@ -151,7 +151,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
+// rejectUnknown refuses a member that the provider lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
@@ -160,14 +160,15 @@ func (t *translation) rejectUnknown(name []byte) error {
 	return nil
 }
 
-// warnDropped warns of a member that is not sent.
-func (t *translation) warnDropped(there bool, member string) {
-	if there {
+// warnDropped warns of a member that is not sent, if it is present.
+func (t *translation) warnDropped(present bool, member string) {
+	if present {
 		t.r.Warn(abi.WarnDropped, member)
 	}
 }
 
-// endMessages ends the messages. If there are none, the system prompt is sent as a user message: the API requires a message.
+// endMessages ends the messages. If there are none, the system prompt becomes a user message, because the API requires
+// a message.
 func (t *translation) endMessages() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
@@ -209,7 +210,7 @@ func (t *translation) writeSystemBlocks() {
 	t.w.EndArray()
 }
 
-// writeService writes what the operator and the client say of the service: the guardrail, the latency, the tier.
+// writeService writes the operator's guardrail and latency, and the client's service tier.
 func (t *translation) writeService() {
 	w := t.w
 	if t.o.guardrail.Exists() {

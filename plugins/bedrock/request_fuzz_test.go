@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// requestUses are models and options under which requests are fuzzed.
+// requestUses are the models and options for which requests are fuzzed.
 var requestUses = []plugintest.FuzzUse{
 	{Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"},
 	{Target: "us.anthropic.claude-opus-4-7", Options: `{"adaptive_thinking":true,"json_schema":"native","highest_effort":"max"}`},
@@ -22,16 +22,16 @@ var requestUses = []plugintest.FuzzUse{
 	{Target: "meta.llama3-1-70b-instruct-v1:0", Options: `{"tool_choice":"auto"}`},
 }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules.
+// FuzzRequest sends every request that the gateway accepts to the plugin. If the plugin accepts it as well, it must
+// become a request that follows the API's rules.
 func FuzzRequest(f *testing.F) { suite.FuzzRequests(f, checkRequest, requestUses...) }
 
 func FuzzConversation(f *testing.F) { suite.FuzzConversations(f, checkRequest, requestUses...) }
 
-// checkRequest checks that the API would take a request.
+// checkRequest checks that the API would accept a request.
 func checkRequest(t *testing.T, use int, sent string) {
 	t.Helper()
-	if err := refused(sent, use); err != nil {
+	if err := validate(sent, use); err != nil {
 		t.Errorf("%v: %s", err, sent)
 	}
 }
@@ -95,13 +95,14 @@ type converse struct {
 	}
 }
 
-// refused says why the API would refuse a request (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
-func refused(sent string, model int) error {
+// validate returns an error if the API would reject a request
+// (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html). use is its index in requestUses.
+func validate(sent string, use int) error {
 	var body converse
 	if err := json.Unmarshal([]byte(sent), &body); err != nil {
 		return err
 	}
-	c := checker{names: make(map[string]bool), claude: model <= 2, cache: model != 5}
+	c := checker{names: make(map[string]bool), claude: use <= 2, cache: use != 5}
 	for i, m := range body.Messages {
 		if err := c.message(m.Role, m.Content, i == len(body.Messages)-1); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
@@ -129,25 +130,25 @@ func refused(sent string, model int) error {
 	if o := body.OutputConfig; o != nil {
 		s := o.TextFormat.Structure.JSONSchema
 		if !wordForm.MatchString(s.Name) || !json.Valid([]byte(s.Schema)) {
-			return fmt.Errorf("a schema %q that is none", s.Name)
+			return fmt.Errorf("invalid schema or name %q", s.Name)
 		}
 	}
 	return nil
 }
 
-// checker is what the rules need to know of what came before.
+// checker is the state of validate: what the rules need from earlier messages.
 type checker struct {
-	role          string
-	called        map[string]bool // ids of the calls of the message before
+	role          string          // role of the previous message
+	called        map[string]bool // IDs of the calls in the last assistant message
 	anyCall       bool
-	names         map[string]bool // of documents
-	points        int
-	claude, cache bool
+	names         map[string]bool // names of documents
+	points        int             // number of cache points
+	claude, cache bool            // the model is a Claude model, and may have cache points
 }
 
 func (c *checker) message(role string, content []contentBlock, last bool) error {
 	if role == c.role || role != "user" && role != "assistant" || len(content) == 0 {
-		return fmt.Errorf("%d blocks of %s behind %s", len(content), role, c.role)
+		return fmt.Errorf("message of role %q with %d blocks after one of role %q", role, len(content), c.role)
 	}
 	c.role = role
 	if role == "assistant" {
@@ -158,10 +159,10 @@ func (c *checker) message(role string, content []contentBlock, last bool) error 
 	}
 	end := content[len(content)-1]
 	if role == "assistant" && end.ReasoningContent != nil {
-		return fmt.Errorf("it ends with reasoning")
+		return fmt.Errorf("assistant message ends with reasoning")
 	}
 	if c.claude && role == "assistant" && last && end.Text != nil && strings.TrimRight(*end.Text, " \t\r\n") != *end.Text {
-		return fmt.Errorf("it ends in white space")
+		return fmt.Errorf("final assistant message ends in white space")
 	}
 	return nil
 }
@@ -187,15 +188,15 @@ func (c *checker) blocks(content []contentBlock, textOnly bool) error {
 			}
 		case b.CachePoint != nil:
 			if c.points++; i == 0 {
-				return fmt.Errorf("a cache point behind nothing")
+				return fmt.Errorf("cache point before the first block")
 			}
 		case b.ReasoningContent != nil:
 			if r := b.ReasoningContent; (r.ReasoningText == nil) == (len(r.RedactedContent) == 0) || r.ReasoningText != nil && r.ReasoningText.Signature == "" {
-				return fmt.Errorf("block %d is reasoning without a seal", i)
+				return fmt.Errorf("block %d is reasoning without a signature", i)
 			}
 		case b.ToolUse != nil:
 			if !wordForm.MatchString(b.ToolUse.ToolUseID) || !wordForm.MatchString(b.ToolUse.Name) || b.ToolUse.Input == nil {
-				return fmt.Errorf("block %d is a call %+v", i, b.ToolUse)
+				return fmt.Errorf("block %d is an invalid call %+v", i, b.ToolUse)
 			}
 			c.called[b.ToolUse.ToolUseID], c.anyCall = true, true
 		case b.ToolResult != nil:
@@ -215,7 +216,7 @@ func (c *checker) blocks(content []contentBlock, textOnly bool) error {
 		}
 	}
 	if documents > 0 && texts == 0 {
-		return fmt.Errorf("a document without a text beside it")
+		return fmt.Errorf("message with a document but no text")
 	}
 	return nil
 }
@@ -229,7 +230,7 @@ func (c *checker) result(content []contentBlock) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("a result of %+v", b)
+			return fmt.Errorf("invalid block in a tool result: %+v", b)
 		}
 	}
 	return nil
@@ -248,12 +249,12 @@ func (c *checker) media(b *contentBlock) error {
 		m = b.Document
 		formats = []string{"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}
 		if !nameForm.MatchString(m.Name) || strings.Contains(m.Name, "  ") || c.names[m.Name] {
-			return fmt.Errorf("a document called %q", m.Name)
+			return fmt.Errorf("invalid or repeated document name %q", m.Name)
 		}
 		c.names[m.Name] = true
 	}
 	if _, err := base64.StdEncoding.DecodeString(m.Source.Bytes); err != nil || m.Source.Bytes == "" || !slices.Contains(formats, m.Format) {
-		return fmt.Errorf("media of format %s: %w", m.Format, err)
+		return fmt.Errorf("invalid media of format %s: %v", m.Format, err)
 	}
 	return nil
 }
@@ -262,7 +263,7 @@ func (c *checker) tools(body *converse) error {
 	tc := body.ToolConfig
 	if tc == nil {
 		if c.anyCall {
-			return fmt.Errorf("calls of tools that are not there")
+			return fmt.Errorf("calls of undeclared tools")
 		}
 		return nil
 	}
@@ -273,7 +274,7 @@ func (c *checker) tools(body *converse) error {
 			continue
 		}
 		if tool.ToolSpec == nil || !wordForm.MatchString(tool.ToolSpec.Name) || tool.ToolSpec.InputSchema.JSON.Type != "object" {
-			return fmt.Errorf("a tool %+v", tool.ToolSpec)
+			return fmt.Errorf("invalid tool %+v", tool.ToolSpec)
 		}
 		names[tool.ToolSpec.Name] = true
 	}
@@ -282,10 +283,10 @@ func (c *checker) tools(body *converse) error {
 	}
 	for kind, chosen := range tc.ToolChoice {
 		if kind != "any" && (kind != "tool" || !names[chosen.Name]) {
-			return fmt.Errorf("a choice of %s %s", kind, chosen.Name)
+			return fmt.Errorf("invalid tool choice %s %s", kind, chosen.Name)
 		}
 		if thinking, _ := body.AdditionalModelRequestFields["thinking"].(map[string]any); thinking != nil && thinking["type"] != "disabled" {
-			return fmt.Errorf("a tool is forced while the model thinks")
+			return fmt.Errorf("forced tool call with thinking enabled")
 		}
 	}
 	return nil

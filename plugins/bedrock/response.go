@@ -40,7 +40,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		return err
 	}
 	if blocks.Kind() != json.Array {
-		// The service returns 200 for an unknown operation, with an error in the body.
+		// The service returns status 200 for an unknown operation, with an error in the body.
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	s := loadState(a)
@@ -68,7 +68,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 	return nil
 }
 
-// readBlock reads a block of a non-streaming response: an object with one member, which names its kind.
+// readBlock reads a block of a non-streaming response: an object with one member, whose name is the kind of block.
 func readBlock(a *provider.Answer, r *json.Reader, index int32, emulated bool) error {
 	for o := r.Object(); o.Next(); {
 		switch name := r.Name(); string(name) {
@@ -128,7 +128,8 @@ func readReasoning(a *provider.Answer, r *json.Reader, index int32) error {
 	return nil
 }
 
-// readCited reads text with citations. The citations refer to documents, which the plugin never sends, and are dropped.
+// readCited reads text with citations. The citations are dropped: they refer to documents with citations enabled, which
+// the plugin never sends.
 func readCited(a *provider.Answer, r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		if string(r.Name()) != "content" {

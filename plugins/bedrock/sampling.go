@@ -7,24 +7,24 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// inference is what of the sampling members is sent, nil for what is not.
+// inference contains the sampling parameters to send. nil means omitted.
 type inference struct{ temperature, topP, topK json.Value }
 
-// planSampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's
-// temperature ends at 1, the OpenAI API's at 2.
+// planSampling returns the client's temperature, top_p and top_k as far as the model and its thinking allow. The API's
+// temperature goes up to 1, the OpenAI API's up to 2.
 func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) {
 	s = inference{t.temperature, t.topP, t.topK}
 	temperature, hasTemperature := t.temperature.Float()
 	topP, hasTopP := t.topP.Float()
 	switch {
 	case t.o.family == claude && t.o.adaptive, t.o.family == nova && plan.on && efforts[plan.effort].level == "high":
-		// A temperature and a top_p of 1 are what such a model does anyway.
+		// A temperature and a top_p of 1 are the fixed values of such a model.
 		t.warnDropped(hasTemperature && temperature != 1, "temperature")
 		t.warnDropped(hasTopP && topP != 1, "top_p")
 		t.warnDropped(s.topK.Exists(), "top_k")
 		return inference{}, nil
 	case t.o.family == claude && plan.on:
-		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
+		// Thinking requires a temperature of 1, no top_k, and a top_p of at least 0.95.
 		t.warnDropped(hasTemperature && temperature != 1, "temperature")
 		t.warnDropped(s.topK.Exists(), "top_k")
 		s.temperature, s.topK = nil, nil
@@ -52,7 +52,7 @@ func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) 
 	return s, nil
 }
 
-// writeInference writes inferenceConfig, and notes what of the sampling has its place elsewhere.
+// writeInference writes inferenceConfig. top_k has no place in it; it is left in t.topK for writeFields.
 func (t *translation) writeInference(plan *thinkingPlan) error {
 	s, err := t.planSampling(plan)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 	}
 	stops := false
 	translate.StopSequences(t.Stop, func(inside []byte) {
-		// Claude refuses a stop sequence of white space only, and an empty one means nothing to any model.
+		// Claude rejects a stop sequence of only white space, and an empty one is useless for any model.
 		if len(inside) == 0 || t.o.family == claude && translate.Blank(inside) {
 			t.warnDropped(true, "stop")
 			return
@@ -104,7 +104,7 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 	return nil
 }
 
-// beginField begins a member of additionalModelRequestFields, which is where a model's own parameters go.
+// beginField begins a member of additionalModelRequestFields, which contains model-specific parameters.
 func (t *translation) beginField(name string) {
 	if !t.extended {
 		t.extended = true
@@ -115,7 +115,7 @@ func (t *translation) beginField(name string) {
 	t.w.Name(name)
 }
 
-// writeFields writes how the model thinks, the rest of the sampling, and what the operator adds to them.
+// writeFields writes additionalModelRequestFields: thinking, top_k, and the operator's option fields.
 func (t *translation) writeFields(plan *thinkingPlan) {
 	w := t.w
 	switch t.o.family {
@@ -170,7 +170,7 @@ func (t *translation) hasField(name string) bool {
 	return false
 }
 
-// writeThinking writes a Claude's thinking.
+// writeThinking writes the thinking parameters of a Claude model.
 func (t *translation) writeThinking(plan *thinkingPlan) {
 	if !plan.on && !plan.off {
 		return

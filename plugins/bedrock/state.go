@@ -2,23 +2,24 @@ package bedrock
 
 import "github.com/sluice-gateway/sluice/sdk/provider"
 
-// state is what is kept between two calls for the same response. Most events need none.
+// state is kept between the calls for one response. Most events do not need it.
 type state struct {
 	family        family
-	emulate       bool   // the forced tool's input is the response's text
-	stopped       bool   // messageStop has come
-	block         int32  // the block of the forced tool, noBlock before it
-	from          int64  // the text's length where that block began, in code points
-	redactedBlock int32  // the block that rest belongs to
-	rest          []byte // of a redacted block, the bytes that fill no group of base64 yet
+	emulate       bool   // the forced tool's input becomes the response's text
+	stopped       bool   // messageStop was received
+	block         int32  // index of the forced tool's block, noBlock before its start
+	from          int64  // length of the text, in code points, at the start of that block
+	redactedBlock int32  // index of the block that rest belongs to
+	rest          []byte // last bytes of a redacted block, too few for a group of base64
 }
 
-// noBlock is no block's key.
+// noBlock is an index that no block has.
 const noBlock = -1
 
+// stateHead is the length of the encoded state without rest.
 const stateHead = 1 + 1 + 4 + 8 + 4
 
-// loadState reads the state. Its slices are valid during the call.
+// loadState reads the state. Its slices are valid until the call returns.
 func loadState(a *provider.Answer) state {
 	p := a.State()
 	if len(p) < stateHead {
@@ -45,7 +46,7 @@ func (s *state) save(a *provider.Answer) {
 	a.SetState(append(p, s.rest...))
 }
 
-// loadUint reads a number, its lowest byte first.
+// loadUint reads a little-endian number.
 func loadUint(p []byte) (n uint64) {
 	for i := len(p) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(p[i])

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// minBudget is the smallest budget for thinking that Claude takes.
+// minBudget is the smallest thinking budget that Claude accepts.
 const minBudget = 1024
 
-// efforts maps a reasoning_effort to thinking tokens. A Claude with a budget gets the tokens; one with adaptive
-// thinking gets the native effort. The other families have three levels. A client's budget selects the first row that
-// is not below it.
+// efforts maps reasoning_effort to a number of thinking tokens, an effort of Claude, and a level of Nova and gpt-oss. A
+// Claude model with a thinking budget gets the tokens, one with adaptive thinking the native effort. A client's budget
+// becomes the lowest effort with at least as many tokens.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -28,11 +28,11 @@ var efforts = [...]struct {
 }
 
 const (
-	effortMedium = 2 // what thinking without a budget gets
-	effortHigh   = 3 // the highest that every model with efforts knows
+	effortMedium = 2 // for thinking without a budget
+	effortHigh   = 3 // the highest effort that every model with efforts supports
 )
 
-// findEffort returns the index of an effort by its name, -1 if unknown.
+// findEffort returns the index of an effort by name, -1 if it is unknown.
 func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
@@ -42,7 +42,7 @@ func findEffort(name []byte) int {
 	return -1
 }
 
-// effortFor is the first effort that is not below a budget.
+// effortFor returns the lowest effort with at least as many tokens as a budget, or the highest.
 func effortFor(tokens int64) (effort int) {
 	for effort < len(efforts)-1 && efforts[effort].tokens < tokens {
 		effort++
@@ -50,15 +50,15 @@ func effortFor(tokens int64) (effort int) {
 	return effort
 }
 
-// thinkingPlan holds the thinking parameters of the request.
+// thinkingPlan contains the thinking parameters of the request.
 type thinkingPlan struct {
 	on     bool
-	off    bool  // explicitly off
-	budget int64 // of a Claude that is given one
-	effort int   // the index in efforts, -1 for the model's own
+	off    bool  // explicitly disabled
+	budget int64 // for a Claude model with a thinking budget
+	effort int   // index in efforts, -1 for the model's default
 }
 
-// setLimit sets maxTokens: the client's value, else the model's default if one is configured.
+// setLimit sets maxTokens: the client's value, otherwise the model's default if one is configured.
 func (t *translation) setLimit() {
 	t.limitGiven = true
 	switch {
@@ -76,8 +76,8 @@ func (t *translation) setLimit() {
 	}
 }
 
-// planThinking decides how the model thinks, and maxTokens with it, which thinking is a part of. The member thinking
-// overrides reasoning_effort, which then only sets the effort of a model with adaptive thinking.
+// planThinking decides how the model thinks, and adjusts maxTokens, which includes thinking. The member thinking
+// overrides reasoning_effort, which then only sets the effort of adaptive thinking.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	p.effort = -1
 	asked := t.Thinking.Kind() == json.Object
@@ -93,7 +93,7 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	}
 	switch {
 	case t.o.family == other:
-		// The API has no member for it, and what these models take differs from one to the next.
+		// The API has no member for thinking, and these models have no common parameter.
 		t.warnDropped(true, member)
 		return p, nil
 	case t.o.family != claude:
@@ -107,8 +107,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		return p, err
 	}
 	if p.budget > 0 && t.results && t.bare {
-		// The response that called the tools came without reasoning, or the client did not keep it. A model with a
-		// budget takes its results only without thinking.
+		// The response with these tool calls came without reasoning, or the client dropped it. A model with a budget
+		// then accepts the results only without thinking.
 		t.warnDropped(true, member)
 		t.setLimit()
 		p = thinkingPlan{}
@@ -117,7 +117,7 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	return p, nil
 }
 
-// planLevel is the plan for a model with levels of effort.
+// planLevel plans for a model with effort levels.
 func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 	p.effort = findEffort(t.Effort)
 	if asked {
@@ -134,7 +134,7 @@ func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 	}
 	p.on = p.effort >= 0
 	if p.on && t.o.family == nova && efforts[p.effort].level == "high" {
-		// At its highest effort Nova takes no limit of tokens.
+		// At its highest effort Nova rejects maxTokens.
 		if t.limitGiven {
 			t.r.Warn(abi.WarnClamped, "reasoning_effort")
 			p.effort = effortMedium
@@ -145,7 +145,7 @@ func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 	return p
 }
 
-// planThinkingMember reads the member thinking for a Claude.
+// planThinkingMember plans for a Claude model by the client's member thinking.
 func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	p.effort = -1
 	kind := t.Thinking.Get("type")
@@ -158,7 +158,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		t.warnDropped(!p.off, "thinking")
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		// The client leaves it to the model, and this one has no measure of its own: the effort is, if there is one.
+		// The client wants adaptive thinking, which this model lacks. Derive a budget from the effort, if there is one.
 		if effort := findEffort(t.Effort); effort >= 0 {
 			return t.planTokens(efforts[effort].tokens, "thinking"), nil
 		}
@@ -192,7 +192,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	return p, nil
 }
 
-// planEffort reads the member reasoning_effort for a Claude.
+// planEffort plans for a Claude model by the client's reasoning_effort.
 func (t *translation) planEffort() (p thinkingPlan) {
 	p.effort = -1
 	if string(t.Effort) == "none" {
@@ -212,8 +212,8 @@ func (t *translation) planEffort() (p thinkingPlan) {
 	return t.planTokens(tokens, "reasoning_effort")
 }
 
-// planTokens plans for a number of tokens that the client has not named, so that it is reduced to fit the limit. member is
-// what asked for thinking.
+// planTokens plans a budget that the client did not set itself, so it may be reduced to fit the limit. member is the
+// member that requested thinking.
 func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
 	t.raiseLimit(tokens)
 	if t.limit > 0 && tokens >= t.limit {
@@ -228,7 +228,7 @@ func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
 
 func (t *translation) highestEffort() int { return max(t.o.highestEffort, effortHigh) }
 
-// clampEffort returns the model's nearest effort.
+// clampEffort limits an effort to the model's highest, with a warning.
 func (t *translation) clampEffort(effort int) int {
 	if most := t.highestEffort(); effort > most {
 		t.r.Warn(abi.WarnClamped, "reasoning_effort")
@@ -237,8 +237,8 @@ func (t *translation) clampEffort(effort int) int {
 	return effort
 }
 
-// raiseLimit raises a maxTokens that the client did not set, so that thinking does not reduce the space for the
-// response.
+// raiseLimit raises maxTokens by the thinking tokens, unless the client set it, so that thinking does not take space
+// from the response.
 func (t *translation) raiseLimit(tokens int64) {
 	if t.limitGiven || t.limit == 0 {
 		return

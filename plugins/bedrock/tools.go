@@ -56,7 +56,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	return nil
 }
 
-// maxCalled is how many tools a history is searched for.
+// maxCalled is the maximum number of called tools that are recorded from a history.
 const maxCalled = 128
 
 // wasCalled reports whether the history calls this tool.
@@ -104,9 +104,8 @@ func (t *translation) readTool(r *json.Reader) (d tool) {
 
 // writeTools writes the tools and the tool choice.
 //
-// The API has no tool choice none. A request with it is sent without tools, unless the history holds calls: the API
-// refuses such a history without tools, and so it gets those that were called, as it does where the client has left
-// them out.
+// The API has no tool choice none, so a request with it is sent without tools. The exception is a history with tool
+// calls, which the API rejects unless the called tools are declared. They are also declared if the client omitted them.
 func (t *translation) writeTools() error {
 	if t.form.forced {
 		return t.writeOutputTool()
@@ -209,8 +208,8 @@ func (t *translation) writeTool(d *tool, n int) error {
 	return nil
 }
 
-// writeSchema writes the schema of a tool's input unchanged. The API demands a type at its root and takes none but
-// object; it returns false for a schema that has another.
+// writeSchema writes the schema of a tool's input unchanged, except that the API requires a type at its root, which
+// must be object. It returns false if the schema has another type.
 func (t *translation) writeSchema(schema json.Value) bool {
 	w := t.w
 	var r json.Reader
@@ -246,7 +245,7 @@ func (t *translation) writeSchema(schema json.Value) bool {
 	return true
 }
 
-// containsString reports whether an array has this string in it.
+// containsString reports whether an array contains a string.
 func containsString(v json.Value, text string) bool {
 	var r json.Reader
 	r.Reset(v)
@@ -258,7 +257,7 @@ func containsString(v json.Value, text string) bool {
 	return false
 }
 
-// writeToolChoice writes the tool choice unless it is auto: the default, and some models reject the explicit form.
+// writeToolChoice writes the tool choice unless it is auto, the default, which some models reject if it is explicit.
 func (t *translation) writeToolChoice() error {
 	var name []byte
 	level := 0

@@ -49,7 +49,7 @@ func TestPathSegment(t *testing.T) {
 	}
 }
 
-// TestBlankText compares with the standard library; strings are written in both ways that JSON allows.
+// TestBlankText compares Blank and TrimSpaceEnd with the standard library, for strings with and without escapes.
 //
 // covers: B19
 func TestBlankText(t *testing.T) {
@@ -96,7 +96,7 @@ func FuzzBase64(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, s []byte) {
-		// The standard library skips line ends within base64, which a JSON string with escapes could hold.
+		// The standard library ignores line breaks in base64, which a JSON string could contain as escapes.
 		want, err := base64.StdEncoding.DecodeString(string(s))
 		valid := err == nil && len(s) > 0 && !bytes.ContainsAny(s, "\r\n")
 		if translate.ValidBase64(s) != valid {
@@ -119,11 +119,11 @@ func TestDocumentNames(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "documents") {
 			name := string(tr.addDocument([]byte(rapid.StringOf(rapid.SampledFrom([]rune("ab1 _-.([)]/ä\t2"))).Draw(t, "name") + strings.Repeat("x", rapid.SampledFrom([]int{0, 300}).Draw(t, "more")))))
 			if name == "" || len(name) > 200 || seen[name] || strings.Contains(name, "  ") || strings.TrimSpace(name) != name {
-				t.Fatalf("name %q beside %v", name, seen)
+				t.Fatalf("invalid or repeated name %q, after %v", name, seen)
 			}
 			for _, c := range name {
 				if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -()[]", c) {
-					t.Fatalf("name %q", name)
+					t.Fatalf("invalid character in name %q", name)
 				}
 			}
 			seen[name] = true
