@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the last column of the proof tables")
 
-// proofTables are the documents that list what must be proven, and the groups of rows of each. A row's ID is the name of its
-// group and a number: "S15", and "M3.4" where the name ends in a number itself.
+// proofTables are the documents with the proof tables, and the groups of rows in each. A row's ID is the name of its group and
+// a number, such as "S15". If the group's name has a digit, a period separates them: "M3.4".
 var proofTables = map[string][]string{
 	"docs/proof/translation.md": {"S", "A", "T", "R", "G", "B", "O", "V"},
 	"docs/proof/faults.md":      {"F"},
@@ -36,13 +36,13 @@ var groupSizes = map[string]int{
 	"P1": 9, "P2": 39, "P3": 31, "P4": 9, "P5": 20, "P6": 13, "P7": 20, "P8": 5, "P9": 10,
 }
 
-// groupPlugins are the plugins that some groups are about: tests of another plugin do not prove their rows.
+// groupPlugins are the plugins of groups about one plugin. Tests of other plugins do not prove their rows.
 var groupPlugins = map[string]string{
 	"A": "plugins/anthropic", "T": "plugins/anthropic", "R": "plugins/anthropic", "G": "plugins/gemini", "B": "plugins/bedrock",
 	"O": "plugins/openai",
 }
 
-// rowID is the ID of the row of a group.
+// rowID returns the ID of row n of a group.
 func rowID(group string, n int) string {
 	if len(group) > 1 {
 		group += "."
@@ -50,7 +50,7 @@ func rowID(group string, n int) string {
 	return group + strconv.Itoa(n)
 }
 
-// groupOf is the group of a row, "" if there is no such row.
+// groupOf returns the group of a row, or "" if there is no such row.
 func groupOf(id string) string {
 	for i := 1; i < len(id); i++ {
 		group := strings.TrimSuffix(id[:i], ".")
@@ -65,7 +65,7 @@ func groupOf(id string) string {
 const maxShown = 3
 
 var (
-	// caseName matches strings that can be the name of a case, and not JSON or HTTP.
+	// caseName matches strings that can be the name of a case, but not JSON or HTTP.
 	caseName  = regexp.MustCompile(`^[^\x00-\x1f{}<>]*[\pL\d][^\x00-\x1f{}<>]*$`)
 	tableRow  = regexp.MustCompile(`(?m)^\| ([A-Z][\d.]+) \| ([^|]*) \|(.*)\|$`)
 	decision  = regexp.MustCompile(`(?m)^- (\*\*[A-Z][\d.]+\*\*,? ?)+`)
@@ -73,8 +73,8 @@ var (
 )
 
 // TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is explained in
-// decisions.md. A test says what it covers in a comment, "// covers: S15 F18", above the function, above the first of several cases
-// or at the end of a case's line. A table's case may also have a field named covers. A vector has the IDs in its folder's name.
+// decisions.md. A test lists the rows that it covers in a comment, "// covers: S15 F18", above the function, above the first of several
+// cases or at the end of a case's line. A case may also have a field named covers. A vector has the IDs in its folder's name.
 func TestProofTables(t *testing.T) {
 	decisions, err := os.ReadFile("docs/proof/decisions.md")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestProofTables(t *testing.T) {
 	}
 }
 
-// checkTable compares one table with the proofs that were found, and with -update rewrites its last column.
+// checkTable compares a table with the proofs, and with -update rewrites its last column.
 func checkTable(t *testing.T, file string, groups []string, proofs map[string][]proof, decided map[string]bool) {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -110,7 +110,7 @@ func checkTable(t *testing.T, file string, groups []string, proofs map[string][]
 		if len(proofs[id]) == 0 && !decided[id] {
 			t.Errorf("%s: no test covers %s (%s)", file, id, subject)
 		}
-		row := fmt.Sprintf("| %s | %s | %s |", id, subject, lastColumn(proofs[id], decided[id]))
+		row := fmt.Sprintf("| %s | %s | %s |", id, subject, formatProofs(proofs[id], decided[id]))
 		if row != line {
 			stale = append(stale, id)
 		}
@@ -135,7 +135,8 @@ func checkTable(t *testing.T, file string, groups []string, proofs map[string][]
 	}
 }
 
-func lastColumn(found []proof, decided bool) string {
+// formatProofs returns the text of a row's last column.
+func formatProofs(found []proof, decided bool) string {
 	var names []string
 	for _, p := range found[:min(len(found), maxShown)] {
 		names = append(names, p.String())
@@ -152,7 +153,7 @@ func lastColumn(found []proof, decided bool) string {
 // proof is a test, a case of a test or a vector that covers a row.
 type proof struct {
 	kind proofKind
-	dir  string // slash-separated, from the root
+	dir  string // slash-separated, relative to the root
 	name string
 }
 
@@ -164,7 +165,7 @@ const (
 	vectorProof
 )
 
-// String is how a proof is named in a table.
+// String returns the proof as it is written in a table.
 func (p proof) String() string {
 	name := strings.ReplaceAll(p.name, "|", `\|`)
 	if p.kind == caseProof {
@@ -173,13 +174,13 @@ func (p proof) String() string {
 	return p.dir + " `" + name + "`"
 }
 
-// findProofs returns the proofs of each row: tests, then cases, then vectors.
+// findProofs returns the proofs of each row, with tests first, then cases, then vectors.
 func findProofs(t *testing.T) map[string][]proof {
 	t.Helper()
 	proofs := make(map[string][]proof)
 	add := func(p proof, ids []string) {
 		for _, id := range ids {
-			if home := groupPlugins[groupOf(id)]; home != "" && within(p.dir, "plugins") && !within(p.dir, home) {
+			if plugin := groupPlugins[groupOf(id)]; plugin != "" && within(p.dir, "plugins") && !within(p.dir, plugin) {
 				continue
 			}
 			if !slices.Contains(proofs[id], p) {
@@ -219,7 +220,7 @@ func findProofs(t *testing.T) map[string][]proof {
 	return proofs
 }
 
-// proofsInFile adds what a test file covers.
+// proofsInFile adds the proofs in a test file.
 func proofsInFile(name, dir string, add func(proof, []string)) error {
 	src, err := os.ReadFile(name)
 	if err != nil {
@@ -228,14 +229,15 @@ func proofsInFile(name, dir string, add func(proof, []string)) error {
 	return proofsInSource(name, src, func(kind proofKind, name string, ids []string) { add(proof{kind, dir, name}, ids) })
 }
 
+// proofsInSource adds the proofs in the source of a test file.
 func proofsInSource(name string, src []byte, add func(kind proofKind, name string, ids []string)) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return fmt.Errorf("parse tests: %w", err)
 	}
-	firstName := make(map[int]string) // by line
-	var broken error
+	firstName := make(map[int]string) // first string on each line that can be a case's name
+	var invalid error
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BasicLit:
@@ -247,15 +249,15 @@ func proofsInSource(name string, src []byte, add func(kind proofKind, name strin
 			if value, caseName := coversField(n); value != "" {
 				ids, err := parseIDs(value)
 				if err != nil {
-					broken = fmt.Errorf("%v: %w", fset.Position(n.Pos()), err)
+					invalid = fmt.Errorf("%v: %w", fset.Position(n.Pos()), err)
 				}
 				add(caseProof, caseName, ids)
 			}
 		}
 		return true
 	})
-	if broken != nil {
-		return broken
+	if invalid != nil {
+		return invalid
 	}
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -277,7 +279,7 @@ func proofsInSource(name string, src []byte, add func(kind proofKind, name strin
 			case f != nil:
 				add(testProof, f.Name.Name, ids)
 			default:
-				return fmt.Errorf("%v: the comment belongs to no test and to no case of a test", at)
+				return fmt.Errorf("%v: the comment is not next to a test or a case of a test", at)
 			}
 		}
 	}
@@ -311,7 +313,7 @@ func coversField(n *ast.CompositeLit) (covers, name string) {
 	return covers, name
 }
 
-// functionAt returns the function, with its doc comment, at a position.
+// functionAt returns the function that has the position in its doc comment or body.
 func functionAt(file *ast.File, pos token.Pos) *ast.FuncDecl {
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -329,8 +331,7 @@ func functionAt(file *ast.File, pos token.Pos) *ast.FuncDecl {
 	return nil
 }
 
-// caseAt returns the name of the case that a comment belongs to: the first string on the comment's line, or on one of the two lines
-// after a comment that has a line to itself.
+// caseAt returns the name of the case that a comment belongs to: the first string on the comment's line or on one of the next two.
 func caseAt(firstName map[int]string, line int) string {
 	for _, n := range []int{line, line + 1, line + 2} {
 		if name := firstName[n]; name != "" {
@@ -340,7 +341,7 @@ func caseAt(firstName map[int]string, line int) string {
 	return ""
 }
 
-// parseIDs reads a list of IDs, "S15 F18".
+// parseIDs parses a list of IDs, such as "S15 F18".
 func parseIDs(list string) (ids []string, err error) {
 	for _, id := range strings.Fields(list) {
 		if groupOf(id) == "" {
@@ -351,7 +352,7 @@ func parseIDs(list string) (ids []string, err error) {
 	return ids, nil
 }
 
-// leadingID is one ID at the start of a vector's name, with or without a leading zero, and its separator.
+// leadingID matches an ID at the start of a vector's name, with or without a leading zero, and its separator.
 var leadingID = regexp.MustCompile(`^([A-Z]|[A-Z]\d\.)0?([1-9]\d{0,2})(-|$)`)
 
 // leadingIDs returns the IDs at the start of a vector's name.
@@ -382,7 +383,7 @@ func TestLeadingIDs(t *testing.T) {
 		"G21-whole-call-G22":        "G21",
 	} {
 		if got := strings.Join(leadingIDs(name), " "); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -439,7 +440,7 @@ func FuzzTwo(f *testing.F) {}
 		"package p\n\nvar x = []c{{name: \"a\", covers: \"F0\"}}\n",
 	} {
 		if err := proofsInSource("p_test.go", []byte(bad), func(proofKind, string, []string) {}); err == nil {
-			t.Errorf("accepted:\n%s", bad)
+			t.Errorf("accepted invalid source:\n%s", bad)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package sluice_test holds the rules of the repository as a whole: which package may import what, and what no file may
-// hold. Each failure says the rule and the reason for it.
+// Package sluice_test checks the rules of the whole repository: which package may import which, and what files must not
+// contain. Each failure states the rule and its reason.
 package sluice_test
 
 import (
@@ -23,19 +23,19 @@ import (
 
 const module = "github.com/sluice-gateway/sluice/"
 
-// pkg is a package of the repository without its tests. All files count, whatever system they are for.
+// pkg is a package of the repository without its tests, with the files for all systems.
 type pkg struct {
-	dir     string // from the root, "proxy/internal/openai"
+	dir     string // relative to the root, such as "proxy/internal/openai"
 	name    string
 	comment string
 	files   []*ast.File
 	fset    *token.FileSet
 }
 
-// imported is one import of a package. Path is without the module's own prefix: "proxy/internal/openai".
+// imported is one import of a package.
 type imported struct {
-	path string
-	own  bool // of this module
+	path string // for packages of this module, relative to the root, such as "proxy/internal/openai"
+	own  bool   // the import is a package of this module
 	at   token.Position
 }
 
@@ -53,75 +53,75 @@ func (p *pkg) imports() (list []imported) {
 	return list
 }
 
-// within tells whether a path is one of these folders or lies below it.
+// within reports whether a path is one of these folders or below one.
 func within(at string, dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return at == dir || strings.HasPrefix(at, dir+"/") })
 }
 
-// forTests tells whether a package is there for the tests of others. By convention its name says so.
+// forTests reports whether a package is a helper for tests, which its name shows.
 func (p *pkg) forTests() bool { return strings.HasSuffix(p.dir, "test") }
 
-// guest tells whether a package is a plugin: all that ship, and the examples that are written with the SDK.
+// guest reports whether a package is a plugin or part of one: the bundled plugins, and the examples that use the SDK.
 func (p *pkg) guest() bool {
 	return within(p.dir, "plugins") && p.dir != "plugins" ||
 		within(p.dir, "examples/plugins") && slices.ContainsFunc(p.imports(), func(i imported) bool { return i.own && within(i.path, "sdk") })
 }
 
-// bundles tells whether a package puts a plugin that ships into the module of all of them.
-func (p *pkg) bundles(i imported) bool {
+// isBundling reports whether plugins/all imports a bundled plugin.
+func (p *pkg) isBundling(i imported) bool {
 	return p.dir == "plugins/all" && i.own && within(i.path, "plugins") && i.path != "plugins"
 }
 
-// shares tells whether an import is of what the plugins that ship share. The SDK and the examples do without.
-func (p *pkg) shares(i imported) bool {
+// isSharing reports whether a bundled plugin imports the code that bundled plugins share.
+func (p *pkg) isSharing(i imported) bool {
 	return within(p.dir, "plugins") && i.own && i.path == "plugins/internal/translate"
 }
 
-// ofGuests tells whether a package becomes a part of plugins.
-func (p *pkg) ofGuests() bool {
-	return p.guest() || within(p.dir, "sdk") && !p.forTests() && p.dir != "sdk/native" // which is never a part of a module
+// inGuests reports whether a package is compiled into plugins. sdk/native never is.
+func (p *pkg) inGuests() bool {
+	return p.guest() || within(p.dir, "sdk") && !p.forTests() && p.dir != "sdk/native"
 }
 
-// standard tells whether an import is of the standard library.
+// standard reports whether an import is a package of the standard library.
 func standard(i imported) bool {
 	first, _, _ := strings.Cut(i.path, "/")
 	return !i.own && !strings.Contains(first, ".")
 }
 
-// heavy is what no plugin imports: each makes the module larger and its start slower, or promises something that a
-// sandbox does not have.
+// heavy are the packages that plugins must not import, because they make modules larger and slower to start, or need something
+// that the sandbox does not provide.
 var heavy = []string{"fmt", "encoding/json", "reflect", "net", "os", "time", "log", "context", "syscall"}
 
-// importRules say what is wrong with an import, "" where nothing is.
+// importRules are the import rules. broken reports whether an import violates the rule.
 var importRules = []struct {
 	rule, why string
 	broken    func(p *pkg, i imported) bool
 }{
 	{
-		"plugins, and what they are made of, import only sdk, what they share (plugins/internal/translate) and light parts of the standard library; plugins/all imports plugins",
-		"a plugin is what an outsider can write: it has nothing but the SDK, and every megabyte counts in each instance",
+		"plugins and the SDK import only sdk, plugins/internal/translate (plugins only) and light packages of the standard library; plugins/all imports plugins",
+		"anyone must be able to write a plugin with just the SDK, and every megabyte counts in each instance",
 		func(p *pkg, i imported) bool {
 			light := standard(i) && !within(i.path, heavy...)
-			return p.ofGuests() && !light && !p.bundles(i) && !p.shares(i) && !(i.own && within(i.path, "sdk"))
+			return p.inGuests() && !light && !p.isBundling(i) && !p.isSharing(i) && !(i.own && within(i.path, "sdk"))
 		},
 	},
 	{
-		"of sdk, proxy imports only sdk/abi, and plugintest sdk/native",
-		"the host and the SDK share the contract and no code, so that neither can lean on how the other does it; plugintest runs plugins natively",
+		"proxy imports only sdk/abi from sdk, and plugintest also sdk/native",
+		"the host and the SDK share the contract and no code, so neither can depend on the other's implementation; plugintest runs plugins natively",
 		func(p *pkg, i imported) bool {
 			return within(p.dir, "proxy") && i.own && within(i.path, "sdk") && i.path != "sdk/abi" && !(p.dir == "proxy/plugintest" && i.path == "sdk/native")
 		},
 	},
 	{
-		"only proxy/internal/plugin/engine imports wazero, and packages for tests",
-		"the runtime can be replaced in one place, and every way into a guest is metered there",
+		"only proxy/internal/plugin/engine and test helpers import wazero",
+		"the runtime can be replaced in one place, and every call into a guest is metered there",
 		func(p *pkg, i imported) bool {
 			return within(i.path, "github.com/tetratelabs/wazero") && p.dir != "proxy/internal/plugin/engine" && !p.forTests()
 		},
 	},
 	{
-		"of the leaves of proxy/internal/plugin, wasm and fairqueue import nothing of this module, compilecost and goopt only wasm, fuel wasm and compilecost",
-		"the sandbox is read and audited by itself: it does not know the optimiser",
+		"in proxy/internal/plugin, wasm and fairqueue import no package of this module, compilecost and goopt only wasm, and fuel only wasm and compilecost",
+		"the sandbox can be audited by itself, independently of the optimiser",
 		func(p *pkg, i imported) bool {
 			const plugin = "proxy/internal/plugin/"
 			switch p.dir {
@@ -136,29 +136,29 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy, for its OptimizeModule, plugindev/project and testing/buildtest import proxy/internal/plugin/goopt",
-		"modules are optimised when they are built, and run as they are: what a plugin is charged does not depend on the gateway's version",
+		"only proxy (for OptimizeModule), plugindev/project and testing/buildtest import proxy/internal/plugin/goopt",
+		"modules are optimised when they are built, and run as they are, so a plugin's fuel does not depend on the gateway's version",
 		func(p *pkg, i imported) bool {
 			return i.own && within(i.path, "proxy/internal/plugin/goopt") && p.dir != "proxy" && p.dir != "proxy/plugindev/project" && p.dir != "proxy/internal/testing/buildtest"
 		},
 	},
 	{
-		"only proxy, proxy/internal/endpoint and proxy/internal/admission, which read its heads, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
-		"its values are reused after a handler returns: what they lend must not spread; the bare proxy is what the gateway is compared with",
+		"only proxy, proxy/internal/endpoint and proxy/internal/admission (for request heads), proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
+		"fasthttp reuses its values after a handler returns, so references to them must not spread; cmd/bench/bare is the reference of the benchmark",
 		func(p *pkg, i imported) bool {
 			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/endpoint", "proxy/internal/admission", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
 		},
 	},
 	{
 		"only proxy/internal/spend/redisstore imports rueidis",
-		"what is shared between gateways is behind spend.Store, which a test can replace",
+		"state shared between gateways is behind the interface spend.Store, which tests can replace",
 		func(p *pkg, i imported) bool {
 			return within(i.path, "github.com/redis/rueidis") && p.dir != "proxy/internal/spend/redisstore"
 		},
 	},
 	{
-		"below proxy/internal/upstream only configured imports proxy/config, and below proxy/internal/routing only policies and catalog/listing import plugins and upstreams",
-		"connecting and deciding are read and tested without a configuration and without plugins; these packages bind them",
+		"below proxy/internal/upstream, only configured imports proxy/config; below proxy/internal/routing, only policies and catalog/listing import proxy/internal/plugin and proxy/internal/upstream",
+		"upstream connections can be tested without a configuration, and routing decisions without plugins; these packages connect them",
 		func(p *pkg, i imported) bool {
 			const upstream, routing = "proxy/internal/upstream", "proxy/internal/routing"
 			switch {
@@ -171,22 +171,22 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy/config and, for plugin.toml, proxy/plugindev/project import TOML",
-		"a configuration is read once, into an immutable value",
+		"only proxy/config and proxy/plugindev/project (for plugin.toml) import TOML",
+		"a configuration is parsed once, into an immutable value",
 		func(p *pkg, i imported) bool {
 			return within(i.path, "github.com/pelletier/go-toml") && p.dir != "proxy/config" && p.dir != "proxy/plugindev/project"
 		},
 	},
 	{
-		"only proxy/plugindev/project imports the repository's root",
-		"it holds what new plugins start from, for one command, and no code",
+		"only proxy/plugindev/project imports the repository's root package",
+		"it has no code, only the files of new plugins for one command",
 		func(p *pkg, i imported) bool {
 			return i.own && i.path == "." && p.dir != "proxy/plugindev/project"
 		},
 	},
 	{
-		"the leaves jsondoc, apierror, framing, breaker, buffers, glob, fairlru, httpfield and cost of proxy/internal import no sibling, but framing httpfield",
-		"JSON, errors, framings, amounts and the like stand by themselves, and can be tested and read so",
+		"the leaves jsondoc, apierror, framing, breaker, buffers, glob, fairlru, httpfield and cost of proxy/internal import no sibling, except that framing imports httpfield",
+		"basic packages for JSON, errors, framings and amounts can be read and tested by themselves",
 		func(p *pkg, i imported) bool {
 			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "buffers", "glob", "fairlru", "httpfield", "cost"} {
 				dir := "proxy/internal/" + leaf
@@ -198,8 +198,8 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/response imports only jsondoc, apierror and cost, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi; thinking and responses keep what they remember in fairlru",
-		"the writer knows no client API, so that each is one more renderer; and an API knows no other one, and no provider, plugin or connection",
+		"proxy/internal/response imports only jsondoc, apierror and cost; thinking and clientapi import only these and response; client APIs import only these, thinking and clientapi; thinking and responses also import fairlru",
+		"the response writer is independent of client APIs, and a client API is independent of other APIs, providers, plugins and connections",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror", "proxy/internal/cost"}
 			switch {
@@ -219,21 +219,21 @@ var importRules = []struct {
 	},
 	{
 		"proxy/internal/downstream imports only proxy/internal/rescue and proxy/internal/tcpconn",
-		"the connection does not know a request: it is given limits, and tells a Request about delivery",
+		"downstream connections are independent of requests: they are given limits, and report delivery to an interface",
 		func(p *pkg, i imported) bool {
 			return within(p.dir, "proxy/internal/downstream") && i.own && !slices.Contains([]string{"proxy/internal/rescue", "proxy/internal/tcpconn"}, i.path)
 		},
 	},
 	{
-		"proxy/internal/endpoint imports only apierror, clientapi and httpfield of proxy/internal",
-		"what a head says is found in the head: it takes no configuration, no server and no plugin",
+		"proxy/internal/endpoint imports only proxy/internal/apierror, clientapi and httpfield",
+		"reading a request head needs no configuration, server or plugin",
 		func(p *pkg, i imported) bool {
 			return within(p.dir, "proxy/internal/endpoint") && i.own && !slices.Contains([]string{"proxy/internal/apierror", "proxy/internal/clientapi", "proxy/internal/httpfield"}, i.path)
 		},
 	},
 	{
-		"proxy/internal/admission imports only proxy/config and, of proxy/internal, access, apierror, capacity, clientapi, framing, httpfield and telemetry",
-		"who may come in is judged by a head alone, without knowing what would serve the request",
+		"proxy/internal/admission imports only proxy/config and proxy/internal/access, apierror, capacity, clientapi, framing, httpfield and telemetry",
+		"admission depends on the request head only, and not on how the request would be served",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"access", "apierror", "capacity", "clientapi", "framing", "httpfield", "telemetry"}
 			return within(p.dir, "proxy/internal/admission") && i.own && i.path != "proxy/config" && !slices.Contains(allowed, strings.TrimPrefix(i.path, "proxy/internal/"))
@@ -241,36 +241,36 @@ var importRules = []struct {
 	},
 	{
 		"only proxy imports proxy/internal/failure",
-		"what a failure means is said in one place, above the packages that find failures",
+		"failures are classified in one place, above the packages in which they occur",
 		func(p *pkg, i imported) bool {
 			return i.own && within(i.path, "proxy/internal/failure") && p.dir != "proxy"
 		},
 	},
 	{
-		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, the API of their examples, and what is its own",
-		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it, and to plugindev, for who writes plugins",
+		"commands import only proxy, proxy/config, proxy/config/watch, proxy/plugindev, proxy/plugindev/project, plugins, examples/plugins/upstream and their own subpackages",
+		"a command only connects packages: all else belongs in package proxy, for programs that embed the gateway, or in plugindev, for authors of plugins",
 		func(p *pkg, i imported) bool {
-			ofTheBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
+			inBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
+			return within(p.dir, "cmd") && i.own && !inBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
 		},
 	},
 	{
-		"nothing imports cmd but the bench its parts, and the plugins only what puts them together",
-		"the gateway takes plugins as files, those that ship like all others; proxytest hands them to it as the command does",
+		"only cmd/bench imports packages of cmd, its own; only commands, proxytest and plugins/all import plugins",
+		"the gateway takes all plugins as files, the bundled ones too; commands and proxytest pass them",
 		func(p *pkg, i imported) bool {
-			return i.own && (within(i.path, "cmd") && !(within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")) || within(i.path, "plugins") && !within(p.dir, "cmd") && !p.bundles(i) && !p.shares(i) && p.dir != "proxy/proxytest")
+			return i.own && (within(i.path, "cmd") && !(within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")) || within(i.path, "plugins") && !within(p.dir, "cmd") && !p.isBundling(i) && !p.isSharing(i) && p.dir != "proxy/proxytest")
 		},
 	},
 	{
-		"only sdk/internal/host imports unsafe, and proxy/internal/plugin/engine for the memory of instances",
-		"addresses are passed at the boundary of the sandbox only; all other code is memory-safe Go",
+		"only sdk/internal/host and proxy/internal/plugin/engine (for the memory of instances) import unsafe",
+		"addresses are only passed at the boundary of the sandbox; all other code is memory-safe Go",
 		func(p *pkg, i imported) bool {
 			return i.path == "unsafe" && p.dir != "sdk/internal/host" && p.dir != "proxy/internal/plugin/engine"
 		},
 	},
 	{
-		"packages for tests are imported by tests only",
-		"what fails a test has no place in a gateway",
+		"only tests and test helpers import testing and test helpers",
+		"code that fails tests must not be linked into the gateway",
 		func(p *pkg, i imported) bool {
 			return !p.forTests() && (i.path == "testing" || i.own && strings.HasSuffix(i.path, "test"))
 		},
@@ -278,23 +278,23 @@ var importRules = []struct {
 }
 
 func TestImports(t *testing.T) {
-	used := make([]int, len(importRules))
+	checked := 0
 	for _, p := range packages(t) {
 		for _, i := range p.imports() {
-			for n, r := range importRules {
-				used[n]++
+			checked++
+			for _, r := range importRules {
 				if r.broken(p, i) {
 					t.Errorf("%s: %s imports %s\nrule: %s\nwhy:  %s", i.at, p.dir, i.path, r.rule, r.why)
 				}
 			}
 		}
 	}
-	if used[0] < 100 {
-		t.Errorf("only %d imports were looked at", used[0])
+	if checked < 100 {
+		t.Errorf("checked only %d imports, want at least 100", checked)
 	}
 }
 
-// TestImportRules shows each rule an import that breaks it and one that does not.
+// TestImportRules tests each rule with an import that violates it and one that does not.
 func TestImportRules(t *testing.T) {
 	own := func(path string) imported { return imported{path: path, own: true} }
 	other := func(path string) imported { return imported{path: path} }
@@ -325,15 +325,15 @@ func TestImportRules(t *testing.T) {
 	} {
 		p, r := &pkg{dir: c.dir}, importRules[n]
 		if !r.broken(p, c.bad) {
-			t.Errorf("%s may import %s\nrule: %s", c.dir, c.bad.path, r.rule)
+			t.Errorf("accepted %s importing %s\nrule: %s", c.dir, c.bad.path, r.rule)
 		}
 		if r.broken(p, c.good) {
-			t.Errorf("%s may not import %s\nrule: %s", c.dir, c.good.path, r.rule)
+			t.Errorf("rejected %s importing %s\nrule: %s", c.dir, c.good.path, r.rule)
 		}
 	}
 }
 
-// TestPluginDependencies checks indirect imports: what a light package imports is in the module too.
+// TestPluginDependencies checks indirect imports, because the packages that light packages import are in the module too.
 func TestPluginDependencies(t *testing.T) {
 	args := []string{"list", "-deps"}
 	for _, p := range packages(t) {
@@ -351,17 +351,17 @@ func TestPluginDependencies(t *testing.T) {
 	}
 	linked := strings.Fields(string(out))
 	for _, path := range linked {
-		// encoding/binary brings reflect, of which the linker keeps some 20 KB where Read and Write are not used.
+		// encoding/binary imports reflect. The linker keeps only about 20 KB of it unless Read and Write are used.
 		if within(path, heavy...) && path != "reflect" {
-			t.Errorf("a plugin is linked with %s\nrule: not even through others\nwhy:  every instance of a plugin starts it and keeps its memory", path)
+			t.Errorf("a plugin is linked with %s\nrule: plugins do not import it, not even indirectly\nwhy:  every instance of a plugin initialises it and keeps its memory", path)
 		}
 	}
 	if !slices.Contains(linked, module+"sdk/json") || !slices.Contains(linked, module+"plugins/anthropic") {
-		t.Errorf("plugins are linked with %v", linked)
+		t.Errorf("go list printed %v, want it to include sdk/json and plugins/anthropic", linked)
 	}
 }
 
-// TestOnlyCommandsReadEnvironment checks that no package depends on anything that the configuration does not show.
+// TestOnlyCommandsReadEnvironment checks that packages get all settings from the configuration.
 func TestOnlyCommandsReadEnvironment(t *testing.T) {
 	reads := map[string]bool{"Getenv": true, "LookupEnv": true, "Environ": true, "ExpandEnv": true}
 	for _, p := range packages(t) {
@@ -372,7 +372,7 @@ func TestOnlyCommandsReadEnvironment(t *testing.T) {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && reads[s.Sel.Name] {
 					if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
-						t.Errorf("%s reads the environment\nrule: only commands do\nwhy:  what is configured is in one file, and a package can be used twice", p.fset.Position(s.Pos()))
+						t.Errorf("%s reads the environment\nrule: only commands do\nwhy:  all settings are in one file, and a process can use a package with several configurations", p.fset.Position(s.Pos()))
 					}
 				}
 				return true
@@ -388,7 +388,7 @@ func TestPackageComments(t *testing.T) {
 			want = "Command " + path.Base(p.dir) + " "
 		}
 		if !strings.HasPrefix(p.comment, want) {
-			t.Errorf("%s: no file has a package comment that begins with %q\nwhy: it says what the package owns, what it does not, and who may call it from where", p.dir, want)
+			t.Errorf("%s: no file has a package comment that starts with %q\nwhy: it describes what the package is for, and how it may be used concurrently", p.dir, want)
 		}
 	}
 }
@@ -397,12 +397,12 @@ func TestPackageNames(t *testing.T) {
 	vague := []string{"util", "utils", "common", "helper", "helpers", "manager", "base", "types", "misc", "shared", "lib"}
 	for _, p := range packages(t) {
 		if slices.Contains(vague, p.name) || slices.Contains(vague, path.Base(p.dir)) {
-			t.Errorf("%s says nothing\nrule: a package is named by a noun that a user of it would say\nwhy:  what has no name has no limits", p.dir)
+			t.Errorf("%s has a vague name\nrule: a package's name is a noun for its purpose\nwhy:  a package with a vague name attracts unrelated code", p.dir)
 		}
 	}
 }
 
-// TestSizeOfPackageProxy bounds what someone who embeds the gateway, or reads it for the first time, sees of package proxy.
+// TestSizeOfPackageProxy limits the number of files and folders in package proxy, where a reader starts.
 func TestSizeOfPackageProxy(t *testing.T) {
 	const maxEntries = 24
 	entries, err := os.ReadDir("proxy")
@@ -410,11 +410,11 @@ func TestSizeOfPackageProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) > maxEntries {
-		t.Errorf("proxy has %d entries\nrule: at most %d\nwhy:  its files are the steps of a request's way; everything else is in proxy/internal", len(entries), maxEntries)
+		t.Errorf("proxy has %d entries\nrule: at most %d\nwhy:  its files are the steps in which a request is served; everything else is in proxy/internal", len(entries), maxEntries)
 	}
 }
 
-// TestMethodsAreTogether bounds the number of files that the methods of a central type are in.
+// TestMethodsAreTogether limits the number of files over which the methods of a central type are spread.
 func TestMethodsAreTogether(t *testing.T) {
 	const maxFiles = 4
 	central := map[string][]string{"proxy": {"Server", "completion", "attempt"}, "proxy/internal/downstream": {"Conn", "Server"}}
@@ -431,16 +431,16 @@ func TestMethodsAreTogether(t *testing.T) {
 			}
 			found += len(files)
 			if len(files) > maxFiles {
-				t.Errorf("methods of %s.%s are in %d files\nrule: at most %d\nwhy:  a type is read in one sitting", p.dir, name, len(files), maxFiles)
+				t.Errorf("methods of %s.%s are in %d files\nrule: at most %d\nwhy:  a reader must find all of a type's methods", p.dir, name, len(files), maxFiles)
 			}
 		}
 	}
 	if found < 4 {
-		t.Errorf("methods were found in %d files only: the list of types is out of date", found)
+		t.Errorf("found methods in only %d files: the list of types is out of date", found)
 	}
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the name of a method's receiver type.
 func receiver(fn *ast.FuncDecl) string {
 	expr := fn.Recv.List[0].Type
 	if star, ok := expr.(*ast.StarExpr); ok {
@@ -455,36 +455,37 @@ func receiver(fn *ast.FuncDecl) string {
 
 const maxLines = 600
 
+// The patterns are split so that this file does not match them.
 var (
-	unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME)\b`)
-	somewhere  = regexp.MustCompile(`(?:/ro` + `ot|/wo` + `rk|/Us` + `ers/\w+|/ho` + `me/\w+)/|[A-Z]:\\Us` + `ers\\`)
+	toDo        = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME)\b`)
+	machinePath = regexp.MustCompile(`(?:/ro` + `ot|/wo` + `rk|/Us` + `ers/\w+|/ho` + `me/\w+)/|[A-Z]:\\Us` + `ers\\`)
 )
 
-// suspicious are parts of all that unfinished and somewhere match. To look for them takes a tenth of the time.
-var suspicious = []string{"TO" + "DO", "FIX" + "ME", "/ro" + "ot/", "/wo" + "rk/", "/Us" + "ers/", "/ho" + "me/", `:\Us` + `ers\`}
+// literals has a substring of everything that toDo and machinePath match. Searching for these first takes a tenth of the time.
+var literals = []string{"TO" + "DO", "FIX" + "ME", "/ro" + "ot/", "/wo" + "rk/", "/Us" + "ers/", "/ho" + "me/", `:\Us` + `ers\`}
 
-// nobodys are homes that stand for anybody's.
-var nobodys = []string{"/ho" + "me/me/", "/ho" + "me/user/"}
+// exampleHomes are home directories that may be used in examples.
+var exampleHomes = []string{"/ho" + "me/me/", "/ho" + "me/user/"}
 
 func TestFiles(t *testing.T) {
 	files := 0
 	err := eachFile(func(string) bool { return true }, func(name string, data []byte) error {
 		if bytes.IndexByte(data[:min(len(data), 8<<10)], 0) >= 0 {
-			return nil // no text
+			return nil // not text
 		}
 		files++
 		if lines := bytes.Count(data, []byte("\n")); strings.HasSuffix(name, ".go") && lines > maxLines {
-			t.Errorf("%s has %d lines\nrule: no file has more than %d\nwhy:  a file is one topic, and is read in one sitting", name, lines, maxLines)
+			t.Errorf("%s has %d lines\nrule: at most %d\nwhy:  a file has one topic, and is short enough to read as a whole", name, lines, maxLines)
 		}
-		if !slices.ContainsFunc(suspicious, func(part string) bool { return bytes.Contains(data, []byte(part)) }) {
+		if !slices.ContainsFunc(literals, func(s string) bool { return bytes.Contains(data, []byte(s)) }) {
 			return nil
 		}
 		for i, line := range bytes.Split(data, []byte("\n")) {
-			if m := unfinished.Find(line); m != nil {
-				t.Errorf("%s:%d: %s\nrule: what is to be done is an issue\nwhy:  a note in the code has no owner and no end", name, i+1, m)
+			if m := toDo.Find(line); m != nil {
+				t.Errorf("%s:%d: %s\nrule: open work is an issue\nwhy:  a note in the code is easily forgotten", name, i+1, m)
 			}
-			if m := somewhere.Find(line); m != nil && !slices.Contains(nobodys, string(m)) {
-				t.Errorf("%s:%d: %s\nrule: no file names a path of a machine\nwhy:  it is true there only", name, i+1, m)
+			if m := machinePath.Find(line); m != nil && !slices.Contains(exampleHomes, string(m)) {
+				t.Errorf("%s:%d: %s\nrule: files contain no paths of a machine\nwhy:  they do not exist on other machines", name, i+1, m)
 			}
 		}
 		return nil
@@ -493,18 +494,18 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files < 100 {
-		t.Errorf("only %d files were looked at", files)
+		t.Errorf("checked only %d files, want at least 100", files)
 	}
 }
 
-// eachFile hands over the wanted files of the repository, of which what was built is none.
+// eachFile calls f for each wanted file of the repository, except for build results.
 func eachFile(wanted func(name string) bool, f func(name string, data []byte) error) error {
 	return filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		name = filepath.ToSlash(name)
 		switch {
 		case err != nil:
 			return err
-		case name == ".git" && !d.IsDir(): // the file of a worktree
+		case name == ".git" && !d.IsDir(): // in a worktree, .git is a file
 			return nil
 		case d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules"):
 			return fs.SkipDir
@@ -519,17 +520,18 @@ func eachFile(wanted func(name string) bool, f func(name string, data []byte) er
 	})
 }
 
-// packages returns every package of the repository, parsed once; what lies in testdata is none.
+// packages returns every package of the repository outside of testdata.
 func packages(t *testing.T) []*pkg {
 	t.Helper()
-	all, err := parsed()
+	all, err := parsePackages()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-var parsed = sync.OnceValues(func() ([]*pkg, error) {
+// parsePackages parses the packages once.
+var parsePackages = sync.OnceValues(func() ([]*pkg, error) {
 	fset := token.NewFileSet()
 	found := map[string]*pkg{}
 	err := eachFile(func(name string) bool {
@@ -546,7 +548,7 @@ var parsed = sync.OnceValues(func() ([]*pkg, error) {
 			found[dir] = p
 		}
 		if p.name != f.Name.Name {
-			return fmt.Errorf("%s: package %s among files of package %s", name, f.Name.Name, p.name)
+			return fmt.Errorf("%s: got package %s, the folder's other files have package %s", name, f.Name.Name, p.name)
 		}
 		p.files = append(p.files, f)
 		if f.Doc != nil {
@@ -563,7 +565,7 @@ var parsed = sync.OnceValues(func() ([]*pkg, error) {
 	}
 	slices.SortFunc(all, func(a, b *pkg) int { return strings.Compare(a.dir, b.dir) })
 	if len(all) < 20 {
-		return nil, fmt.Errorf("only %d packages were found", len(all))
+		return nil, fmt.Errorf("found only %d packages, want at least 20", len(all))
 	}
 	return all, nil
 })
