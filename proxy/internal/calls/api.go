@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Failure reads a provider's error response in the form of the OpenAI API: an API's own member of that name.
+// Failure parses a provider's error response in the OpenAI format. It becomes the field Failure of the API.
 type Failure func(status int, body []byte) *apierror.Error
 
 // call is one of the APIs.
 type call struct {
-	name     string // of the API
+	name     string
 	idPrefix string
 	request  func(r *Request, root jsondoc.Value, l *clientapi.Limits) *apierror.Error // reads and checks a request
 	response func(r *reader, root jsondoc.Value) error                                 // reads and checks a response

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// appendBase64 appends a vector as base64 of its little-endian float32 values. numbers is a JSON array of numbers that has been
-// checked. ok is false where one of them is no float32.
+// appendBase64 appends a vector as base64 of its little-endian float32 values. numbers is a valid JSON array of numbers. ok is false
+// if one of them does not fit a float32.
 func appendBase64(dst, numbers []byte) (out []byte, ok bool) {
-	// A multiple of 3, so that only the last piece is padded, and of 4.
+	// The size is a multiple of 4, the size of a float32, and of 3, so that only the last piece is padded.
 	var piece [768]byte
 	n := 0
 	for i := 0; i < len(numbers); {
@@ -37,7 +37,7 @@ func appendBase64(dst, numbers []byte) (out []byte, ok bool) {
 	return base64.StdEncoding.AppendEncode(dst, piece[:n]), true
 }
 
-// appendNumbers appends an array of numbers that has been checked, without its white space.
+// appendNumbers appends a valid JSON array of numbers without its white space.
 func appendNumbers(dst, numbers []byte) []byte {
 	for _, c := range numbers {
 		if c > ' ' {

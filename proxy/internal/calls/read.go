@@ -11,23 +11,23 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// responseLimits bound what a provider may send in one piece.
+// responseLimits bounds a response, or one event of a stream.
 var responseLimits = jsondoc.Limits{Depth: 64, Nodes: 1 << 19, FlatNumbers: true}
 
-// reader reads responses of providers that speak the API. What it passes on is strict JSON: clients read it with parsers of
-// their own.
+// reader reads responses of providers that speak the API. It rejects what is not strict JSON, which clients' parsers may read
+// differently.
 type reader struct {
 	call    *call
 	failure Failure
-	pass    bool
+	pass    bool // the response is passed on to the client
 	doc     jsondoc.Doc
-	name    []byte
-	b       *response.Batch // during a call
+	names   []byte          // the results of copyName
+	b       *response.Batch // set during a call
 
-	choices []choice // of a stream of completions
+	choices []choice // of a stream of completions, those seen so far
 }
 
-// choice is what is known of one choice of a stream.
+// choice is the state of one choice of a stream.
 type choice struct {
 	index    int64
 	finished bool
@@ -39,8 +39,8 @@ func (r *reader) Reset(pass bool) {
 	r.pass, r.choices = pass, r.choices[:0]
 }
 
-// parse reads a document, which must be an object. It reports false where the object is an error, which becomes the batch's
-// failure.
+// parse parses a document, which must be an object, and reports its ID, model and token counts to the batch. If the object is an error,
+// parse reports that instead and returns false.
 func (r *reader) parse(body []byte) (root jsondoc.Value, ok bool, err error) {
 	if err := r.doc.Parse(body, responseLimits); err != nil {
 		return root, false, apierror.BadAnswer(err)
@@ -53,25 +53,26 @@ func (r *reader) parse(body []byte) (root jsondoc.Value, ok bool, err error) {
 		r.b.Fail(r.failure(0, body))
 		return root, false, nil
 	}
-	r.b.Start(r.short(root.Get("id")), r.short(root.Get("model")), nil)
+	r.b.Start(r.copyName(root.Get("id")), r.copyName(root.Get("model")), nil)
 	r.readUsage(root)
 	return root, true, nil
 }
 
-// short is a string that fits the contract's limit for names, else empty. It is valid until the next call.
-func (r *reader) short(v jsondoc.Value) []byte {
+// copyName returns the text of a string, or nil if v is not a string or longer than the plugin contract allows for names. The result is
+// valid until the reader's next call.
+func (r *reader) copyName(v jsondoc.Value) []byte {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return nil
 	}
-	at := len(r.name)
+	at := len(r.names)
 	if at > 4*abi.MaxName {
 		at = 0
 	}
-	r.name = v.AppendText(r.name[:at])
-	return r.name[at:]
+	r.names = v.AppendText(r.names[:at])
+	return r.names[at:]
 }
 
-// readUsage reads the token counts: OpenAI's, Cohere's, and those of compatible providers that give only a total.
+// readUsage reports the token counts: OpenAI's, Cohere's, or those of compatible providers that send only a total.
 func (r *reader) readUsage(root jsondoc.Value) {
 	usage := root.Get("usage")
 	prompt, known := usage.Get("prompt_tokens").Int()
@@ -119,17 +120,17 @@ func (r *reader) ReadResponse(body []byte, b *response.Batch) error {
 	return nil
 }
 
-// release lets go of what a call was given.
+// release drops the references to a call's arguments.
 func (r *reader) release() {
-	r.b, r.name = nil, r.name[:0]
+	r.b, r.names = nil, r.names[:0]
 	r.doc.Reset()
 }
 
-// readEmbeddings reads the vectors of a response. Their numbers are left where they are.
+// readEmbeddings reports the vectors of a response, without their numbers, which are passed on with the body.
 func (r *reader) readEmbeddings(root jsondoc.Value) error {
 	data := root.Get("data")
 	if data.Kind() != jsondoc.Array {
-		return errors.New("an embeddings response without data")
+		return errors.New("embeddings response has no data array")
 	}
 	index := int32(0)
 	for v := data.First(); v.Exists(); v = v.Next() {
@@ -144,40 +145,41 @@ func (r *reader) readEmbeddings(root jsondoc.Value) error {
 	return nil
 }
 
-// readRanks reads the ranks of a response.
+// readRanks reports the ranks of a response.
 func (r *reader) readRanks(root jsondoc.Value) error {
 	results := root.Get("results")
 	if results.Kind() != jsondoc.Array {
-		return errors.New("a rerank response without results")
+		return errors.New("rerank response has no results array")
 	}
 	for v := results.First(); v.Exists(); v = v.Next() {
 		index, ok := v.Get("index").Int()
 		if !ok || index < 0 || index > 1<<31-1 || v.Get("relevance_score").Kind() != jsondoc.Number {
-			return errors.New("a result without index or relevance_score")
+			return errors.New("rerank result has no valid index or relevance_score")
 		}
 		r.b.Rank(int32(index), nil)
 	}
 	return nil
 }
 
-// readResults reads a moderations response.
+// readResults checks a moderations response.
 func (r *reader) readResults(root jsondoc.Value) error {
 	if root.Get("results").Kind() != jsondoc.Array {
-		return errors.New("a moderations response without results")
+		return errors.New("moderations response has no results array")
 	}
 	return nil
 }
 
-// readChoices reads the choices of a completions response, or of an event of a stream. All are accounted as one.
+// readChoices reads the choices of a completions response, or of an event of a stream. It reports the texts of all of them as those of
+// choice 0, because they only count as usage.
 func (r *reader) readChoices(root jsondoc.Value) error {
 	choices := root.Get("choices")
 	if choices.Kind() != jsondoc.Array {
-		return errors.New("a completions response without choices")
+		return errors.New("completions response has no choices array")
 	}
 	for v := choices.First(); v.Exists(); v = v.Next() {
 		text := v.Get("text")
 		if text.Kind() > jsondoc.Null && text.Kind() != jsondoc.String {
-			return errors.New("a choice whose text is no string")
+			return errors.New("text of a choice is not a string")
 		}
 		r.b.Text(0, abi.EncodingEscaped, text.Inside())
 		index, _ := v.Get("index").Int()
@@ -190,22 +192,23 @@ func (r *reader) readChoices(root jsondoc.Value) error {
 	return nil
 }
 
-// choice returns the choice with an index; nil where there are too many. It is valid until the next one.
+// choice returns the choice with an index, which it adds if it is new, or nil if there are too many. The pointer is valid until the
+// next call.
 func (r *reader) choice(index int64) *choice {
-	const most = 1 << 14
+	const limit = 1 << 14
 	for i := range r.choices {
 		if r.choices[i].index == index {
 			return &r.choices[i]
 		}
 	}
-	if len(r.choices) == most {
+	if len(r.choices) == limit {
 		return nil
 	}
 	r.choices = append(r.choices, choice{index: index})
 	return &r.choices[len(r.choices)-1]
 }
 
-// finished reports whether every choice that has begun has ended.
+// finished reports whether all choices seen so far have a finish reason.
 func (r *reader) finished() bool {
 	for i := range r.choices {
 		if !r.choices[i].finished {
@@ -223,7 +226,7 @@ func (r *reader) ReadEvent(_, data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
 	switch {
 	case r.call != completions:
-		return apierror.BadAnswer(fmt.Errorf("a stream in response to a %s request", r.call.name))
+		return apierror.BadAnswer(fmt.Errorf("response to a non-streaming %s request is a stream", r.call.name))
 	case len(data) == 0:
 		return nil
 	case bytes.Equal(data, doneWord):
@@ -239,12 +242,12 @@ func (r *reader) ReadEvent(_, data []byte, b *response.Batch) error {
 	if err := r.readChoices(root); err != nil {
 		return apierror.BadAnswer(err)
 	}
-	some := root.Get("choices").First().Exists()
+	hasChoices := root.Get("choices").First().Exists()
 	name := []byte(nil)
 	switch {
-	case !some && root.Get("usage").Kind() == jsondoc.Object:
+	case !hasChoices && root.Get("usage").Kind() == jsondoc.Object:
 		name = frameUsage
-	case some && r.finished():
+	case hasChoices && r.finished():
 		b.Done(abi.DoneAtEnd)
 		name = frameLast
 	}

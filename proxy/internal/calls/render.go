@@ -12,23 +12,23 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer and response.ItemRenderer. What providers of the same API send it passes on, but for
-// vectors of numbers where the client wants base64. Of other providers it spells vectors and ranks.
+// Renderer implements clientapi.Renderer and response.ItemRenderer. It passes on responses of providers that speak the API, with
+// vectors encoded as base64 if the client asks for that. For other providers it renders vectors and ranks.
 type Renderer struct {
 	call *call
 	head *response.Head
 	out  response.Output
-	pass bool
+	pass bool // the provider's response is passed on
 
-	inputs int  // of the request
+	inputs int  // number of inputs or documents in the request
 	base64 bool // the client wants vectors as base64
 
-	body  []byte // of a non-streaming response: of one that is passed on all, else the items
-	items int
+	body  []byte // non-streaming response: the whole body if it is passed on, otherwise the rendered items
+	items int    // vectors or ranks so far
 	seen  []bool // by index: whether the document has been ranked
 
-	held []byte // frames that wait for Complete
-	done bool   // one of them ends the stream
+	held []byte // frames that complete the response, written by Complete
+	done bool   // held ends with the provider's [DONE]
 }
 
 var (
@@ -55,7 +55,7 @@ func (r *Renderer) Respond(to clientapi.Request) {
 // Pass implements clientapi.Renderer.
 func (r *Renderer) Pass() { r.pass = true }
 
-// fail gives the response up.
+// fail makes the response fail.
 func (r *Renderer) fail(format string, args ...any) {
 	if r.out.Failed == nil {
 		e := apierror.Fail(abi.FailBadAnswer, "", "", "")
@@ -64,27 +64,27 @@ func (r *Renderer) fail(format string, args ...any) {
 	}
 }
 
-// choice gives up a response with choices that cannot be passed on: nothing here spells them.
-func (r *Renderer) choice() {
+// requirePass makes a response with choices fail unless it is passed on, because choices have no rendering here.
+func (r *Renderer) requirePass() {
 	if !r.pass {
-		r.fail("the response to a %s request is not in the form that was asked for", r.call.name)
+		r.fail("response to a %s request has choices, but is not in the client's format", r.call.name)
 	}
 }
 
 // Text implements response.Renderer.
-func (r *Renderer) Text(int32, []byte) { r.choice() }
+func (r *Renderer) Text(int32, []byte) { r.requirePass() }
 
 // Refusal implements response.Renderer.
-func (r *Renderer) Refusal(int32, []byte) { r.choice() }
+func (r *Renderer) Refusal(int32, []byte) { r.requirePass() }
 
 // Reasoning implements response.Renderer.
-func (r *Renderer) Reasoning(int32, abi.ReasoningPart, int32, []byte) { r.choice() }
+func (r *Renderer) Reasoning(int32, abi.ReasoningPart, int32, []byte) { r.requirePass() }
 
 // ToolCall implements response.Renderer.
-func (r *Renderer) ToolCall(int32, response.ToolCall) { r.choice() }
+func (r *Renderer) ToolCall(int32, response.ToolCall) { r.requirePass() }
 
 // ToolArguments implements response.Renderer.
-func (r *Renderer) ToolArguments(int32, int32, []byte) { r.choice() }
+func (r *Renderer) ToolArguments(int32, int32, []byte) { r.requirePass() }
 
 // ToolEnd implements response.Renderer.
 func (r *Renderer) ToolEnd(int32, int32) {}
@@ -96,16 +96,16 @@ func (r *Renderer) Member(abi.Scope, int32, int32, []byte, []byte) bool { return
 func (r *Renderer) Flush(int32, bool) {}
 
 // Finish implements response.Renderer.
-func (r *Renderer) Finish(int32, abi.FinishReason, []byte) { r.choice() }
+func (r *Renderer) Finish(int32, abi.FinishReason, []byte) { r.requirePass() }
 
 // Embedding implements response.ItemRenderer.
 func (r *Renderer) Embedding(index int32, numbers []byte) {
 	switch {
 	case r.call != embeddings:
-		r.fail("a vector in the response to a %s request", r.call.name)
+		r.fail("response to a %s request has a vector", r.call.name)
 		return
 	case int(index) != r.items || r.items >= r.inputs:
-		r.fail("vector %d of %d follows %d others", index, r.inputs, r.items)
+		r.fail("vector %d is out of order, or exceeds the %d inputs", index, r.inputs)
 		return
 	}
 	r.items++
@@ -120,7 +120,7 @@ func (r *Renderer) Embedding(index int32, numbers []byte) {
 	r.out.Held += len(r.body) - before
 }
 
-// separate returns body with a comma, if there are items.
+// separate returns body, with a comma if it has items.
 func (r *Renderer) separate() []byte {
 	if len(r.body) > 0 {
 		return append(r.body, ',')
@@ -128,14 +128,14 @@ func (r *Renderer) separate() []byte {
 	return r.body
 }
 
-// appendVector appends a vector in the encoding that the client wants.
+// appendVector appends a vector in the encoding that the client asks for.
 func (r *Renderer) appendVector(dst, numbers []byte) []byte {
 	if !r.base64 {
 		return appendNumbers(dst, numbers)
 	}
 	dst, ok := appendBase64(append(dst, '"'), numbers)
 	if !ok {
-		r.fail("a number in a vector is no float32")
+		r.fail("vector has a number that does not fit a float32")
 	}
 	return append(dst, '"')
 }
@@ -147,10 +147,10 @@ func (r *Renderer) Rank(index int32, score []byte) {
 	}
 	switch {
 	case r.call != rerank:
-		r.fail("a rank in the response to a %s request", r.call.name)
+		r.fail("response to a %s request has a rank", r.call.name)
 		return
 	case int(index) >= len(r.seen) || r.seen[index]:
-		r.fail("document %d of %d is ranked twice, or does not exist", index, r.inputs)
+		r.fail("document %d of %d is ranked twice or does not exist", index, r.inputs)
 		return
 	}
 	r.seen[index] = true
@@ -173,11 +173,11 @@ func (r *Renderer) EndItems() {
 	}
 }
 
-// Names of frames, by which the reader says what they are.
+// Names of frames, with which the reader classifies them for the renderer.
 var (
-	frameUsage = []byte("usage") // nothing but token counts
-	frameLast  = []byte("last")  // completes the response as far as it is known
-	frameDone  = []byte("done")  // ends the stream
+	frameUsage = []byte("usage") // has only token counts
+	frameLast  = []byte("last")  // finishes the last of the choices seen so far
+	frameDone  = []byte("done")  // is [DONE]
 )
 
 // Frame implements response.Renderer.
@@ -198,8 +198,8 @@ func (r *Renderer) Frame(name, data []byte) {
 	r.out.Held = len(r.body)
 }
 
-// appendEncoded appends the body of an embeddings response whose vectors may be arrays, with base64 in their place. The reader
-// has checked the body.
+// appendEncoded appends the body of an embeddings response with base64 in place of the vectors that are arrays. The reader has checked
+// the body.
 func (r *Renderer) appendEncoded(dst, body []byte) []byte {
 	var d jsondoc.Doc
 	if d.Parse(body, responseLimits) != nil {
@@ -216,10 +216,10 @@ func (r *Renderer) appendEncoded(dst, body []byte) []byte {
 	return append(dst, body[at:]...)
 }
 
-// writeFrame writes an event of a stream. Those that complete the response wait for Complete.
+// writeFrame writes an event of a stream, or holds it until Complete if it completes the response.
 func (r *Renderer) writeFrame(name, data []byte) {
 	if bytes.Equal(name, frameUsage) && !r.head.IncludeUsage {
-		return // the gateway asked for it
+		return // the gateway asked for usage, not the client
 	}
 	last := bytes.Equal(name, frameLast) || bytes.Equal(name, frameDone)
 	switch {
@@ -234,7 +234,7 @@ func (r *Renderer) writeFrame(name, data []byte) {
 	}
 }
 
-// release writes the frames that wait.
+// release writes the held frames.
 func (r *Renderer) release() {
 	if len(r.held) > 0 {
 		r.out.Buf = append(r.out.Buf, r.held...)
@@ -243,13 +243,13 @@ func (r *Renderer) release() {
 	}
 }
 
-// appendEvent appends an event with data that is JSON, or the word that ends a stream.
+// appendEvent appends an SSE event whose data is JSON or [DONE].
 func appendEvent(dst, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
 		return append(append(dst, data...), "\n\n"...)
 	}
-	// A line end in valid JSON is white space.
+	// A line break in valid JSON is white space.
 	dst, _ = jsondoc.AppendCompact(dst, data)
 	return append(dst, "\n\n"...)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Request is a request of one of the APIs that has been read and checked once. Members that its API does not know are left
-// unchanged. It implements clientapi.Request, and is not safe for concurrent use.
+// Request is a parsed and validated request of one of the APIs. Members that the API does not define are left unchanged. It implements
+// clientapi.Request, and is not safe for concurrent use.
 type Request struct {
 	call  *call
 	doc   jsondoc.Doc
@@ -18,8 +18,8 @@ type Request struct {
 	facts clientapi.Facts
 
 	inputs    int           // texts to embed, or documents to rank
-	base64    bool          // vectors are wanted as base64
-	maxTokens jsondoc.Value // that facts.MaxTokens comes from
+	base64    bool          // the client wants vectors as base64
+	maxTokens jsondoc.Value // the member that facts.MaxTokens comes from
 }
 
 // Parse implements clientapi.Request.
@@ -55,7 +55,7 @@ func (r *Request) FitModel(maxTokens int64, _, strict bool) *apierror.Error {
 	return nil
 }
 
-// AppendChat implements clientapi.Request: there is no such chat completions request.
+// AppendChat implements clientapi.Request. It fails: no chat completions request is equivalent.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	return dst, nil, apierror.Fail(abi.FailUnsupported, "", "", "The provider of this model does not support "+r.call.name+" requests.")
 }
@@ -70,7 +70,7 @@ func (r *Request) Reset() {
 	*r = Request{call: r.call, doc: r.doc, facts: clientapi.Facts{Warnings: r.facts.Warnings[:0]}}
 }
 
-// readModel copies the model's name.
+// readModel reads the model's name, which is required.
 func (r *Request) readModel(root jsondoc.Value) *apierror.Error {
 	v := root.Get("model")
 	if e := clientapi.NeedString(v, root, "model"); e != nil {
@@ -81,29 +81,29 @@ func (r *Request) readModel(root jsondoc.Value) *apierror.Error {
 	}
 	r.facts.Model = v.Text()
 	if strings.IndexByte(r.facts.Model, 0) >= 0 {
-		return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' must not hold the character U+0000.")
+		return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' must not contain the character U+0000.")
 	}
 	return nil
 }
 
-// What an input may be besides a text.
+// forms are the forms of inputs that a member allows besides strings.
 type forms uint8
 
 const (
 	tokens  forms = 1 << iota // lists of tokens
-	objects                   // objects, in a list: parts of several kinds, or documents with members of their own
+	objects                   // lists of objects: content parts, or documents with fields
 )
 
-// readInputs checks a member that is a text, or a list of inputs in one of the forms. It returns how many there are, and counts
-// their texts.
-func (r *Request) readInputs(v jsondoc.Value, what string, allowed forms, l *clientapi.Limits) (n int, e *apierror.Error) {
+// readInputs validates a member that is a string, or a list of strings or of inputs in one of the allowed forms. It returns the number
+// of inputs, and adds their texts to TextBytes. want describes what is allowed, for an error.
+func (r *Request) readInputs(v jsondoc.Value, want string, allowed forms, l *clientapi.Limits) (n int, e *apierror.Error) {
 	switch v.Kind() {
 	case jsondoc.String:
 		r.facts.TextBytes += len(v.Inside())
 		return 1, nil
 	case jsondoc.Array:
 	default:
-		return 0, clientapi.WrongType(v, what)
+		return 0, clientapi.WrongType(v, want)
 	}
 	kind := v.First().Kind()
 	switch {
@@ -115,7 +115,7 @@ func (r *Request) readInputs(v jsondoc.Value, what string, allowed forms, l *cli
 	case kind == jsondoc.Array && allowed&tokens != 0:
 	case kind == jsondoc.Object && allowed&objects != 0:
 	default:
-		return 0, clientapi.WrongType(v, what)
+		return 0, clientapi.WrongType(v, want)
 	}
 	for c := v.First(); c.Exists(); c = c.Next() {
 		switch {
@@ -141,21 +141,21 @@ func (r *Request) readInputs(v jsondoc.Value, what string, allowed forms, l *cli
 	return n, nil
 }
 
-// bytesOfToken is what a token counts in TextBytes.
-const bytesOfToken = 4
+// bytesPerToken is what a token adds to TextBytes.
+const bytesPerToken = 4
 
-// readTokens checks a list of tokens.
+// readTokens validates a list of tokens, and adds them to TextBytes.
 func (r *Request) readTokens(list jsondoc.Value) *apierror.Error {
 	for c := list.First(); c.Exists(); c = c.Next() {
 		if n, ok := c.Int(); !ok || n < 0 {
 			return clientapi.WrongType(c, "a token, an integer that is not negative")
 		}
-		r.facts.TextBytes += bytesOfToken
+		r.facts.TextBytes += bytesPerToken
 	}
 	return nil
 }
 
-// countTexts counts the texts of an input, but no image.
+// countTexts adds the strings of an input to TextBytes, without images.
 func (r *Request) countTexts(v jsondoc.Value) {
 	if v.Kind() == jsondoc.String {
 		r.facts.TextBytes += len(v.Inside())
@@ -223,10 +223,9 @@ func (r *Request) readRerank(root jsondoc.Value, l *clientapi.Limits) (e *apierr
 
 // readModeration reads a moderations request.
 func (r *Request) readModeration(root jsondoc.Value, l *clientapi.Limits) (e *apierror.Error) {
-	// The model that OpenAI takes where a request names none.
-	const standard = "omni-moderation-latest"
+	const defaultModel = "omni-moderation-latest" // OpenAI's default
 	if !clientapi.Given(root.Get("model")) {
-		r.facts.Model = standard
+		r.facts.Model = defaultModel
 	} else if e = r.readModel(root); e != nil {
 		return e
 	}
@@ -238,10 +237,10 @@ func (r *Request) readModeration(root jsondoc.Value, l *clientapi.Limits) (e *ap
 	return e
 }
 
-// maxChoices bounds the choices for each prompt.
+// maxChoices is the maximum of n and of best_of.
 const maxChoices = 128
 
-// readCompletion reads a legacy completions request. What the gateway has no use for is left to the provider.
+// readCompletion reads a legacy completions request. Members that the gateway does not use are left to the provider to validate.
 func (r *Request) readCompletion(root jsondoc.Value, l *clientapi.Limits) (e *apierror.Error) {
 	if e = r.readModel(root); e != nil {
 		return e
