@@ -44,12 +44,12 @@ var codeNames = func() map[string]bool {
 }()
 
 const (
-	fixRequest  = "Correct the request; `param` names the member."
-	fixClient   = "Correct the client or the proxy in front of the gateway."
-	retryLater  = "Retry after `Retry-After`, or with exponential backoff."
-	askProvider = "Check the provider's status; the log has the cause."
-	fixPlugin   = "Check the log for the plugin's error; report it to the plugin's author."
-	fixAccount  = "The operator must check the provider's credential and account."
+	fixRequest    = "Correct the request; `param` names the member."
+	fixClient     = "Correct the client or the proxy in front of the gateway."
+	retryLater    = "Retry after `Retry-After`, or with exponential backoff."
+	checkProvider = "Check the provider's status; the log has the cause."
+	fixPlugin     = "Check the log for the plugin's error; report it to the plugin's author."
+	fixAccount    = "The operator must check the provider's credential and account."
 )
 
 var codes = []Code{
@@ -72,7 +72,7 @@ var codes = []Code{
 	{"http_version", 400, NextNo, "A stream was requested over HTTP/1.0.", "Use HTTP/1.1, or request a non-streaming response."},
 	{"https_required", 400, NextNo, "Plain HTTP was sent to a port that serves HTTPS.", "Use an https:// URL."},
 	{"loop_detected", 400, NextNo, "The request has passed through too many gateways.", "Check that no gateway is configured as its own provider."},
-	{"previous_response_not_found", 400, NextYes, "No response with the id of `previous_response_id` is kept, or it is another key's.", "Send the whole input, or ask earlier: see `[responses]`."},
+	{"previous_response_not_found", 400, NextYes, "The response with the ID `previous_response_id` is not stored, or belongs to another key.", "Send the whole input; `[responses]` sets how long responses are stored."},
 	{"unsupported", 400, NextYes, "The provider does not support what the request asks for.", "Correct the request, or use another model."},
 	{"context_length_exceeded", 400, NextNo, "The conversation is longer than the model's context window.", "Shorten the conversation, or use another model."},
 	{"content_policy_violation", 400, NextNo, "The provider's content policy rejected the request.", "Change the prompt."},
@@ -89,21 +89,21 @@ var codes = []Code{
 	{"uri_too_long", 414, NextNo, "The request target is too long.", fixClient},
 	{"unsupported_media_type", 415, NextNo, "The body is not JSON in UTF-8, or is compressed.", "Send `Content-Type: application/json`, without compression."},
 	{"expectation_failed", 417, NextNo, "The Expect header is not 100-continue.", fixClient},
-	{"websocket_unsupported", 426, NextNo, "A WebSocket was requested.", "Send a POST request, which clients that prefer a WebSocket do by themselves."},
-	{"rate_limit_exceeded", 429, NextSometimes, "A limit of the key, its team, the model or the provider is reached, or what is left of a budget is held by requests in flight. Another target is tried if it is the provider's.", retryLater},
-	{"insufficient_quota", 429, NextSometimes, "A budget of the key, its team, the model or the provider is spent, or the gateway's quota with the provider is exhausted. Another target is tried if it is the provider's.", "Do not retry; the operator must raise the budget or the quota."},
+	{"websocket_unsupported", 426, NextNo, "A WebSocket was requested.", "Send a POST request; clients that prefer a WebSocket fall back to it by themselves."},
+	{"rate_limit_exceeded", 429, NextSometimes, "A limit of the key, its team, the model or the provider is reached, or the rest of a budget is held by requests in flight. Another target is tried if the limit is the provider's.", retryLater},
+	{"insufficient_quota", 429, NextSometimes, "A budget of the key, its team, the model or the provider is spent, or the gateway's quota with the provider is exhausted. Another target is tried if the budget or quota is the provider's.", "Do not retry; the operator must raise the budget or the quota."},
 	{"too_many_wrong_keys", 429, NextNo, "Too many invalid API keys came from this address.", "Check the key, and retry after `Retry-After`."},
 	{"request_header_too_large", 431, NextNo, "The request header is too large, or has too many lines.", fixClient},
 	{"client_closed_request", 499, NextNo, "The client disconnected. In logs and metrics only.", "None."},
-	{"internal_error", 500, NextNo, "The gateway failed.", "Report it with the log's lines about the request ID."},
-	{"upstream_error", 502, NextYes, "The provider failed.", askProvider},
-	{"upstream_not_found", 502, NextYes, "The provider returned 404 for something else than the model.", "Check the provider's `base_url`; the log has the address of the request and the provider's words."},
+	{"internal_error", 500, NextNo, "The gateway failed.", "Report it with the log lines that have the request ID."},
+	{"upstream_error", 502, NextYes, "The provider failed.", checkProvider},
+	{"upstream_not_found", 502, NextYes, "The provider returned 404 for something other than the model.", "Check the provider's `base_url`; the log has the URL and the provider's message."},
 	{"upstream_unreachable", 502, NextYes, "No connection to the provider could be established.", "Check the provider's `base_url`, DNS and network; the log has the cause."},
-	{"upstream_bad_answer", 502, NextYes, "The provider's response is invalid.", askProvider},
+	{"upstream_bad_answer", 502, NextYes, "The provider's response is invalid.", checkProvider},
 	{"upstream_answer_too_large", 502, NextYes, "The provider's response is too large.", "Request fewer tokens, or a stream."},
-	{"upstream_empty", 502, NextYes, "The provider's response is empty.", askProvider},
-	{"upstream_stream_truncated", 502, NextYes, "The provider's response ended before it was complete.", "Retry; the response up to there is unusable for tool calls."},
-	{"upstream_stream_error", 502, NextYes, "The provider reported an error within its response.", askProvider},
+	{"upstream_empty", 502, NextYes, "The provider's response is empty.", checkProvider},
+	{"upstream_stream_truncated", 502, NextYes, "The provider's response ended before it was complete.", "Retry; tool calls of the partial response must not be executed."},
+	{"upstream_stream_error", 502, NextYes, "The provider reported an error within its response.", checkProvider},
 	{"upstream_invalid_tool_call", 502, NextYes, "The model made an invalid tool call.", "Retry, or use another model."},
 	{"upstream_cancelled", 502, NextYes, "The provider cancelled the request.", "Retry."},
 	{"upstream_auth_failed", 502, NextYes, "The provider rejected the gateway's credential.", fixAccount},
@@ -112,12 +112,12 @@ var codes = []Code{
 	{"plugin_timeout", 502, NextYes, "The provider's plugin ran out of fuel.", fixPlugin},
 	{"plugin_protocol", 502, NextYes, "The provider's plugin broke the plugin contract.", fixPlugin},
 	{"router_failed", 502, NextNo, "The router plugin failed, or named no target, and `on_failure = \"refuse\"` is configured.", "Check the log for the router's error."},
-	{"filter_failed", 502, NextNo, "A filter of the configuration failed, or cannot check the response.", "Check the log for the filter's error; `on_failure = \"pass\"` lets texts pass where the filter fails."},
+	{"filter_failed", 502, NextNo, "A filter of the configuration failed, or cannot check the response.", "Check the log for the filter's error; `on_failure = \"pass\"` lets texts pass if the filter fails."},
 	{"overloaded", 503, NextYes, "The provider is overloaded.", retryLater},
 	{"model_not_ready", 503, NextYes, "The provider is still loading the model.", retryLater},
 	{"upstream_unavailable", 503, NextYes, "The circuits of all the model's targets are open after repeated failures.", retryLater},
 	{"gateway_overloaded", 503, NextSometimes, "The gateway is at one of its limits. Another target is tried if the limit is the provider's `max_conns`.", retryLater},
-	{"store_unavailable", 503, NextNo, "What the request may cost cannot be recorded, and a budget bounds it.", "Retry; the operator must see to `store.journal`."},
+	{"store_unavailable", 503, NextNo, "The request has a budget, and the maximum held for it could not be written to the journal.", "Retry; the operator must check `store.journal`."},
 	{"gateway_shutdown", 503, NextNo, "The gateway is shutting down.", "Retry; a load balancer should pick another instance."},
 	{"upstream_timeout", 504, NextYes, "The provider exceeded one of its timeouts.", "Retry, or raise the provider's `timeout`."},
 	{"http_version_not_supported", 505, NextNo, "The request is neither HTTP/1.1 nor HTTP/1.0.", "Use HTTP/1.1."},

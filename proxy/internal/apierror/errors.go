@@ -13,28 +13,27 @@ type Error struct {
 	Status  int // HTTP status, unless a response has begun
 	Kind    Kind
 	Code    string // machine-readable; "" for none
-	Param   string // the member of the request, "messages[2].role"; "" for none
+	Param   string // path of the request's member, such as "messages[2].role"; "" for none
 	Message string
 
-	// Where the failure is a provider's. Empty members are not in the body.
+	// Set if the provider failed. The error body omits zero values.
 	Provider          string
 	UpstreamStatus    int
 	UpstreamRequestID string
 
 	RetryAfter   time.Duration // 0: unknown
 	NoRetry      bool          // the client should not retry
-	TryNext      bool          // another target may succeed where this one failed
+	TryNext      bool          // another target may succeed
 	Cause        error         // for the log only
 	Allow        string        // the Allow header of a 405
 	CloseClient  bool          // the client's connection cannot be used again
-	Authenticate bool          // the response asks for credentials: www-authenticate
+	Authenticate bool          // the response has a WWW-Authenticate header
 }
 
-// Kind is the class of a failure. The values are the error types of the OpenAI API, under which the log shows them whatever API
-// the client uses.
+// Kind is the class of a failure. The values are the error types of the OpenAI API, which the log uses for all client APIs.
 type Kind string
 
-// Error is the text for the log.
+// Error returns the text for the log.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%d %s", e.Status, e.Kind)
 	if e.Code != "" {
@@ -64,8 +63,8 @@ const (
 	KindUpstream           Kind = "upstream_error"
 )
 
-// failures is what a client sees of each abi.FailKind, and whether another target may be tried. The rows are those of the table
-// of upstream errors in sdk/abi/README.md.
+// failures maps each abi.FailKind to what the client sees, and to whether another target may be tried. The rows match the table of
+// upstream errors in sdk/abi/README.md.
 var failures = [abi.FailKinds]struct {
 	status           int
 	kind             Kind
@@ -94,8 +93,8 @@ var failures = [abi.FailKinds]struct {
 	abi.FailDenied:         {403, KindInvalidRequest, "denied", false, false, "The request was refused."},
 }
 
-// Fail returns the error of a kind of failure. code, param and message replace the defaults where they are not empty; an unknown
-// kind counts as FailServer.
+// Fail returns the error for a kind of failure. code, param and message replace the defaults unless they are empty. An unknown kind
+// counts as FailServer.
 func Fail(kind abi.FailKind, code, param, message string) *Error {
 	if kind < 0 || kind >= abi.FailKinds {
 		kind = abi.FailServer
@@ -111,14 +110,14 @@ func Fail(kind abi.FailKind, code, param, message string) *Error {
 	return e
 }
 
-// BadAnswer is for a provider's response that cannot be read; only the log sees why.
+// BadAnswer returns the error for a provider's response that cannot be read. The cause is for the log only.
 func BadAnswer(cause error) *Error {
 	e := Fail(abi.FailBadAnswer, "", "", "")
 	e.Cause = cause
 	return e
 }
 
-// Invalid is a 400 for an invalid request.
+// Invalid returns a 400 for an invalid request.
 func Invalid(code, param, format string, args ...any) *Error {
 	return &Error{Status: 400, Kind: KindInvalidRequest, Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,10 +1,10 @@
-// Package estimate reads from a request what it probably uses and what it can cost at most, before a provider has counted anything:
-// its prompt (Prompt), the tokens of its response (Rates, MaxTokens), and the service tiers that it may get (AddTarget).
+// Package estimate computes what a request is likely to use and the most that it can cost, before a provider has counted its tokens: from
+// its prompt (Prompt), the tokens of its response (Rates, MaxTokens), and the service tiers that it may be served in (AddTarget).
 //
-// What budgets do with that is in package spend, and what a response has really cost in package cost. Where a budget is strict, and the
-// request has no limit of tokens, AppendWithLimit writes the document with one.
+// Package spend holds these amounts against limits and budgets, and package cost computes what a response has really cost. If a budget is
+// strict and the request has no token limit, AppendWithLimit writes its document with one.
 //
-// Concurrency: functions only, which change nothing of what they are given but what they append to.
+// Concurrency: stateless functions, which modify only the slice or Need that they add to.
 package estimate
 
 import (
@@ -16,26 +16,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most
-// requests that allow a long completion get a short one.
+// The tokens that a completion is assumed to have until they are counted: the request's limit, up to a maximum, because most requests
+// that allow a long completion get a short one.
 const (
-	assumedCompletion    = 1024
+	assumedCompletion    = 1024 // for a request without a limit
 	maxAssumedCompletion = 4096
 )
 
-// PromptTokens is how many tokens a request's prompt is assumed to have.
+// PromptTokens returns how many tokens a request's prompt is assumed to have.
 func PromptTokens(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 
-// Rates is what a request may need of rates. defaultMaxTokens is the limit of a response for which the client sets none, 0 for none.
+// Rates returns what a request is assumed to need of token rate limits. defaultMaxTokens is the token limit of a response if the client
+// sets none; 0 if there is none.
 func Rates(f *clientapi.Facts, defaultMaxTokens int64) spend.Need {
 	tokens := min(cmp.Or(f.MaxTokens, defaultMaxTokens, assumedCompletion), maxAssumedCompletion)
 	return spend.Need{Prompt: PromptTokens(f), Completion: int64(f.Generated()) * tokens}
 }
 
-// mediaMarks are in each part of a request that is an image, audio or a file, in one of the client APIs.
+// mediaMarks are strings of which each image, audio or file part contains one, whatever the client API.
 var mediaMarks = [...][]byte{[]byte(`"image`), []byte(`"input_`), []byte(`"file`), []byte(`"document"`), []byte(`"inline`), []byte(`"video`)}
 
-// Prompt describes what a request sends, for the most that it can cost.
+// Prompt describes a request's prompt, to compute the most that it can cost.
 func Prompt(r clientapi.Request) spend.Prompt {
 	f := r.Describe()
 	p := spend.Prompt{Text: int64(f.TextBytes), Parts: int64(f.Messages + f.Tools), Tools: f.Tools > 0, Estimate: PromptTokens(f)}
@@ -60,18 +61,18 @@ func Prompt(r clientapi.Request) spend.Prompt {
 	return p
 }
 
-// AddTarget makes a need that of a request which may also be sent to a target, in any of the service tiers that it may get there. p is
-// the request's prompt, and maxImageTokens the most tokens of an image in it, 0 if the model does not say.
+// AddTarget makes n also cover sending the request to a target, in any of the service tiers that it may be served in there. p is the
+// request's prompt, and maxImageTokens the model's maximum tokens per image, 0 if unset.
 func AddTarget(n *spend.Need, r clientapi.Request, p *spend.Prompt, t *routing.Target, maxImageTokens int64) {
 	if t.Prices == nil {
 		return
 	}
-	of, asked := *p, ""
-	of.PerImage = cmp.Or(maxImageTokens, spend.ImageTokens(t.Model))
+	prompt, tier := *p, ""
+	prompt.PerImage = cmp.Or(maxImageTokens, spend.ImageTokens(t.Model))
 	if t.Prices.HasServiceTiers() {
-		asked = cmp.Or(t.ServiceTier, requestedTier(r))
+		tier = cmp.Or(t.ServiceTier, requestedTier(r))
 	}
-	for prices := range t.Prices.Possible(asked) {
-		n.AddTarget(prices, &of, int64(r.Describe().Generated()))
+	for prices := range t.Prices.Possible(tier) {
+		n.AddTarget(prices, &prompt, int64(r.Describe().Generated()))
 	}
 }

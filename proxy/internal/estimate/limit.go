@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// unknownMaxTokens is the limit of a response to which neither its client nor its model sets one, and that a strict budget bounds.
+// unknownMaxTokens is the token limit of a response under a budget if neither the client nor the model sets one.
 const unknownMaxTokens = 32 << 10
 
-// MaxTokens is the limit of each choice of a request under a budget: the client's, otherwise what the provider is to be asked for. The
-// model's largest and default limits are 0 where they are unset. The result is 0 where there is no text in the response.
+// MaxTokens returns the token limit of each choice of a request under a budget: the client's, otherwise the one to send to the
+// provider. maxTokens and defaultMaxTokens are the model's, 0 if unset. The result is 0 if the response has no text.
 func MaxTokens(r clientapi.Request, at clientapi.LimitMembers, maxTokens, defaultMaxTokens int64) int64 {
 	f := r.Describe()
 	switch {
@@ -23,7 +23,7 @@ func MaxTokens(r clientapi.Request, at clientapi.LimitMembers, maxTokens, defaul
 	case defaultMaxTokens == 0:
 		return cmp.Or(maxTokens, unknownMaxTokens)
 	}
-	// A default is for the response beside the thinking that the client has asked for.
+	// The default does not include the thinking that the client has asked for.
 	limit := defaultMaxTokens + f.Thinking.BudgetTokens
 	if maxTokens > 0 {
 		limit = min(limit, maxTokens)
@@ -31,7 +31,7 @@ func MaxTokens(r clientapi.Request, at clientapi.LimitMembers, maxTokens, defaul
 	return limit
 }
 
-// asksForNone reports whether a request limits its response to no tokens at all.
+// asksForNone reports whether a request limits its response to 0 tokens.
 func asksForNone(r clientapi.Request, at clientapi.LimitMembers) bool {
 	doc, _ := r.Document()
 	in := doc.Root()
@@ -42,7 +42,7 @@ func asksForNone(r clientapi.Request, at clientapi.LimitMembers) bool {
 	return ok && n == 0
 }
 
-// anyMember is the first member of an object that has one of these names.
+// anyMember returns the value of the first of names that the object has.
 func anyMember(object jsondoc.Value, names []string) (v jsondoc.Value) {
 	for i := 0; i < len(names) && !v.Exists(); i++ {
 		v = object.Get(names[i])
@@ -50,7 +50,7 @@ func anyMember(object jsondoc.Value, names []string) (v jsondoc.Value) {
 	return v
 }
 
-// AppendWithLimit appends a document with a limit of tokens, in the place of values that mean none.
+// AppendWithLimit appends a document with a token limit, which replaces members that set none, such as null.
 func AppendWithLimit(dst, doc []byte, at clientapi.LimitMembers, tokens int64) ([]byte, error) {
 	var d jsondoc.Doc
 	limits := clientapi.Limits{}.Lowered()

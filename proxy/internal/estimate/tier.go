@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// requestedTier returns the service tier that a request asks for, "" if it does not, or asks for fast mode, whose tier is the provider's
-// to name.
+// requestedTier returns the service tier that a request asks for, or "" if it asks for none, or for fast mode, for which the provider
+// chooses the tier.
 func requestedTier(r clientapi.Request) string {
 	doc, _ := r.Document()
 	root := doc.Root()
@@ -25,11 +25,11 @@ func requestedTier(r clientapi.Request) string {
 	return ""
 }
 
-// anyTier is a service tier that stands for every one: the provider decides.
+// anyTier is the service tier that lets the provider choose.
 const anyTier = "auto"
 
-// OptionsTier returns the service tier that the options of a target ask for, whatever the client does: "" if they leave it to the
-// client, and anyTier where it is not to be told which one it is, as where they remove what the client asks for.
+// OptionsTier returns the service tier that a target's options set regardless of the client: "" if they leave it to the client, and
+// anyTier if the tier cannot be determined, for example because they remove the client's member.
 func OptionsTier(options json.RawMessage) string {
 	var d jsondoc.Doc
 	if len(options) == 0 || d.Parse(options, jsondoc.Limits{}) != nil {
@@ -38,28 +38,28 @@ func OptionsTier(options json.RawMessage) string {
 	return findTier(d.Root(), "")
 }
 
-// findTier returns the service tier that a value among a target's options asks for; found is that of those before it.
+// findTier returns the service tier that a value in a target's options sets, combined with found, the tier of the values before it.
 func findTier(v jsondoc.Value, found string) string {
 	for c := v.First(); c.Exists(); c = c.Next() {
-		asked, name := "", c.Name().Text()
+		tier, name := "", c.Name().Text()
 		switch {
 		case isServiceTier(name) && c.Kind() == jsondoc.String:
-			asked = cmp.Or(c.Text(), anyTier)
+			tier = cmp.Or(c.Text(), anyTier)
 		case strings.HasSuffix(strings.ToLower(name), "tier"), name == "speed":
-			asked = anyTier
+			tier = anyTier
 		case c.Kind() == jsondoc.String && isServiceTier(strings.TrimPrefix(c.Text(), "/")): // a member to remove or to rename
-			asked = anyTier
+			tier = anyTier
 		default:
 			found = findTier(c, found)
 			continue
 		}
-		if found != "" && found != asked {
-			asked = anyTier
+		if found != "" && found != tier {
+			tier = anyTier
 		}
-		found = asked
+		found = tier
 	}
 	return found
 }
 
-// isServiceTier reports whether a name is one that client APIs have for the service tier.
+// isServiceTier reports whether name is a client API's name for the service tier.
 func isServiceTier(name string) bool { return name == "service_tier" || name == "serviceTier" }

@@ -1,10 +1,10 @@
-// Package modellist tells clients which models there are: those that a key may use (Visible), in a list or one by one, spelled as the
-// client's API has them (Form), and why it gets none (NotFound, Missing, WrongKind).
+// Package modellist renders models for clients: those that a key may use (Visible), as a list or one by one, in the format of the
+// client's API (Form), and the errors for a model that cannot be used (NotFound, Missing, WrongKind).
 //
-// Which models there are is package catalog's, and so is the OpenAI spelling, which is made once for each model. Which of them a key may
-// use is package access's.
+// Package catalog owns the models, and their rendering in the OpenAI format, which is done once for each model. Package access decides
+// which of them a key may use.
 //
-// Concurrency: functions only.
+// Concurrency: stateless functions.
 package modellist
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
-// Form is how a client wants models described.
+// Form is the format in which a client gets models.
 type Form uint8
 
 const (
 	OpenAI   Form = iota
-	Codex         // as OpenAI, and the list has a member models besides, which a client of Responses insists on
-	Messages      // as Messages has them
-	Gemini        // as Gemini has them
+	Codex         // OpenAI; the list also has the member models, which the Codex client requires
+	Messages      // of the Messages API
+	Gemini        // of the Gemini API
 )
 
-// Visible returns the models that a key may use. One that it may use only under its direct name has that one.
+// Visible returns the models that a key may use. A model that it may use only under its direct name is listed under that name.
 func Visible(c *catalog.Catalog, key *access.Key) []*catalog.Model {
 	ctx := context.Background()
 	all := c.List(ctx)
@@ -51,7 +51,7 @@ func Visible(c *catalog.Catalog, key *access.Key) []*catalog.Model {
 	return visible
 }
 
-// List returns the list of these models.
+// List renders a list of models.
 func (f Form) List(models []*catalog.Model) []byte {
 	switch f {
 	case Messages:
@@ -66,7 +66,7 @@ func (f Form) List(models []*catalog.Model) []byte {
 	return list
 }
 
-// Model returns the description of one model.
+// Model renders one model.
 func (f Form) Model(m *catalog.Model) []byte {
 	switch f {
 	case Messages:
@@ -77,8 +77,8 @@ func (f Form) Model(m *catalog.Model) []byte {
 	return catalog.AppendModel(nil, m)
 }
 
-// appendMessagesList appends a list of models in the form of Messages. It is one page: the gateway ignores how many the client wants
-// on one.
+// appendMessagesList appends a list of models in the format of the Messages API. It is always a single page: the page size that the
+// client asks for is ignored.
 func appendMessagesList(dst []byte, models []*catalog.Model) []byte {
 	id := func(dst []byte, i int) []byte {
 		if i < 0 || i >= len(models) {
@@ -106,7 +106,7 @@ func appendMessagesModel(dst []byte, m *catalog.Model) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendGeminiList appends a list of models in the form of Gemini, on one page as that of Messages.
+// appendGeminiList appends a list of models in the format of the Gemini API, as a single page.
 func appendGeminiList(dst []byte, models []*catalog.Model) []byte {
 	dst = append(dst, `{"models":[`...)
 	for i, m := range models {
@@ -139,14 +139,14 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(jsondoc.AppendEscaped(append(dst, '"'), []byte(s)), '"')
 }
 
-// NotFound is for a model that does not exist and for one that the key may not use, in the same words.
+// NotFound returns the error for a model that does not exist. A model that the key may not use gets the same error.
 func NotFound(id string) *apierror.Error {
 	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", clientapi.Quotable(id))
 	e.Status = 404
 	return e
 }
 
-// Missing is NotFound with the direct name under which the key can ask a provider for the model, if there is one.
+// Missing returns NotFound, and suggests the direct name under which the key can request the model from a provider, if there is one.
 func Missing(c *catalog.Catalog, key *access.Key, id string) *apierror.Error {
 	e := NotFound(id)
 	for _, m := range c.DirectNames(id) {
@@ -158,7 +158,8 @@ func Missing(c *catalog.Catalog, key *access.Key, id string) *apierror.Error {
 	return e
 }
 
-// WrongKind is for a model that serves other kinds of requests. The client learns which: its key may use the model.
+// WrongKind returns the error for a model that does not serve requests of the given kind. It names the kinds that the model serves,
+// because the key may use the model.
 func WrongKind(m *catalog.Model, asked config.Kinds) *apierror.Error {
 	serves := strings.Join(m.Kinds.Names(), ", ")
 	if serves == "" {
