@@ -1,10 +1,10 @@
-// Package fairqueue shares a scarce resource fairly between flows: a start-time fair queue (Goyal et al.) of two levels,
-// and a semaphore that uses it.
+// Package fairqueue shares a resource fairly between flows, with a start-time fair queue (Goyal et al.) of two levels and a
+// semaphore that uses it.
 //
-// A flow is a member of a group; groups share the resource with each other, and members share what their group gets.
-// What a use has cost is handed in when it is over. The package does not know what the resource is or what costs are
-// measured in, makes nothing and closes nothing.
+// A flow is a member of a group. Groups share the resource equally, and members share the portion of their group. The cost
+// of a use is charged when the use ends. The package does not interpret the resource or the unit of costs, and creates and
+// closes no resources.
 //
-// A Queue is guarded by the lock of its resource; each method says whether its caller holds that. A Semaphore is safe for
+// A Queue is guarded by the lock of its resource; each method says whether its caller holds it. A Semaphore is safe for
 // concurrent use.
 package fairqueue

@@ -2,23 +2,23 @@ package fairqueue
 
 import "container/heap"
 
-// node is the queue's root, a group, or a member of one. Root and groups have children, members have waiters.
+// node is the root of a queue, a group, or a member of a group. The root and groups have children, members have waiters.
 type node[M comparable, R any] struct {
 	parent *node[M, R]
-	flow   Flow[M] // of a group without member
-	start  int64   // start tag, on the parent's scale
-	since  int64   // between equal tags the node runs first that has waited for longer
-	index  int     // in the parent's ready, -1 where none of its callers waits
+	flow   Flow[M] // without Member if the node is a group
+	start  int64   // start tag, in the parent's virtual time
+	since  int64   // of nodes with the same start tag, the one with the lowest since runs first; a value of Queue.arrivals
+	index  int     // in the parent's ready, -1 if it has no waiters
 
 	now      int64 // virtual time: the start tag of the child that ran last
 	children map[Flow[M]]*node[M, R]
-	ready    nodes[M, R] // the children with callers that wait
-	waiting  int
+	ready    nodes[M, R] // the children with waiters
+	waiting  int         // number of waiters, including those of children
 
 	queue []*waiter[M, R] // first come, first served
 }
 
-// child returns the child of a flow, a new one where it is not known.
+// child returns the child for a flow, and creates it if necessary.
 func (n *node[M, R]) child(f Flow[M]) *node[M, R] {
 	c := n.children[f]
 	if c == nil {
@@ -31,7 +31,7 @@ func (n *node[M, R]) child(f Flow[M]) *node[M, R] {
 	return c
 }
 
-// longest returns the child with most waiting callers, nil where none waits.
+// longest returns the child with the most waiters, or nil if there are none.
 func (n *node[M, R]) longest() *node[M, R] {
 	var l *node[M, R]
 	for _, c := range n.ready {
@@ -42,7 +42,7 @@ func (n *node[M, R]) longest() *node[M, R] {
 	return l
 }
 
-// forgetIdle drops the children none of whose callers waits.
+// forgetIdle removes the children without waiters.
 func (n *node[M, R]) forgetIdle() {
 	for f, c := range n.children {
 		if c.index < 0 {
@@ -51,7 +51,7 @@ func (n *node[M, R]) forgetIdle() {
 	}
 }
 
-// nodes is a heap, the node that runs next on top. Its exported methods are heap.Interface.
+// nodes is a heap with the node that runs next on top. Its exported methods implement heap.Interface.
 type nodes[M comparable, R any] []*node[M, R]
 
 func (h *nodes[M, R]) push(n *node[M, R])   { heap.Push(h, n) }

@@ -7,58 +7,59 @@ import (
 	"time"
 )
 
-// ErrBusy is the error of a caller that the resource was not free for in time, or that was rejected as one too many.
+// ErrBusy is the error of a caller that did not get a unit of the resource in time, or was rejected because too many
+// callers were waiting.
 var ErrBusy = errors.New("fairqueue: the resource is busy")
 
-// Options bound a queue. Costs are in units of the caller's choice.
+// Options configure a queue. The unit of costs is the caller's choice.
 type Options struct {
-	MaxWaiting int   // callers that may wait
-	MinCost    int64 // what a use costs at least, known before it is over
-	// Deficit is how far ahead of the others a flow must be to be remembered while none of its callers waits, and to
-	// wait behind others although the resource is free.
+	MaxWaiting int   // maximum number of waiting callers
+	MinCost    int64 // minimum cost of a use; a flow's start tag advances by it as soon as a waiter of the flow is served
+	// Deficit is how far a flow's start tag must be ahead of virtual time for the flow to be remembered while it has no
+	// waiters, and for its callers to queue even if a unit is free.
 	Deficit int64
 }
 
-// Flow says who a caller is.
+// Flow identifies the flow of a caller.
 type Flow[M comparable] struct {
 	Group  string
 	Member M
 }
 
-// Resource is what callers wait for, in units of type R. Its lock guards the queue as well, and is held in all other
-// methods.
+// Resource consists of units of type R that callers wait for. Its lock also guards the queue, and the queue holds it when
+// it calls the other methods.
 type Resource[M comparable, R any] interface {
 	sync.Locker
-	// Available returns how many units are free.
+	// Available returns the number of free units.
 	Available() int
-	// Take takes a unit for a flow. It is false where none is free.
+	// Take takes a unit for a flow. It returns false if none is free.
 	Take(Flow[M]) (R, bool)
-	// PutBack takes back a unit that its caller has not used.
+	// PutBack returns a unit that its caller has not used.
 	PutBack(R)
 }
 
 // Queue is a start-time fair queue (Goyal et al.). Each flow (a group, and within it a member) has a start tag in virtual
 // time, measured in cost. The flow with the smallest tag runs next, and its tag advances by the cost of its use. A new
-// flow starts at the current virtual time, so an idle flow accumulates no credit, and one that has used much waits until
-// its siblings have used as much. So a flow of expensive uses delays one of cheap uses by the use that is running, and
-// never by two.
+// flow starts at the current virtual time, so an idle flow accumulates no credit, and a flow that has used a lot waits until
+// its siblings have used as much. A flow of expensive uses therefore delays a flow of cheap uses by one use at most, the one
+// that is running.
 //
-// A flow is forgotten once none of its callers waits, unless it has a deficit: that has to count when it comes back.
+// A flow without waiters is forgotten unless it has a deficit, which counts when the flow comes back.
 type Queue[M comparable, R any] struct {
 	resource Resource[M, R]
 	options  Options
 	root     node[M, R]
-	front    []*waiter[M, R] // before all others
-	arrivals int64           // callers and uses so far
-	waking   int             // waiters that were woken to take a unit, and have not yet
-	closed   error
+	front    []*waiter[M, R] // served before all others
+	arrivals int64           // counts callers that queued and turns given to waiters; orders nodes with equal start tags
+	waking   int             // waiters that were woken to take a unit, and have not done so yet
+	closed   error           // the error of Close
 	waiters  sync.Pool
 }
 
-// maxDeficits is how many flows one group, and how many groups the queue, remembers for their deficit.
+// maxDeficits is how many idle flows a group, and how many idle groups a queue, remembers for their deficits.
 const maxDeficits = 1024
 
-// New makes a queue for a resource.
+// New creates a queue for a resource.
 func New[M comparable, R any](r Resource[M, R], o Options) *Queue[M, R] {
 	q := &Queue[M, R]{resource: r, options: o}
 	q.root.index = -1
@@ -70,10 +71,10 @@ func New[M comparable, R any](r Resource[M, R], o Options) *Queue[M, R] {
 	return q
 }
 
-// Waiting returns how many callers wait. The caller holds the lock.
+// Waiting returns the number of waiting callers. The caller holds the lock.
 func (q *Queue[M, R]) Waiting() int { return q.root.waiting + len(q.front) }
 
-// Charge counts what a flow's use has cost. The caller holds the lock.
+// Charge charges a flow for the cost of a use. The caller holds the lock.
 func (q *Queue[M, R]) Charge(f Flow[M], cost int64) {
 	if cost < q.options.Deficit && len(q.root.children) == 0 {
 		return
@@ -83,7 +84,8 @@ func (q *Queue[M, R]) Charge(f Flow[M], cost int64) {
 	}
 }
 
-// charge advances the start tag of a child, and returns the child; nil where the cost is too little to make one for it.
+// charge advances the start tag of a child and returns the child. If there is none and the cost is below the deficit, it
+// creates none and returns nil.
 func (q *Queue[M, R]) charge(parent *node[M, R], f Flow[M], cost int64) *node[M, R] {
 	n := parent.children[f]
 	if n == nil {
@@ -104,15 +106,15 @@ func (q *Queue[M, R]) charge(parent *node[M, R], f Flow[M], cost int64) *node[M,
 	return n
 }
 
-// ForgetDeficits forgets all deficits. It is called when the resource is neither used nor waited for: there is nothing to share. The caller holds the
-// lock.
+// ForgetDeficits forgets all deficits. It is for a resource that is neither in use nor waited for, when there is nothing to
+// share. The caller holds the lock.
 func (q *Queue[M, R]) ForgetDeficits() {
 	if len(q.root.children) > 0 {
 		clear(q.root.children)
 	}
 }
 
-// inDeficit reports whether a flow, or its group, has used so much that it waits behind others.
+// inDeficit reports whether a flow or its group has used so much that its callers must queue even if a unit is free.
 func (q *Queue[M, R]) inDeficit(f Flow[M]) bool {
 	g := q.root.children[Flow[M]{Group: f.Group}]
 	if g == nil {
@@ -122,7 +124,8 @@ func (q *Queue[M, R]) inDeficit(f Flow[M]) bool {
 	return g.start-q.root.now >= q.options.Deficit || m != nil && m.start-g.now >= q.options.Deficit
 }
 
-// push adds a waiter. Where too many wait, the flow that has most of them loses the one that came last, which may be w.
+// push adds a waiter. If too many are waiting, it rejects the newest waiter of the flow with the most waiters, which may
+// be w.
 func (q *Queue[M, R]) push(w *waiter[M, R]) {
 	f := w.flow
 	if q.root.waiting >= q.options.MaxWaiting && !q.evictFor(f) {
@@ -142,7 +145,7 @@ func (q *Queue[M, R]) push(w *waiter[M, R]) {
 	}
 }
 
-// evictFor rejects a waiter to make room for a flow. It is false where the flow itself has most waiters.
+// evictFor rejects a waiter to make room for a flow. It returns false if the flow itself has the most waiters.
 func (q *Queue[M, R]) evictFor(f Flow[M]) bool {
 	most := q.root.longest()
 	if most == nil {
@@ -161,7 +164,7 @@ func (q *Queue[M, R]) evictFor(f Flow[M]) bool {
 	return true
 }
 
-// pop takes out the waiter that is next, nil if there is none.
+// pop removes and returns the next waiter, or nil if there is none.
 func (q *Queue[M, R]) pop() *waiter[M, R] {
 	if len(q.front) > 0 {
 		w := q.front[0]
@@ -186,7 +189,7 @@ func (q *Queue[M, R]) pop() *waiter[M, R] {
 	return w
 }
 
-// remove takes out a waiter. It is false where it does not wait any more.
+// remove removes a waiter. It returns false if the waiter is no longer in the queue.
 func (q *Queue[M, R]) remove(w *waiter[M, R]) bool {
 	n := w.node
 	if n == nil {
@@ -216,7 +219,7 @@ func (q *Queue[M, R]) remove(w *waiter[M, R]) bool {
 	return true
 }
 
-// forget drops a child none of whose callers waits, unless it has a deficit.
+// forget removes a node without waiters from its parent, unless it has a deficit or children.
 func (q *Queue[M, R]) forget(n *node[M, R]) {
 	if n.start-n.parent.now < q.options.Deficit && len(n.children) == 0 {
 		delete(n.parent.children, n.flow)

@@ -11,25 +11,25 @@ type Semaphore[M comparable] struct {
 	max   int
 	queue *Queue[M, struct{}]
 
-	mu   sync.Mutex // nothing is locked while it is held
+	mu   sync.Mutex // no other lock is acquired while it is held
 	held int
 }
 
-// NewSemaphore makes a semaphore for at most n callers.
+// NewSemaphore creates a semaphore that at most n callers can hold at once.
 func NewSemaphore[M comparable](n int, o Options) *Semaphore[M] {
 	s := &Semaphore[M]{max: n}
 	s.queue = New((*units[M])(s), o)
 	return s
 }
 
-// Acquire waits until the caller may hold the semaphore, no longer than limit, and says whether it waited. After nil the
-// caller releases it.
+// Acquire acquires the semaphore. It waits for at most limit, and reports whether it waited. If it returns no error, the
+// caller must call Release.
 func (s *Semaphore[M]) Acquire(ctx context.Context, f Flow[M], limit time.Duration) (waited bool, err error) {
 	_, waited, err = s.queue.Acquire(ctx, f, false, limit)
 	return waited, err
 }
 
-// Release ends a use of the semaphore, with what it has cost.
+// Release releases the semaphore and charges the flow for the cost of its use.
 func (s *Semaphore[M]) Release(f Flow[M], cost int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,14 +41,14 @@ func (s *Semaphore[M]) Release(f Flow[M], cost int64) {
 	}
 }
 
-// Load returns how many callers hold the semaphore, and how many wait.
+// Load returns how many callers hold the semaphore and how many are waiting for it.
 func (s *Semaphore[M]) Load() (held, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held, s.queue.Waiting()
 }
 
-// units is a semaphore as the resource of its queue.
+// units implements Resource for the queue of a semaphore.
 type units[M comparable] Semaphore[M]
 
 func (u *units[M]) Lock()          { u.mu.Lock() }

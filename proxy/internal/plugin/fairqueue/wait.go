@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// waiter is a caller that waits. It comes from the queue's pool, and goes back there when its wait is over.
+// waiter is a waiting caller. It comes from the queue's pool, and is put back after the wait.
 type waiter[M comparable, R any] struct {
 	flow   Flow[M]
 	since  time.Time
-	node   *node[M, R] // where it waits; nil where it is at the front, or not in the queue
+	node   *node[M, R] // the member in whose queue it is; nil if it is in Queue.front or not queued
 	signal chan signal
 	timer  *time.Timer
 
-	unit R     // handed over
-	err  error // of a caller that was rejected
+	unit R     // the unit it was granted
+	err  error // the reason it was rejected
 }
 
 // signal ends or interrupts a wait.
@@ -22,23 +22,23 @@ type signal uint8
 
 const (
 	retry    signal = iota + 1 // a unit may be free
-	granted                    // a unit was handed over
-	rejected                   // the caller gets nothing
+	granted                    // waiter.unit is set
+	rejected                   // waiter.err is set
 )
 
-// handOverAfter is how long a caller waits before units are handed over. Until then a waiter is woken up to take what it
-// finds: on its way to a core others may come and go, and none of them has to stop for it. If everything were handed over, a
-// queue that has formed once would never end, with a change of goroutines for each use.
+// handOverAfter is how long a caller waits before it is granted a unit directly. Until then it is only woken up and has to
+// take a free unit: until its goroutine is scheduled, other callers can take and return units without waiting. If every unit
+// were handed over, a queue that has formed once would never drain, because each use would need a goroutine switch.
 const handOverAfter = 10 * time.Millisecond
 
-// reject ends the wait of a waiter that is not in the queue any more.
+// reject ends the wait of a waiter that has been removed from the queue.
 func (w *waiter[M, R]) reject(err error) {
 	w.err = err
 	w.signal <- rejected
 }
 
-// Acquire takes a unit for a flow. It waits while none is free, no longer than limit, and says whether it did; with a limit of 0 it
-// takes no place in the queue. An urgent caller goes before all others. Its caller does not hold the lock.
+// Acquire takes a unit for a flow. If none is free it waits for at most limit, and waited reports whether it did. With a
+// limit of 0 it never waits. Urgent callers are served before all others. The caller does not hold the lock.
 func (q *Queue[M, R]) Acquire(ctx context.Context, f Flow[M], urgent bool, limit time.Duration) (unit R, waited bool, err error) {
 	q.resource.Lock()
 	defer q.resource.Unlock()
@@ -67,33 +67,33 @@ func (q *Queue[M, R]) Acquire(ctx context.Context, f Flow[M], urgent bool, limit
 	return unit, true, err
 }
 
-// await waits until w has a unit, no longer than limit. Its caller holds the lock, which is released meanwhile.
+// await waits until w has a unit, for at most limit. The caller holds the lock, which is released while it waits.
 func (q *Queue[M, R]) await(ctx context.Context, w *waiter[M, R], limit time.Duration) error {
 	w.timer.Reset(limit)
 	defer w.timer.Stop()
 	for {
 		q.resource.Unlock()
 		var got signal
-		var gone error
+		var waitErr error
 		select {
 		case got = <-w.signal:
 		case <-ctx.Done():
-			gone = ctx.Err()
+			waitErr = ctx.Err()
 		case <-w.timer.C:
-			gone = ErrBusy
+			waitErr = ErrBusy
 		}
 		q.resource.Lock()
-		if gone != nil && !q.remove(w) {
-			got = <-w.signal // sent at this very moment
+		if waitErr != nil && !q.remove(w) {
+			got = <-w.signal // w was dequeued before it gave up, so a signal has been sent
 		}
 		if got == retry {
 			q.waking--
 		}
-		err := gone
+		err := waitErr
 		switch {
-		case gone != nil && got == granted:
+		case waitErr != nil && got == granted:
 			q.resource.PutBack(w.unit)
-		case gone != nil:
+		case waitErr != nil:
 		case got == rejected:
 			err = w.err
 		case got == retry && q.closed != nil:
@@ -101,7 +101,7 @@ func (q *Queue[M, R]) await(ctx context.Context, w *waiter[M, R], limit time.Dur
 		case got == retry:
 			var ok bool
 			if w.unit, ok = q.resource.Take(w.flow); !ok {
-				q.front = append(q.front, w) // it has had its turn
+				q.front = append(q.front, w) // keeps its turn, because another caller took the unit
 				continue
 			}
 		}
@@ -114,8 +114,8 @@ func (q *Queue[M, R]) await(ctx context.Context, w *waiter[M, R], limit time.Dur
 	}
 }
 
-// Dispatch wakes the callers that are next, as long as units are free. It is called when one has become free, with the lock
-// held.
+// Dispatch wakes the next waiters while units are free. It must be called when a unit becomes free. The caller holds the
+// lock.
 func (q *Queue[M, R]) Dispatch() {
 	for q.Waiting() > 0 && q.resource.Available() > q.waking {
 		w := q.pop()
@@ -129,7 +129,7 @@ func (q *Queue[M, R]) Dispatch() {
 	}
 }
 
-// Close rejects everybody that waits or comes. The caller holds the lock.
+// Close rejects all waiting and all future callers with err. The caller holds the lock.
 func (q *Queue[M, R]) Close(err error) {
 	q.closed = err
 	for w := q.pop(); w != nil; w = q.pop() {
