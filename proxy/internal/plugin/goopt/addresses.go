@@ -2,13 +2,13 @@ package goopt
 
 import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 
-// addresses finds accesses to memory that need no check of their own.
+// addresses finds memory accesses that need no bounds check of their own.
 //
-// A compiler checks each address against the size of the memory, unless it has
-// seen the same value checked before, and at least as far after it. Each such
-// check of wazero's takes some sixty bytes of machine code, which are three
-// quarters of an access. Compilers of Go for WebAssembly never give it the same
-// value: pointers are i64, and each access cuts its pointer to i32 anew.
+// wazero's compiler checks each address against the size of the memory, unless it has
+// already checked the same value for an offset at least as large. A check takes some
+// sixty bytes of machine code, three quarters of an access. In Go's output the compiler
+// never sees the same value twice, because pointers are i64, and each access truncates
+// its pointer to i32 again.
 //
 //	local.get $p                              local.get $p
 //	i32.wrap_i64                              i32.wrap_i64
@@ -19,40 +19,40 @@ import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 //	i32.wrap_i64
 //	i64.load offset=8                         i64.load offset=8
 //
-// Where nothing between the first access and a later one can branch, call or grow the memory,
-// the first one is checked as far as the later one reaches: a byte there is read and dropped,
-// of which the compiler leaves nothing but the check.
+// If no instruction between the first access and a later one can branch, call or grow the memory,
+// the first check covers the later access as well: the last byte of that access is loaded and
+// dropped, so that the compiler keeps only the bounds check.
 //
-// It observes every instruction, in their order. What it finds is in edits when the function ends.
+// It must observe every instruction, in order. At the end of the function, edits holds the result.
 type addresses struct {
 	edits []edit
-	extra uint32 // locals of type i32 after the others that the edits need
+	extra uint32 // number of i32 locals that the edits need in addition to the function's
 
-	first    uint32  // the first one of those
-	versions []int32 // of each local, changed whenever it is set
-	version  int32   // the last one that was given
+	first    uint32  // index of the first extra local
+	versions []int32 // by local; a new version for each write to it
+	version  int32   // the last version or serial that was assigned
 
-	stack []operand // the topmost operands; what lies below them is unknown
-	path  int32     // changes where control may go elsewhere
-	ifs   int       // that are open
+	stack []operand // the topmost operands; those below are unknown
+	path  int32     // changes at each instruction after which control may continue elsewhere
+	ifs   int       // open ifs
 
 	known [maxKnown]pointer
-	next  int // the one that is replaced next
+	next  int // index in known of the pointer to replace next
 }
 
-// maxKnown is how many pointers are remembered at a time.
+// maxKnown is the number of pointers that are tracked at a time.
 const maxKnown = 8
 
-// maxReach bounds the offsets that are looked at.
+// maxReach bounds the reach of the accesses that are considered.
 const maxReach = 1 << 20
 
-// operand is what is known of a value on the stack.
+// operand is a value on the stack, as far as it is known.
 type operand struct {
 	kind    operandKind
-	index   uint32 // of the local or of the pointer
-	version int32  // of the local, or serial of the pointer
-	// The code of operandLocal lies between from and to; from is negative where that
-	// code does something else as well.
+	index   uint32 // of the local, or in addresses.known
+	version int32  // version of the local, or serial of the pointer
+	// Offsets of the code that pushes an operandLocal. from is negative if that code does
+	// something else as well.
 	from, to int
 }
 
@@ -60,21 +60,21 @@ type operandKind uint8
 
 const (
 	operandUnknown operandKind = iota
-	operandLocal               // a local in a version
-	operandPointer             // one of addresses.known
+	operandLocal               // the value of a local in a version
+	operandPointer             // the address in a pointer of addresses.known
 )
 
-// pointer is an i64 local whose value has been cut to i32.
+// pointer is an i64 local whose value has been truncated to i32.
 type pointer struct {
 	live    bool
 	local   uint32
 	version int32
-	serial  int32 // tells it from one that had its place before
-	keep    int   // the edit that may keep it
+	serial  int32 // distinguishes it from earlier pointers in the same element of known
+	keep    int   // index of the edit that saves the address if it is reused
 	reused  bool
 	path    int32
-	first   uint32 // how far the first access reaches; 0 before it
-	reach   uint32 // how far those on the same path do
+	first   uint32 // reach of the first access, its offset plus its size; 0 before it
+	reach   uint32 // maximum reach of the accesses on the same path
 }
 
 func (a *addresses) reset(locals uint32) {
@@ -98,10 +98,10 @@ func (a *addresses) pop() operand {
 	return o
 }
 
-// observeValue handles an instruction that pushes a value of which nothing is known.
+// observeValue handles an instruction that pushes an unknown value.
 func (a *addresses) observeValue() { a.push(operand{}) }
 
-// observeOperands handles an instruction that only takes and gives values.
+// observeOperands handles an instruction that only pops and pushes operands.
 func (a *addresses) observeOperands(pops, pushes uint8) {
 	for range pops {
 		a.pop()
@@ -120,7 +120,7 @@ func (a *addresses) observePlain(in *wasm.Instruction) {
 	a.observeOperands(in.Pops, in.Pushes)
 }
 
-// observeLocal handles an instruction with a local.
+// observeLocal handles local.get, local.set and local.tee.
 func (a *addresses) observeLocal(in *wasm.Instruction) {
 	local := operand{kind: operandLocal, index: in.Index, from: -1}
 	if in.Opcode == wasm.OpLocalGet {
@@ -136,7 +136,7 @@ func (a *addresses) observeLocal(in *wasm.Instruction) {
 	}
 }
 
-// wrap handles the instruction that cuts o to i32.
+// wrap handles the i32.wrap_i64 of o, and returns its result.
 func (a *addresses) wrap(o operand, in *wasm.Instruction) operand {
 	if o.kind != operandLocal {
 		return operand{}
@@ -146,12 +146,12 @@ func (a *addresses) wrap(o operand, in *wasm.Instruction) operand {
 			if o.from < 0 || o.to != in.At {
 				return operand{}
 			}
-			a.edits = append(a.edits, edit{at: int32(o.from), to: int32(in.End), kind: editBase, index: a.keeper(i)})
+			a.edits = append(a.edits, edit{at: int32(o.from), to: int32(in.End), kind: editBase, index: a.extraLocal(i)})
 			p.reused = true
 			return operand{kind: operandPointer, index: uint32(i), version: p.serial}
 		}
 	}
-	// What is kept on one way to a place is not kept on the others.
+	// Within an if, the address would be saved on one of two paths only.
 	if a.ifs > 0 {
 		return operand{}
 	}
@@ -164,17 +164,17 @@ func (a *addresses) wrap(o operand, in *wasm.Instruction) operand {
 	return operand{kind: operandPointer, index: uint32(i), version: a.version}
 }
 
-// keeper is the local that keeps known[i].
-func (a *addresses) keeper(i int) uint32 {
+// extraLocal returns the local for the address of known[i].
+func (a *addresses) extraLocal(i int) uint32 {
 	a.extra = max(a.extra, uint32(i)+1)
 	return a.first + uint32(i)
 }
 
-// forget ends what is known of a pointer, and has it kept from where it was first cut, if that was of use.
+// forget stops tracking a pointer. If its address was reused, an edit saves it where it was first computed.
 func (a *addresses) forget(i int) {
 	p := &a.known[i]
 	if p.live && p.reused {
-		e := edit{at: a.edits[p.keep].at, kind: editKeep, index: a.keeper(i)}
+		e := edit{at: a.edits[p.keep].at, kind: editKeep, index: a.extraLocal(i)}
 		if p.reach > p.first {
 			e.reach = p.reach
 		}
@@ -183,7 +183,7 @@ func (a *addresses) forget(i int) {
 	p.live = false
 }
 
-// forgetAll handles a place that control may reach from elsewhere, and the end of the function.
+// forgetAll handles a point that control may reach from elsewhere, and the end of the function.
 func (a *addresses) forgetAll() {
 	for i := range a.known {
 		a.forget(i)
@@ -224,7 +224,7 @@ func (a *addresses) enter(opcode byte) {
 	}
 }
 
-// exit handles the end of a frame.
+// exit handles the end of a block, a loop or an if.
 func (a *addresses) exit(f frame) {
 	a.endPath()
 	if f.opcode == wasm.OpIf || f.opcode == wasm.OpElse {
@@ -232,21 +232,21 @@ func (a *addresses) exit(f frame) {
 	}
 	switch {
 	case f.opcode == wasm.OpIf:
-		// Nothing is known that was not known before it, on any way here.
+		// Every pointer was known before the if, so it is known on both paths.
 	case f.opcode == wasm.OpBlock && !f.label:
-		// There is but one way here.
+		// No branch leads here.
 	default:
 		a.forgetAll()
 	}
 }
 
-// endPath handles a place where control may go elsewhere, and any instruction that does more than take and give operands.
+// endPath handles an instruction that may transfer control or does anything else than pop and push operands.
 func (a *addresses) endPath() {
 	a.path++
 	a.stack = a.stack[:0]
 }
 
-// accessSizes are how many bytes loads and stores touch, from i32.load on.
+// accessSizes holds the number of bytes that a load or store accesses, by opcode from i32.load on.
 var accessSizes = [...]uint8{
 	4, 8, 4, 8, // loads
 	1, 1, 2, 2, 1, 1, 2, 2, 4, 4,

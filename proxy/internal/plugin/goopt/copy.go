@@ -2,35 +2,34 @@ package goopt
 
 import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 
-// functionCopy is a function that is written a second time, for the calls that
-// begin at its beginning.
+// functionCopy is a function that is written a second time, for calls that start at
+// its beginning.
 //
-// WebAssembly code cannot switch stacks, so a Go guest unwinds its functions, and
-// later calls them again with the number of the basic block where each of them
-// resumes. Each place after a call is therefore one that control may come to from
-// the function's beginning, with nothing known of any variable: a compiler must
-// have them all in their places there, and forgets which addresses it has checked.
+// WebAssembly code cannot switch stacks. A Go guest therefore unwinds its functions and
+// later calls them again with the number of the basic block where each of them resumes.
+// So control may reach every point after a call directly from the beginning of the
+// function. A compiler cannot keep values in registers there, and cannot know which
+// addresses have been checked.
 //
-// Nearly all calls begin at basic block 0, and say so by a constant. They get a
-// copy of the function, whose branch table has been left with the labels that its own
-// jumps need. Mostly there are none, or one or two, and comparisons take the place of the
-// table. The function itself stays for callers that call it through the table of
-// functions, which is also how a guest resumes it where it has been unwound.
+// Nearly all calls start at basic block 0 and pass it as a constant. They call the copy,
+// whose branch table has only the labels that its own backward jumps need. Mostly there
+// are at most two, so that comparisons replace the table. The original remains for
+// indirect calls, which are also how a guest resumes an unwound function.
 //
-// A function is copied only if the local that says where to begin is its only
-// parameter, and each of its jumps to the loop sets that to a constant: then the
-// copy does what the function does. Of a Go guest nothing up to its entry is
-// copied: that is the runtime, two fifths of the code, of which little runs often.
+// A function is copied only if its only parameter is the number of the basic block, and
+// each of its jumps to the loop sets that to a constant, so that the copy is equivalent.
+// In a Go guest, functions up to the entry function are not copied: they are the runtime,
+// two fifths of the code, little of which runs often.
 type functionCopy struct {
 	body *wasm.Body
-	back []int // what its jumps back set the parameter to
+	back []int // the values of the parameter that its backward jumps set
 }
 
-// maxCompared is how many values are compared with before a branch table is better.
+// maxCompared is the maximum number of comparisons; for more values a branch table is better.
 const maxCompared = 4
 
-// writeDispatch writes what takes the place of a copy's branch table. The value to
-// branch by is on the stack and in its local.
+// writeDispatch writes the replacement of a copy's branch table. The value to branch on is
+// on the stack and in its local.
 func (o *optimizer) writeDispatch() {
 	s := &o.scan
 	entry, back := s.dispatch[0].label, s.dispatch[1:]

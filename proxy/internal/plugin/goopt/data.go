@@ -2,22 +2,21 @@ package goopt
 
 import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 
-// mergeGap is the widest gap between data segments that is filled with zeros to
-// make one segment of both. Go's linker leaves out runs of zeros and so writes
-// tens of thousands of segments, each of which costs an instance a slice header
-// and an instantiation a call.
+// mergeGap is the maximum gap, in bytes, between two data segments that are merged.
+// Go's linker omits runs of zeros and so writes tens of thousands of segments, each of
+// which costs a slice header per instance and a call at instantiation.
 const mergeGap = 64
 
-// mergeData returns the data segments as they are written, and counts them.
+// mergeData returns the encoded data segments, merged, and counts them.
 //
-// Two active segments that stand next to each other in the section become one
-// if the second begins at most mergeGap bytes after the first. Memory is zero
-// where no segment was before, so the zeros in the gap change nothing unless an
-// earlier segment reaches into it; then there is no merging. If one of the two
-// lies outside of the memory, instantiation fails either way. Where segments
-// are named by number (memory.init, data.drop) all stay as they are.
+// Two consecutive active segments of the section are merged if the second begins at
+// most mergeGap bytes after the end of the first. The gap is filled with zeros. That
+// changes nothing, because memory is zero where no segment was written before; if an
+// earlier segment overlaps the gap, the two are not merged. If one of the two is
+// outside of the memory, instantiation fails either way. If code refers to segments by
+// index (memory.init, data.drop), none is merged.
 func (o *optimizer) mergeData() []byte {
-	d := dataWriter{merge: !o.dataByNumber, zeros: len(o.m.Bytes) / 4}
+	d := dataWriter{merge: !o.dataByIndex, zeros: len(o.m.Bytes) / 4}
 	for _, s := range o.m.Data {
 		if s.Passive {
 			d.writePassive(s.Bytes)
@@ -30,26 +29,26 @@ func (o *optimizer) mergeData() []byte {
 	return d.w.Out
 }
 
-// dataWriter writes data segments. The last active one stays open, so that
-// the next can join it.
+// dataWriter writes data segments. The last active segment stays open, so that
+// the next one can be merged into it.
 type dataWriter struct {
 	w     wasm.Writer
 	merge bool
-	zeros int // gap bytes that may still be written: bounds the output
+	zeros int // remaining bytes of gaps that may be filled; bounds the output
 	n     int // segments written
 
 	open   bool
-	size   int    // where the open segment's size is patched
-	span   span   // what it covers
-	high   uint64 // highest address after the closed ones
-	closed []span // what they cover, at most maxSpans
+	size   int    // where to patch the size of the open segment
+	span   span   // addresses of the open segment
+	high   uint64 // end of the highest closed segment
+	closed []span // addresses of the closed segments, at most maxSpans
 }
 
-// span is a range of addresses, without its end.
+// span is a range of addresses; end is exclusive.
 type span struct{ start, end uint64 }
 
-// maxSpans bounds how many segments a gap is compared with. A Go guest has a
-// dozen after merging. Beyond it a gap is filled only above all of them.
+// maxSpans bounds how many segments a gap is compared with. A Go guest has a dozen
+// after merging. If there are more, only gaps above all closed segments are filled.
 const maxSpans = 256
 
 func (d *dataWriter) writeActive(offset uint32, data []byte) {

@@ -1,23 +1,23 @@
-// Package goopt shortens the WebAssembly modules that Go's compiler makes. A module
-// goes in and a module comes out that does the same in fewer steps, with fewer checks
-// by the compiler that translates it to machine code.
+// Package goopt optimises the WebAssembly modules that Go's compiler generates. The
+// output does the same in fewer instructions, and its machine code has fewer bounds
+// checks.
 //
-// It runs when a plugin is built, never when one is loaded: the gateway meters modules
-// as they are, optimised or not, and does not need this package. Modules that were not
-// made by Go's compiler go through unharmed, and gain little.
+// It runs when a plugin is built, never when one is loaded: the gateway meters any
+// module, optimised or not, without this package. Modules from other compilers remain
+// correct, and gain little.
 //
-//   - A jump forward that goes through a loop's head and a branch table becomes a
-//     branch to where it leads; see jumps.
-//   - Functions are copied for the calls that begin at their beginning, without
-//     the entries that only a resumed goroutine needs; see functionCopy.
-//   - Accesses to memory that lie together share an address; see addresses.
-//   - Neighbouring data segments become one; see mergeData.
+//   - A forward jump that goes through the head of a loop and a branch table becomes a
+//     direct branch to its target; see jumps.
+//   - Functions are copied for calls that start at their beginning, without the entry
+//     points that only a resumed goroutine needs; see functionCopy.
+//   - Memory accesses near each other share an address; see addresses.
+//   - Adjacent data segments are merged; see mergeData.
 //
 // Every call returns the same results and leaves the same memory and globals as before,
-// or traps as before. Only what a call had done up to a trap can differ, as two accesses that
-// share an address are checked together, before the first of them.
+// or traps as before. Only the effects of a call before a trap can differ, because two
+// accesses that share an address are checked together, before the first of them.
 //
-// The functions of the package may be called from any goroutine.
+// The functions of the package are safe for concurrent use.
 package goopt
 
 import (
@@ -27,23 +27,24 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// Marker is the name of the custom section that an optimised module carries. A module
-// that has it is left as it is.
+// Marker is the name of the custom section that marks an optimised module. A module
+// that has it is not changed again.
 const Marker = "sluice.goopt"
 
-// Stats says what was found in a module.
+// Stats counts the optimisations in a module.
 type Stats struct {
-	Copies         int // functions that were copied
-	Shared         int // accesses to memory that share the address of another one
-	Segments       int // data segments before
-	SegmentsMerged int // and after
+	Copies         int // copied functions
+	Shared         int // memory accesses that share the address of another one
+	Segments       int // data segments before merging
+	SegmentsMerged int // data segments after merging
 }
 
 // Optimize returns the optimised form of a module that package wasm accepts. Its
 // error is a *wasm.Error. The output shares no memory with the module.
 //
-// Custom sections are kept, but for debug information, which speaks of offsets in the
-// code. The functions keep their indexes, so names stay right; copies have none.
+// Custom sections are kept, except debug information, which refers to offsets in the
+// code. Functions keep their indexes, so the name section stays correct; copies have
+// no names.
 func Optimize(module []byte) ([]byte, Stats, error) {
 	m, err := wasm.Parse(module)
 	if err != nil {
@@ -68,7 +69,7 @@ type optimizer struct {
 	stats Stats
 	scan  scan
 
-	dataByNumber bool // code names data segments by their numbers
+	dataByIndex bool // code refers to data segments by index
 }
 
 func (o *optimizer) optimize() error {
@@ -163,7 +164,7 @@ func (o *optimizer) writeFunction(b *wasm.Body, c *functionCopy) error {
 		case editKeep:
 			o.w.Indexed(wasm.OpLocalTee, e.index)
 			if e.reach > 0 {
-				// The byte is dropped: the runtime's compiler leaves nothing of it but the check.
+				// The byte is dropped, so that the runtime's compiler keeps only the bounds check.
 				o.w.Append(wasm.OpI32Load8U, 0)
 				o.w.U32(e.reach - 1)
 				o.w.Append(wasm.OpDrop)
@@ -179,11 +180,11 @@ func (o *optimizer) writeFunction(b *wasm.Body, c *functionCopy) error {
 	return nil
 }
 
-// plan scans all functions and decides which of them are copied.
+// plan scans all functions and decides which ones to copy.
 func (o *optimizer) plan() ([]functionCopy, error) {
 	s := &o.scan
 	s.copies, s.called = make([]uint32, len(o.m.Functions)), make([]bool, len(o.m.Functions))
-	entry := 0 // where the runtime of the guest's language begins
+	entry := 0 // the module's entry function; the functions up to it are the language's runtime
 	for _, e := range o.m.Exports {
 		if e.Kind == wasm.ExternFunc && (e.Name == "_initialize" || e.Name == "_start") {
 			entry = int(e.Index)
@@ -195,7 +196,7 @@ func (o *optimizer) plan() ([]functionCopy, error) {
 		if err := s.run(b, nil); err != nil {
 			return nil, err
 		}
-		o.dataByNumber = o.dataByNumber || s.dataByNumber
+		o.dataByIndex = o.dataByIndex || s.dataByIndex
 		if b.Function > entry && len(o.m.FuncType(b.Function).Params) == 1 && s.jumps.copyable() {
 			copies = append(copies, functionCopy{b, slices.Clone(s.jumps.back)})
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// jumps finds the jumps of a function between its own basic blocks that compilers
-// without structured control flow make by way of a loop, as Go's does:
+// jumps finds jumps between basic blocks of a function. Compilers whose control flow
+// is not structured, such as Go's, implement them with a loop and a branch table:
 //
 //	loop                      ;; again
-//	  block … block block     ;; void all of them
+//	  block … block block     ;; all void
 //	  local.get $to
 //	  br_table 0 1 2 …        ;; the block that ends where basic block $to begins
 //	  end … end … end         ;; basic blocks between them
@@ -20,40 +20,41 @@ import (
 //	local.set $to
 //	br again
 //
-// Such a jump forward goes to the end of a block that is open where it stands, so
-// it can go there at once: past the head of the loop, its check, and a branch
-// through a table that the processor has to predict. $to is set all the same, so
-// that nothing in the function can tell the difference. A jump back stays.
+// The target of a forward jump is the end of a block that is open at the jump, so
+// the jump is replaced by a direct branch. It skips the head of the loop with its
+// fuel check, and an indirect branch that the processor has to predict. $to is still
+// set, so the rest of the function cannot tell the difference. Backward jumps remain.
 //
-// It observes the instructions that matter, in their order.
+// jumps must observe the relevant instructions in order.
 type jumps struct {
-	found bool   // a loop with its table; only the first one is looked at
-	loop  int    // index of its frame
-	to    uint32 // the local
-	alive int    // frames up to this index are those that were open at the table
-	ends  []int  // by the local's value, the index of the frame that the table leads to; its default is the last one
+	found bool   // the loop and its table were found; only the first loop counts
+	loop  int    // index of the loop's frame
+	to    uint32 // index of $to
+	alive int    // frames up to this index were open at the table
+	ends  []int  // by value of $to, the index of the frame whose end the table leads to; the default is last
 
-	// Of the jumps that stay: what $to is set to, and whether there are others whose $to is not known.
+	// The remaining jumps: the values that they set $to to, and whether there are others with an unknown value.
 	back    []int
 	unknown bool
 	preset  bool // parameter 0 is changed before the loop
 
-	// While the beginning of a loop is looked at: the instruction that must come next.
+	// At the beginning of a loop: the offset of the only instruction that may continue the pattern, and whether
+	// its local.get was found.
 	expected int
 	gotLocal bool
 
-	// The last constant, and the local set to it: where the instruction after them begins.
+	// The last i32.const, the offset after it, and the offset after the local.set $to that follows it.
 	value, constEnd, setEnd int
 }
 
-// maxBack is to how many places a function may jump back for it to be copied.
+// maxBack is the maximum number of different targets of backward jumps in a function that is copied.
 const maxBack = 64
 
 func (j *jumps) reset() {
 	*j = jumps{ends: j.ends[:0], back: j.back[:0], expected: -1, constEnd: -1, setEnd: -1}
 }
 
-// observeBlock handles a block, a loop or an if, which becomes the frame with an index.
+// observeBlock handles a block, a loop or an if. frame is the index of its frame.
 func (j *jumps) observeBlock(in *wasm.Instruction, frame int) {
 	switch {
 	case j.found || !in.Void:
@@ -85,7 +86,7 @@ func (j *jumps) observeConstant(in *wasm.Instruction) {
 	}
 }
 
-// isTable reports that the br_table at an offset is the one of the loop. Then addTarget is to be called for each of
+// isTable reports whether the br_table at an offset is that of the loop. If so, the caller calls addTarget for each of
 // its labels.
 func (j *jumps) isTable(at int) bool {
 	if j.found || !j.gotLocal || at != j.expected {
@@ -95,7 +96,7 @@ func (j *jumps) isTable(at int) bool {
 	return true
 }
 
-// addTarget adds the frame that the next label of the table leads to.
+// addTarget adds the frame of the table's next label.
 func (j *jumps) addTarget(frame int) {
 	if len(j.ends) == 0 {
 		j.alive = frame
@@ -104,11 +105,11 @@ func (j *jumps) addTarget(frame int) {
 	j.ends = append(j.ends, frame)
 }
 
-// observeEnd handles an end, with the number of frames that are open after it.
+// observeEnd handles an end. open is the number of open frames after it.
 func (j *jumps) observeEnd(open int) { j.alive = min(j.alive, open-1) }
 
-// direct returns the label for a branch that leads to where the branch leads in the end, if that is another one. open is
-// the number of open frames.
+// direct returns the label of the final target of a branch to label, if the branch is a forward jump through the loop. open
+// is the number of open frames.
 func (j *jumps) direct(in *wasm.Instruction, label uint32, open int) (uint32, bool) {
 	if !j.found || j.alive < j.loop || int64(label) != int64(open-1-j.loop) {
 		return 0, false
@@ -123,15 +124,15 @@ func (j *jumps) direct(in *wasm.Instruction, label uint32, open int) (uint32, bo
 		return uint32(open - 1 - end), true
 	}
 	if j.value >= len(j.ends)-1 || len(j.back) == maxBack {
-		j.unknown = true // the label for all that is not in the table, or too many
+		j.unknown = true // the default label of the table, or too many targets
 	} else if !slices.Contains(j.back, to) {
 		j.back = append(j.back, to)
 	}
 	return 0, false
 }
 
-// pushed reports that the instruction before at is an i32.const with a value.
+// pushed reports whether the instruction before at is an i32.const with the given value.
 func (j *jumps) pushed(value, at int) bool { return j.constEnd == at && j.value == value }
 
-// copyable reports that the function can be copied; see functionCopy.
+// copyable reports whether the function can be copied; see functionCopy.
 func (j *jumps) copyable() bool { return j.found && j.to == 0 && !j.preset && !j.unknown }

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// edit is a change of the code at an offset in the module. What lies between at and to is replaced.
+// edit is a change of the code: it replaces the bytes from at up to to, or is an insertion before at if to is 0.
 type edit struct {
-	at, to int32
+	at, to int32 // offsets in the module
 	kind   editKind
 	index  uint32 // a label, function or local
-	reach  uint32 // of editKeep: bytes after the address that are checked; 0 is no check
+	reach  uint32 // of editKeep: how many bytes after the address are checked; 0 adds no check
 }
 
 type editKind uint8
@@ -22,8 +22,8 @@ const (
 	editBranch            // branch to another label
 	editCall              // call another function
 	editDispatch          // the branches of a copy instead of a branch table
-	editKeep              // keep the address on the stack in a local, and check it
-	editBase              // a local instead of an address that is computed
+	editKeep              // save the address on top of the stack in a local, and check it
+	editBase              // get a saved address instead of computing it
 )
 
 // frame is an open block, loop or if.
@@ -32,7 +32,7 @@ type frame struct {
 	label  bool // something branches to its end
 }
 
-// scan reads the code of one function and notes what is to be changed. It is reused from
+// scan reads the code of one function and records the edits that optimise it. It is reused from
 // function to function.
 type scan struct {
 	d         *wasm.Decoder
@@ -41,26 +41,26 @@ type scan struct {
 	jumps     jumps
 	addresses addresses
 
-	// By function: the one to call instead of it from its beginning, 0 for none, and whether it is called so.
+	// By function: the index of its copy, 0 if there is none, and whether a call starts at its beginning.
 	copies []uint32
 	called []bool
 
-	dispatch     []target // of a copy: the branches in place of the branch table, the first one where nothing else fits
-	dataByNumber bool
+	dispatch    []target // of a copy: the branches that replace the branch table; the first one is the default
+	dataByIndex bool
 }
 
-// target is a label, and the value that leads there.
+// target is a label of a branch table, and the value that selects it.
 type target struct {
 	value int
 	label uint32
 }
 
-// run scans a function. With c it is to become a copy.
+// run scans a function. If c is not nil, the edits make a copy of it.
 func (s *scan) run(b *wasm.Body, c *functionCopy) error {
 	d, j, a := s.d, &s.jumps, &s.addresses
 	s.frames = append(s.frames[:0], frame{opcode: wasm.OpBlock})
 	s.edits, s.dispatch = s.edits[:0], s.dispatch[:0]
-	s.dataByNumber = false
+	s.dataByIndex = false
 	d.Reset(b)
 	j.reset()
 	a.reset(d.Locals())
@@ -116,13 +116,13 @@ func (s *scan) run(b *wasm.Body, c *functionCopy) error {
 		case wasm.ClassCall:
 			if j.pushed(0, d.At) {
 				s.called[d.Index] = true
-				if other := s.copies[d.Index]; other != 0 {
-					s.replace(editCall, other)
+				if function := s.copies[d.Index]; function != 0 {
+					s.replace(editCall, function)
 				}
 			}
 			a.endPath()
 		case wasm.ClassMisc:
-			s.dataByNumber = s.dataByNumber || d.Sub == wasm.MiscMemoryInit || d.Sub == wasm.MiscDataDrop
+			s.dataByIndex = s.dataByIndex || d.Sub == wasm.MiscMemoryInit || d.Sub == wasm.MiscDataDrop
 			a.endPath()
 		default:
 			a.endPath()
@@ -132,14 +132,14 @@ func (s *scan) run(b *wasm.Body, c *functionCopy) error {
 	return d.Err()
 }
 
-// replace notes that something takes the place of the instruction.
+// replace records a replacement of the current instruction.
 func (s *scan) replace(kind editKind, index uint32) {
 	s.edits = append(s.edits, edit{at: int32(s.d.At), to: int32(s.d.End), kind: kind, index: index})
 }
 
 func (s *scan) branch(label uint32) { s.frames[len(s.frames)-1-int(label)].label = true }
 
-// branchTable handles a br_table, of a copy if c is set.
+// branchTable handles a br_table, of a copy if c is not nil.
 func (s *scan) branchTable(c *functionCopy) {
 	d := s.d
 	dispatch := s.jumps.isTable(d.At)
@@ -165,7 +165,7 @@ func (s *scan) branchTable(c *functionCopy) {
 	}
 }
 
-// allEdits returns what is to be changed in the order of the code, after run.
+// allEdits returns all edits of the last run, in order of their offsets.
 func (s *scan) allEdits() []edit {
 	before := len(s.edits)
 	for _, e := range s.addresses.edits {
@@ -174,7 +174,7 @@ func (s *scan) allEdits() []edit {
 		}
 	}
 	if len(s.edits) > before {
-		// Where two are at the same place, the one that replaces something comes last.
+		// Of two edits at the same offset, the insertion comes first.
 		slices.SortStableFunc(s.edits, func(x, y edit) int {
 			return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.to, y.to))
 		})
