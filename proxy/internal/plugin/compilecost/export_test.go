@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// Of returns the estimate for a module, whatever it is.
+// Of returns the estimate for a module, without a limit on the work.
 func Of(module []byte) (time.Duration, error) {
 	m, err := wasm.Parse(module)
 	if err != nil {

@@ -6,27 +6,27 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-// flow is the code of a function as far as the compiler's work depends on it: accesses of locals, and the structure of
-// blocks. It is recorded while the code is read, and then followed backwards to find where each local is live.
+// flow is the code of a function as far as the compiler's work depends on it: accesses to locals, and the structure of
+// blocks. It is recorded while the code is read, and then traversed backwards to find where each local is live.
 type flow struct {
 	events []flowEvent
-	labels []uint32 // of branch tables, one after the other
+	labels []uint32 // of all branch tables, concatenated
 
-	read  []uint32 // by local: its number among those that are read, from 1; 0 where it is not read
-	reads int      // locals that are read
+	read  []uint32 // by local: its number among the locals that are read, from 1; 0 if it is never read
+	reads int      // number of locals that are read
 
 	open    []flowBlock
 	height  int // operands on the stack
-	highest int // most operands on the stack, or of a label
-	chain   int // basic blocks in a row, each with the one before as its only predecessor
+	highest int // maximum number of operands on the stack, or of a label
+	chain   int // number of consecutive basic blocks each of which has the previous one as its only predecessor
 	loops   int // open loops
-	deepest int // most open loops
+	deepest int // maximum number of open loops
 	blocks  int // basic blocks
-	search  int // blocks that reads are traced back through
+	search  int // blocks through which reads are traced back, summed over reads
 	calls   int
 	values  int // parameters and results of calls
 
-	// While it is followed backwards.
+	// State of the backward traversal.
 	frames  []flowFrame
 	depth   int // frames in use
 	regions []region
@@ -37,16 +37,16 @@ type flow struct {
 type flowBlock struct {
 	opcode          byte
 	merge           bool // more than one path leads to its end
-	base            int  // operands on the stack before it, without its parameters
+	base            int  // operands on the stack below its parameters
 	params, results int
-	chain           int // at its beginning
-	event           int // that it begins with
+	chain           int // value of flow.chain at its beginning
+	event           int // index of the event that begins it
 }
 
-// flowEvent is an access of a local, or an instruction that begins, ends or leaves a block.
+// flowEvent is an access to a local, or an instruction that begins, ends or leaves a block.
 type flowEvent struct {
 	kind   flowKind
-	arg    uint32 // local; label; labels of a branch table; operands that a block's label takes; event that an end belongs to
+	arg    uint32 // by kind: index of a local; label of a branch; length of a branch table; arity of a block's label; event that begins an end's block
 	height uint32 // operands on the stack
 }
 
@@ -66,7 +66,7 @@ const (
 	flowStop // return, unreachable
 )
 
-// reset begins with a function that has a number of locals, its parameters included.
+// reset begins a new function. locals includes its parameters.
 func (f *flow) reset(locals, results int) {
 	f.events, f.labels, f.open = f.events[:0], f.labels[:0], f.open[:0]
 	if cap(f.read) < locals {
@@ -146,13 +146,13 @@ func (f *flow) note(d *wasm.Decoder) {
 		}
 	case wasm.ClassMemoryGrow:
 		f.calls++
-		f.blocks += 2 // of its charge
+		f.blocks += 2 // of its fuel charge
 	default:
 		f.noteOperands(d)
 	}
 }
 
-// stop ends a path: what follows up to the end of the block is never reached.
+// stop ends a path. The code from here to the end of the block is unreachable.
 func (f *flow) stop() { f.height = f.open[len(f.open)-1].base }
 
 func (f *flow) noteLocal(d *wasm.Decoder) {
@@ -186,7 +186,7 @@ func (f *flow) noteBlock(d *wasm.Decoder) {
 		f.loops++
 		f.deepest = max(f.deepest, f.loops)
 		f.chain = 0
-		f.blocks += 5 // its head, what follows it, and those of its charge
+		f.blocks += 5 // the head, the block after the loop, and those of the fuel charge
 	case wasm.OpIf:
 		f.height--
 		f.add(flowIf, uint32(b.results))
@@ -200,7 +200,7 @@ func (f *flow) noteBlock(d *wasm.Decoder) {
 	f.highest = max(f.highest, b.params, b.results)
 }
 
-// noteOperands follows the operands of an instruction that does nothing else that matters here.
+// noteOperands adjusts the height of the stack for an instruction that has no other effect here.
 func (f *flow) noteOperands(d *wasm.Decoder) {
 	switch d.Class {
 	case wasm.ClassPlain:
@@ -233,47 +233,47 @@ func (f *flow) noteOperands(d *wasm.Decoder) {
 			f.blocks += 2
 		case wasm.MiscMemoryInit, wasm.MiscMemoryCopy, wasm.MiscMemoryFill, wasm.MiscTableInit, wasm.MiscTableCopy, wasm.MiscTableFill:
 			f.height -= 3
-			f.blocks += 5 // of its charge, and its own loop
+			f.blocks += 5 // of its fuel charge and its own loop
 		}
 	}
 }
 
-// flowFrame is an open block while the code is followed backwards.
+// flowFrame is an open block during the backward traversal.
 type flowFrame struct {
-	loop  bool
-	split bool    // an if whose else has been passed
-	arity float64 // operands that its label takes
-	label liveSet // what is live at its label; empty for a loop
-	other liveSet // what is live at the beginning of its else
-	backs float64 // branches to the head of a loop
-	table int     // the last branch table that leads to the label
+	loop      bool
+	split     bool    // an if whose else has been passed
+	arity     float64 // operands that its label takes
+	label     liveSet // locals that are live at its label; empty for a loop
+	elseLive  liveSet // locals that are live at the beginning of its else
+	backEdges float64 // branches to the head of a loop
+	table     int     // event of the last branch table with this label
 }
 
-// region sums up a loop, or what is outside of all loops. What is live at the head of a loop is live everywhere in it. As it is
-// not known before the head is reached, the sums are raised there.
+// region holds the sums for a loop, or for the code outside of all loops. Values that are live at the head of a loop are live
+// everywhere in the loop. They are known only when the traversal reaches the head, so the sums are raised then.
 type region struct {
-	paths, values, squares float64 // ways to places where paths meet; the values that meet there, and their squares
-	blocks, live           float64 // basic blocks, and the values that are live in them
+	paths, values, squares float64 // number of paths into merge points; sums of the values that each carries, and of their squares
+	blocks, live           float64 // number of basic blocks, and the sum of their live values
 }
 
-// meet adds a way to a place where n values meet.
+// meet adds a path with n values into a merge point.
 func (r *region) meet(n float64) {
 	r.paths++
 	r.values += n
 	r.squares += n * n
 }
 
-// enter adds n basic blocks.
+// enter adds n basic blocks, each with a number of live values.
 func (r *region) enter(n, live float64) {
 	r.blocks += n
 	r.live += n * live
 }
 
-// raise adds n values everywhere, up to a maximum.
-func (r *region) raise(n, most float64) {
-	r.squares = min(r.squares+2*n*r.values+n*n*r.paths, r.paths*most*most)
-	r.values = min(r.values+n*r.paths, r.paths*most)
-	r.live = min(r.live+n*r.blocks, r.blocks*most)
+// raise adds n values to every path and block, each limited to a maximum.
+func (r *region) raise(n, limit float64) {
+	r.squares = min(r.squares+2*n*r.values+n*n*r.paths, r.paths*limit*limit)
+	r.values = min(r.values+n*r.paths, r.paths*limit)
+	r.live = min(r.live+n*r.blocks, r.blocks*limit)
 }
 
 func (r *region) add(o region) {
@@ -284,18 +284,18 @@ func (r *region) add(o region) {
 	r.live += o.live
 }
 
-// work estimates the compiler's work for the function, which has been read to its end, in a module with a number of
-// mutable globals, and the values that are live in its basic blocks.
+// work estimates the compiler's work for the recorded function. globals is the number of mutable globals in the module. live is
+// the sum of the live values of its basic blocks.
 func (f *flow) work(globals int) (work, live float64) {
-	r := f.follow()
+	r := f.traverse()
 	work = r.squares*workPerPhi*float64(f.deepest+2) + r.live*workPerLive +
 		float64(f.blocks)*float64(f.blocks)*workPerPair + float64(f.search)*workPerSearch +
 		float64(f.calls)*float64(globals)*workPerGlobal + float64(f.values)*workPerOperand
 	return work, r.live
 }
 
-// follow goes through the events backwards.
-func (f *flow) follow() region {
+// traverse goes through the events backwards and returns the sums of the function.
+func (f *flow) traverse() region {
 	words := (f.reads + 63) / 64
 	live := &f.live
 	live.reset(words)
@@ -326,13 +326,13 @@ func (f *flow) follow() region {
 		case flowElse:
 			frame := &f.frames[f.depth-1]
 			frame.split = true
-			frame.other.copy(live)
+			frame.elseLive.copy(live)
 			live.copy(&frame.label)
 			r.meet(live.count() + frame.arity)
 		case flowIf:
 			frame := f.pop()
 			if frame.split {
-				live.union(&frame.other)
+				live.union(&frame.elseLive)
 			} else {
 				r.meet(frame.label.count() + frame.arity)
 				live.union(&frame.label)
@@ -347,7 +347,7 @@ func (f *flow) follow() region {
 			r = &f.regions[len(f.regions)-1]
 			inner.raise(live.count(), float64(f.reads+f.highest))
 			r.add(inner)
-			for range int(frame.backs) + 1 {
+			for range int(frame.backEdges) + 1 {
 				r.meet(live.count() + frame.arity)
 			}
 			r.enter(3, live.count()+height)
@@ -373,16 +373,16 @@ func (f *flow) follow() region {
 	return f.regions[0]
 }
 
-// push opens the block that a flowEnd closes.
+// push adds the frame of the block whose end the traversal has reached. begin is the event that begins the block.
 func (f *flow) push(words int, begin *flowEvent) *flowFrame {
 	if f.depth == len(f.frames) {
 		f.frames = append(f.frames, flowFrame{})
 	}
 	frame := &f.frames[f.depth]
 	f.depth++
-	frame.loop, frame.split, frame.arity, frame.backs, frame.table = begin.kind == flowLoop, false, float64(begin.arg), 0, -1
+	frame.loop, frame.split, frame.arity, frame.backEdges, frame.table = begin.kind == flowLoop, false, float64(begin.arg), 0, -1
 	frame.label.reset(words)
-	frame.other.reset(words)
+	frame.elseLive.reset(words)
 	return frame
 }
 
@@ -391,11 +391,11 @@ func (f *flow) pop() *flowFrame {
 	return &f.frames[f.depth]
 }
 
-// branch adds a branch of event i to a label.
+// branch adds a branch to a label. i is the index of its event.
 func (f *flow) branch(r *region, label uint32, i int) {
 	frame := &f.frames[f.depth-1-int(label)]
 	if frame.loop {
-		frame.backs++
+		frame.backEdges++
 		return
 	}
 	r.meet(frame.label.count() + frame.arity)
@@ -405,7 +405,7 @@ func (f *flow) branch(r *region, label uint32, i int) {
 	}
 }
 
-// liveSet is a set of locals that are read, by their numbers.
+// liveSet is a set of locals, by their numbers in flow.read.
 type liveSet struct {
 	bits []uint64
 	n    int
