@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// CheckFile says of the contents of a file that is not a WebAssembly module what it is instead.
+// CheckFile returns an error if the contents of a file are not a WebAssembly module. The error says what they are instead.
 func CheckFile(name string, contents []byte) error {
-	if other := describeOther(contents); other != "" {
-		return fmt.Errorf("%s %s", name, other)
+	if problem := describeOther(contents); problem != "" {
+		return fmt.Errorf("%s %s", name, problem)
 	}
 	return nil
 }
 
-// describeOther returns what a file is that is not a WebAssembly module, by how it begins, and what to do about it; "" if it may
-// be one.
-func describeOther(wasm []byte) string {
-	const magic, version, build = "\x00asm", "\x01\x00\x00\x00", "build it for WebAssembly, Go with GOOS=wasip1 GOARCH=wasm"
-	if len(wasm) == 0 {
-		return "is empty: the build has failed, or not finished"
+// describeOther recognizes a file that is not a WebAssembly module by its first bytes. It returns what the file is and what to do,
+// or "" if it may be a module.
+func describeOther(contents []byte) string {
+	const magic, version, build = "\x00asm", "\x01\x00\x00\x00", "build it for WebAssembly, in Go with GOOS=wasip1 GOARCH=wasm"
+	if len(contents) == 0 {
+		return "is empty: the build failed or has not finished"
 	}
-	// A comment of the text format may come first.
-	text := bytes.TrimSpace(wasm[:min(len(wasm), maxDescribed)])
-	for _, other := range []struct{ start, is string }{
+	// Text formats may begin with white space.
+	text := bytes.TrimSpace(contents[:min(len(contents), maxDescribed)])
+	for _, format := range []struct{ prefix, description string }{
 		{magic + version, ""},
 		{magic + "\x0d\x00\x01\x00", "is a WebAssembly component: build a core module, Rust with --target wasm32-unknown-unknown or wasm32-wasip1"},
-		{magic, "is of another version of WebAssembly: build a core module of version 1"},
+		{magic, "is a WebAssembly module of another version: build a core module of version 1"},
 		{"(", "is WebAssembly text: convert it to a binary module with wat2wasm"},
 		{";;", "is WebAssembly text: convert it to a binary module with wat2wasm"},
 		{"\x1f\x8b", "is compressed with gzip: decompress it with gunzip"},
@@ -40,12 +40,12 @@ func describeOther(wasm []byte) string {
 		{"#!", "is a script"},
 		{"<", "is a page of HTML or XML, perhaps an error or a login: download the file again"},
 	} {
-		if bytes.HasPrefix(wasm, []byte(other.start)) || bytes.HasPrefix(text, []byte(other.start)) {
-			return other.is
+		if bytes.HasPrefix(contents, []byte(format.prefix)) || bytes.HasPrefix(text, []byte(format.prefix)) {
+			return format.description
 		}
 	}
 	return "is not a WebAssembly module: it does not begin with \\0asm"
 }
 
-// maxDescribed is how much of a file describeOther looks at.
+// maxDescribed is how many bytes of a file describeOther examines.
 const maxDescribed = 4 << 10

@@ -13,19 +13,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
-// Info describes a plugin that the binary holds or the configuration names.
+// Info describes a bundled or a configured plugin.
 type Info struct {
 	Name      string
 	Kind      string // "provider", "router", "filter", or several of them; "" if it could not be loaded
 	From      string // "built in", or the file
 	InUse     bool
 	Isolation string
-	Size      int    // of its module, in bytes; plugins of one module have the same
-	SHA256    string // of its module
+	Size      int    // of the module, in bytes; the same for all plugins of a module
+	SHA256    string // of the module
 }
 
-// Inspect loads and describes every plugin that is configured, and the bundled ones of the names, in the order of their names. Each error is
-// about one that could not be loaded; it is described as well. Nothing stays loaded.
+// Inspect loads and describes every configured plugin and the bundled plugins in names, in order of their names. For each plugin that
+// cannot be loaded it returns an error, and an Info with what is known. Nothing stays loaded.
 func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS, names []string) (infos []Info, errs []error) {
 	all := slices.Clone(cfg.Plugins)
 	for _, name := range names {
@@ -46,8 +46,8 @@ func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled
 	return infos, errs
 }
 
-// inspector loads plugins one by one. Until it is closed it keeps them, so that a module is compiled once, however many
-// plugins it holds.
+// inspector loads plugins one by one. They stay loaded until it is closed, so that a module of several plugins is compiled
+// once.
 type inspector struct {
 	host    *plugin.Host
 	modules *finder

@@ -1,11 +1,10 @@
-// Package modules finds the WebAssembly modules of the plugins that a configuration names, and says of a file that is no module what it
-// is instead.
+// Package modules finds the WebAssembly modules of the configured plugins, and recognizes files that are not modules by their format.
 //
-// It owns the rule of where a plugin's module comes from: a file, whose SHA-256 must be the configured one, or the folder of bundled
-// plugins, where a plugin has a module of its own or is in the one that holds all. It also describes plugins for operators (Inspect) and
-// reads the schemas of their options, which are in the modules. What a module does is package plugin's.
+// It owns the rules for the source of a plugin's module: a file with the configured SHA-256, or the folder of bundled plugins, which
+// holds a module for the plugin alone or one for all of them. It also describes plugins for operators (Inspect) and reads the schemas
+// of their options, which are stored in the modules. Loading and calling modules is up to package plugin.
 //
-// Concurrency: functions are safe for concurrent use. A finder belongs to one goroutine.
+// Functions are safe for concurrent use. A finder is for one goroutine.
 package modules
 
 import (
@@ -22,24 +21,24 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// bundledModule holds the bundled plugins that have no module of their own.
+// bundledModule is the module of the bundled plugins that have no module of their own.
 const bundledModule = "all.wasm"
 
-// Digester is a folder of bundled plugins that has digests of the files' contents without reading them.
+// Digester is a folder of bundled plugins that returns the digests of files without reading them.
 type Digester interface {
 	Digest(file string) (digest [sha256.Size]byte, err error)
 }
 
-// NotBundledError is for a bundled plugin that was not built into the binary.
+// NotBundledError is the error for a bundled plugin that is not built into the binary.
 type NotBundledError struct{ Plugin string }
 
-// Error says what to do about it.
+// Error describes the error and says how to build the plugin into the binary.
 func (e *NotBundledError) Error() string {
 	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
 }
 
-// Load loads the plugins of a configuration that are in use. The error is about all that could not be loaded, where they are from files
-// with their position in the configuration; nothing is loaded then.
+// Load loads the plugins of a configuration that are in use. If any cannot be loaded, it loads none. The error joins those of all
+// failed plugins; for a plugin from a file it includes the position in the configuration.
 func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS) (*plugin.Set, error) {
 	specs, missing := specs(cfg, bundled)
 	set, err := host.Load(ctx, specs)
@@ -53,7 +52,7 @@ func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs
 	return set, err
 }
 
-// specs describes the plugins that are in use to the host.
+// specs returns the specs of the plugins that are in use, and the errors of the others.
 func specs(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 	var specs []plugin.Spec
 	var errs []error
@@ -102,23 +101,23 @@ func locate(cfg *config.Config, err error) error {
 	return err
 }
 
-// finder finds the modules of plugins. One that several plugins share is read once.
+// finder finds the modules of plugins. A module of several plugins is read once.
 type finder struct {
-	bundled fs.FS // nil: there are no bundled plugins
-	found   map[file]engine.Source
+	bundled fs.FS // nil if there are no bundled plugins
+	sources map[file]engine.Source
 }
 
-// file is a file of the system, or of the folder of bundled plugins.
+// file is a file on disk or in the folder of bundled plugins.
 type file struct {
 	name    string
 	bundled bool
 }
 
 func newFinder(bundled fs.FS) *finder {
-	return &finder{bundled: bundled, found: make(map[file]engine.Source)}
+	return &finder{bundled: bundled, sources: make(map[file]engine.Source)}
 }
 
-// find returns where a plugin's module comes from. A bundled one is not read if that can be avoided.
+// find returns the source of a plugin's module. It does not read a bundled module if the folder is a Digester.
 func (f *finder) find(p *config.Plugin) (engine.Source, error) {
 	if p.File == "" {
 		return f.findBundled(p.Name)
@@ -134,12 +133,12 @@ func (f *finder) find(p *config.Plugin) (engine.Source, error) {
 	if err != nil {
 		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
-	other := describeOther(wasm)
+	problem := describeOther(wasm)
 	switch digest := hex.EncodeToString(source.Digest[:]); {
-	case other != "" && digest != p.SHA256 && !p.Unpinned:
-		return engine.Source{}, fmt.Errorf("plugin %s: %s %s; nor is its SHA-256 the configured one", p.Name, p.File, other)
-	case other != "":
-		return engine.Source{}, fmt.Errorf("plugin %s: %s %s", p.Name, p.File, other)
+	case problem != "" && digest != p.SHA256 && !p.Unpinned:
+		return engine.Source{}, fmt.Errorf("plugin %s: %s %s; its SHA-256 is not the configured one either", p.Name, p.File, problem)
+	case problem != "":
+		return engine.Source{}, fmt.Errorf("plugin %s: %s %s", p.Name, p.File, problem)
 	case digest != p.SHA256 && !p.Unpinned:
 		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is not %s: if it is the plugin that you built, set sha256 = %q",
 			p.Name, p.File, p.SHA256, digest)
@@ -147,7 +146,7 @@ func (f *finder) find(p *config.Plugin) (engine.Source, error) {
 	return source, nil
 }
 
-// findBundled returns the source of a bundled plugin: a module of its own, else the one that holds all.
+// findBundled returns the source of a bundled plugin: its own module, or else the one for all plugins.
 func (f *finder) findBundled(name string) (engine.Source, error) {
 	if f.bundled == nil {
 		return engine.Source{}, &NotBundledError{name}
@@ -161,29 +160,29 @@ func (f *finder) findBundled(name string) (engine.Source, error) {
 	return engine.Source{}, &NotBundledError{name}
 }
 
-func (f *finder) source(of file) (engine.Source, error) {
-	if source, known := f.found[of]; known {
+func (f *finder) source(name file) (engine.Source, error) {
+	if source, known := f.sources[name]; known {
 		return source, nil
 	}
-	source, err := f.open(of)
+	source, err := f.open(name)
 	if err == nil {
-		f.found[of] = source
+		f.sources[name] = source
 	}
 	return source, err
 }
 
-func (f *finder) open(of file) (source engine.Source, err error) {
+func (f *finder) open(file file) (source engine.Source, err error) {
 	var wasm []byte
 	digester, ok := f.bundled.(Digester)
 	switch {
-	case !of.bundled:
-		wasm, err = os.ReadFile(of.name)
+	case !file.bundled:
+		wasm, err = os.ReadFile(file.name)
 	case ok:
-		source.Read = func() ([]byte, error) { return fs.ReadFile(f.bundled, of.name) }
-		source.Digest, err = digester.Digest(of.name)
+		source.Read = func() ([]byte, error) { return fs.ReadFile(f.bundled, file.name) }
+		source.Digest, err = digester.Digest(file.name)
 		return source, err
 	default:
-		wasm, err = fs.ReadFile(f.bundled, of.name)
+		wasm, err = fs.ReadFile(f.bundled, file.name)
 	}
 	return engine.Bytes(wasm), err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// SchemaSource is a folder of bundled plugins that has the schemas of their options without reading modules.
+// SchemaSource is a folder of bundled plugins that returns the schemas of their options without reading modules.
 type SchemaSource interface {
 	OptionsSchema(plugin string) []byte
 }
 
-// OptionsSchema returns the JSON Schema of a plugin's options, from the custom section of its module; nil if it has none. What is wrong
-// with the module is found when it is loaded.
+// OptionsSchema returns the JSON Schema of a plugin's options, from a custom section of its module. It returns nil if there is none or
+// the file cannot be read or has another SHA-256; such errors are reported when the module is loaded.
 func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
 	if p.File == "" {
 		return bundled.OptionsSchema(p.Name)
@@ -34,8 +34,8 @@ func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
 	return nil
 }
 
-// AddOptionsSchema adds the JSON Schema of a plugin's options to its module, as a custom section. plugin is empty for a module of one
-// plugin.
+// AddOptionsSchema returns a module with the JSON Schema of a plugin's options added, as a custom section. plugin is empty for a
+// module of one plugin.
 func AddOptionsSchema(module []byte, plugin string, schema []byte) ([]byte, error) {
 	if err := config.CheckOptionsSchema(schema); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func AddOptionsSchema(module []byte, plugin string, schema []byte) ([]byte, erro
 		name += "." + plugin
 	}
 	if _, exists := wasm.Custom(module, name); exists {
-		return nil, fmt.Errorf("the module has a section %s already", name)
+		return nil, fmt.Errorf("the module already has a section %s", name)
 	}
 	return wasm.AppendCustom(module, name, schema), nil
 }
