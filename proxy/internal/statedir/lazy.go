@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Lazy is a state folder that is opened, and so locked, when something is first kept in it.
+// Lazy is a state folder that is opened, and thereby locked, on first use.
 type Lazy struct {
-	Path string // as Find returns it; "": there is none
+	Path string // as returned by Find; "" if there is no state folder
 
 	mu  sync.Mutex
 	dir *Dir
 }
 
-// Sub returns the path of a folder in the state folder, and creates it if it does not exist.
+// Sub returns the path of a folder inside the state folder, and creates it if it does not exist.
 func (l *Lazy) Sub(name string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +33,8 @@ func (l *Lazy) open() (err error) {
 	return err
 }
 
-// Identity returns what no other folder has, random letters and digits, which it makes at the first call.
+// Identity returns the folder's unique identity: random letters and digits, created by the first call and stored in the
+// folder.
 func (l *Lazy) Identity() (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +44,7 @@ func (l *Lazy) Identity() (string, error) {
 	return l.dir.identity()
 }
 
-// Close gives the lock back, if there is one.
+// Close releases the lock if the folder is open.
 func (l *Lazy) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file unless another open file has it locked; for an exclusive lock, none may. The kernel gives the lock back when f is
-// closed.
+// tryLock takes a shared or an exclusive lock on a file, unless another open file holds a lock that conflicts with it.
+// The kernel releases the lock when f is closed.
 func tryLock(f *os.File, exclusive bool) (locked bool, err error) {
 	how := syscall.LOCK_SH
 	if exclusive {

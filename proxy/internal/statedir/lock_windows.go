@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks one byte far behind the end: locks are mandatory, and the holder's name must stay readable.
+// tryLock locks one byte far beyond the end of the file. Locks are mandatory on Windows, and the holder's name must
+// stay readable.
 func tryLock(f *os.File, exclusive bool) (locked bool, err error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {

@@ -1,7 +1,8 @@
-// Package statedir is the folder of what a gateway must not lose: its journal, and how far a canary has come.
+// Package statedir manages the state folder, which holds the data that a gateway must not lose: its journal, and the
+// progress of canaries.
 //
-// It finds the folder, creates it, and locks it against a second process. It does not know what is kept in it. Unlike the cache of
-// compiled plugins, which may be deleted at any time, the folder holds what exists nowhere else.
+// It finds the folder, creates it, and locks it against a second process. It does not know the files in it. Unlike the
+// cache of compiled plugins, which may be deleted at any time, the folder holds data that exists nowhere else.
 //
 // Concurrency: everything is safe for concurrent use.
 package statedir
@@ -20,11 +21,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/privatedir"
 )
 
-// lockName is the file in the folder that the process using the folder has locked. It holds the process's name and id.
+// lockName is the lock file, which contains the name and id of the process that has it locked.
 const lockName = "lock"
 
-// Find returns the path of the state folder: explicit, if it is not empty, else systemd's $STATE_DIRECTORY, else sluice in
-// $XDG_STATE_HOME, which is ~/.local/state by default. env looks variables up as os.LookupEnv does.
+// Find returns the path of the state folder: explicit if it is not empty, else systemd's $STATE_DIRECTORY, else the
+// folder sluice in $XDG_STATE_HOME, which defaults to ~/.local/state. env looks up variables like os.LookupEnv.
 func Find(explicit string, env func(name string) (string, bool)) (string, error) {
 	if explicit != "" {
 		return filepath.Abs(explicit)
@@ -33,11 +34,11 @@ func Find(explicit string, env func(name string) (string, bool)) (string, error)
 		v, _ := env(name)
 		return v
 	}
-	// systemd separates several folders with colons.
+	// systemd may pass several folders, separated by colons.
 	if dir, _, _ := strings.Cut(get("STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir), nil
 	}
-	// The XDG specification has relative paths ignored.
+	// The XDG specification requires relative paths to be ignored.
 	if base := get("XDG_STATE_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "sluice"), nil
 	}
@@ -49,10 +50,10 @@ func Find(explicit string, env func(name string) (string, bool)) (string, error)
 	return "", errors.New("no state folder: set journal in [store], $STATE_DIRECTORY or $HOME")
 }
 
-// InUseError says that another process has the folder locked.
+// InUseError is the error of Open if another process has the folder locked.
 type InUseError struct {
 	Dir     string
-	Process string // name and id, "" if unknown
+	Process string // name and id; "" if unknown
 }
 
 func (e *InUseError) Error() string {
@@ -70,8 +71,8 @@ type Dir struct {
 }
 
 // Open creates the folder if it does not exist, with access for this user only, and locks it until Close. It fails with an
-// *InUseError where another process, or another Dir of this one, has it locked. A process that ends, however it does, gives its
-// lock back.
+// *InUseError if another process, or another Dir of this process, has it locked. The kernel releases the lock of a process that ends
+// or is killed.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
@@ -92,17 +93,18 @@ func Open(path string) (*Dir, error) {
 		_ = f.Close()
 		return nil, e
 	}
-	// A folder that takes no more bytes is for its users to report: the lock holds without the words.
+	// Ignore write errors, such as a full disk: the lock is held anyway, and users of the folder will report them.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(filepath.Base(os.Args[0])+" "+strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return &Dir{path, f}, nil
 }
 
-// lockTries is how often Open tries where others call Holder, a few milliseconds apart.
+// lockTries is the number of attempts to lock a file while calls of Holder have it locked.
 const lockTries = 1000
 
-// lock locks a file for this process alone. Holder locks it for a moment, together with others: that is waited for.
+// lock takes an exclusive lock on a file. If the file has only shared locks, which are those of Holder and short, it
+// waits for them.
 func lock(f *os.File) (locked bool, err error) {
 	for try := 1; ; try++ {
 		if locked, err = tryLock(f, true); locked || err != nil {
@@ -120,8 +122,8 @@ func lock(f *os.File) (locked bool, err error) {
 	}
 }
 
-// Holder returns the name and id of the process that has a folder locked; held is false if there is none. It creates nothing, and does
-// not keep a process that starts from the folder.
+// Holder returns the name and id of the process that has a folder locked; held is false if there is none. It creates no
+// files, and it does not make a concurrent Open fail.
 func Holder(path string) (process string, held bool, err error) {
 	f, err := os.Open(filepath.Join(path, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +146,7 @@ func Holder(path string) (process string, held bool, err error) {
 	return process, true, nil
 }
 
-// check refuses a folder whose contents other users could replace.
+// check returns an error for a folder whose contents other users could replace.
 func check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -152,28 +154,28 @@ func check(path string) error {
 	}
 	switch err := privatedir.Check(info); {
 	case errors.Is(err, privatedir.ErrWritable):
-		return fmt.Errorf("state folder %s %w; a folder of its own in it would do", path, err)
+		return fmt.Errorf("state folder %s %w; change its mode, or use a new folder inside it", path, err)
 	case err != nil:
 		return fmt.Errorf("state folder %s %w", path, err)
 	}
 	return nil
 }
 
-// holder is the process that has the lock, by name and id.
+// holder returns the name and id of the process that has the lock file f locked, or "" if they are not in the file.
 func holder(f *os.File) string {
-	words := make([]byte, 256)
-	n, _ := f.ReadAt(words, 0)
-	name, id, ok := strings.Cut(strings.TrimSpace(string(words[:n])), " ")
+	buf := make([]byte, 256)
+	n, _ := f.ReadAt(buf, 0)
+	name, id, ok := strings.Cut(strings.TrimSpace(string(buf[:n])), " ")
 	if _, err := strconv.Atoi(id); err != nil || !ok {
 		return ""
 	}
 	return fmt.Sprintf("%s (process %s)", name, id)
 }
 
-// Path is the folder's path.
+// Path returns the folder's path.
 func (d *Dir) Path() string { return d.path }
 
-// Sub returns the path of a folder in the state folder, and creates it if it does not exist.
+// Sub returns the path of a folder inside the state folder, and creates it if it does not exist.
 func (d *Dir) Sub(name string) (string, error) {
 	path := filepath.Join(d.path, name)
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -182,10 +184,10 @@ func (d *Dir) Sub(name string) (string, error) {
 	return path, check(path)
 }
 
-// identityName is the file in the folder with its identity.
+// identityName is the file that contains the folder's identity.
 const identityName = "identity"
 
-// identity reads the folder's identity, or makes it.
+// identity returns the folder's identity, and creates it if there is none.
 func (d *Dir) identity() (string, error) {
 	name := filepath.Join(d.path, identityName)
 	data, err := os.ReadFile(name)
@@ -195,7 +197,7 @@ func (d *Dir) identity() (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("state folder: %w", err)
 	}
-	// There is none, or a process was killed while it wrote it.
+	// The file does not exist or is damaged.
 	id := rand.Text()
 	if err := os.WriteFile(name+".new", []byte(id+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("state folder: %w", err)
@@ -206,5 +208,5 @@ func (d *Dir) identity() (string, error) {
 	return id, nil
 }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }

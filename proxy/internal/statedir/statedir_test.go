@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 )
 
-// holdVariable makes the test binary a process that locks the folder that it names, until its standard input ends.
+// holdVariable names a folder. With it, the test binary locks the folder and runs until its standard input ends.
 const holdVariable = "SLUICE_TEST_HOLD_STATE"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestFindsFolder(t *testing.T) {
 		{"the first of systemd's", "", map[string]string{"STATE_DIRECTORY": "/var/lib/a:/var/lib/b"}, "/var/lib/a"},
 		{"XDG's", "", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/sluice"},
 		{"a relative path of XDG is ignored", "", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h"}, "/h/.local/state/sluice"},
-		{"the home's", "", map[string]string{"HOME": "/h"}, "/h/.local/state/sluice"},
+		{"the home folder's", "", map[string]string{"HOME": "/h"}, "/h/.local/state/sluice"},
 		{"none", "", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,9 +77,9 @@ func TestCreatesPrivateFolder(t *testing.T) {
 	}
 }
 
-func TestRefusesFolderThatOthersCanWrite(t *testing.T) {
+func TestRejectsFolderWritableByOthers(t *testing.T) {
 	if filepath.Separator != '/' {
-		t.Skip("modes mean nothing here")
+		t.Skip("this system has no permission bits")
 	}
 	for _, mode := range []os.FileMode{0o720, 0o702, 0o777} {
 		path := t.TempDir()
@@ -95,7 +95,7 @@ func TestRefusesFolderThatOthersCanWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := statedir.Open(file); err == nil {
-		t.Error("a file is taken for a folder")
+		t.Error("no error for a file in place of the folder")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestLocksWithinProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := statedir.Open(path); !errors.As(err, new(*statedir.InUseError)) {
-		t.Errorf("a second one got %v", err)
+		t.Errorf("second Open: got %v, want an InUseError", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestLocksWithinProcess(t *testing.T) {
 	again.Close()
 }
 
-func TestRefusesSecondProcessByName(t *testing.T) {
+func TestSecondProcessGetsHolderName(t *testing.T) {
 	path := t.TempDir()
 	exe, err := os.Executable()
 	if err != nil {
@@ -142,11 +142,11 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	if process, held, err := statedir.Holder(path); err != nil || !held || process != fmt.Sprintf("%s (process %d)", filepath.Base(exe), c.Process.Pid) {
-		t.Errorf("the folder is held by %q, %v, %v", process, held, err)
+		t.Errorf("Holder returned %q, %v, %v", process, held, err)
 	}
 	_, err = statedir.Open(path)
 	if e, ok := errors.AsType[*statedir.InUseError](err); !ok || e.Process != fmt.Sprintf("%s (process %d)", filepath.Base(exe), c.Process.Pid) {
-		t.Fatalf("the second process got %v", err)
+		t.Fatalf("the second process got %v, want an InUseError with the name of the first", err)
 	}
 	// A process that is killed leaves no lock behind.
 	if err := c.Process.Kill(); err != nil {
@@ -154,7 +154,7 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 	}
 	_ = c.Wait()
 	if process, held, err := statedir.Holder(path); err != nil || held {
-		t.Errorf("after its end the folder is held by %q, %v", process, err)
+		t.Errorf("Holder returned %q, %v after the process was killed", process, err)
 	}
 	d, err := statedir.Open(path)
 	if err != nil {
@@ -163,17 +163,17 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 	d.Close()
 }
 
-// TestHolderKeepsNobodyOut locks a folder while others look who has it.
-func TestHolderKeepsNobodyOut(t *testing.T) {
+// TestHolderDoesNotBlockOpen opens a folder repeatedly while another goroutine calls Holder.
+func TestHolderDoesNotBlockOpen(t *testing.T) {
 	path := t.TempDir()
 	if _, held, err := statedir.Holder(filepath.Join(path, "none")); held || err != nil {
 		t.Errorf("a folder that does not exist: %v %v", held, err)
 	}
 	stop := make(chan struct{})
-	var looking sync.WaitGroup
-	defer looking.Wait()
+	var polling sync.WaitGroup
+	defer polling.Wait()
 	defer close(stop)
-	looking.Go(func() {
+	polling.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -198,11 +198,11 @@ func TestHolderKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-func TestLazyFolderIsLockedByItsFirstUse(t *testing.T) {
+func TestLazyLocksOnFirstUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	first, second := statedir.Lazy{Path: path}, statedir.Lazy{Path: path}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("created without a use")
+		t.Error("the folder was created before its first use")
 	}
 	for range 2 {
 		if sub, err := first.Sub("canary"); err != nil || sub != filepath.Join(path, "canary") {
@@ -211,20 +211,20 @@ func TestLazyFolderIsLockedByItsFirstUse(t *testing.T) {
 	}
 	var inUse *statedir.InUseError
 	if _, err := second.Sub("canary"); !errors.As(err, &inUse) {
-		t.Errorf("a second one got it: %v", err)
+		t.Errorf("second Lazy: got %v, want an InUseError", err)
 	}
 	first.Close()
 	first.Close()
 	if _, err := second.Sub("canary"); err != nil {
-		t.Errorf("after the first one: %v", err)
+		t.Errorf("after the first Lazy was closed: %v", err)
 	}
 	second.Close()
 	if _, err := new(statedir.Lazy).Sub("canary"); err == nil {
-		t.Error("without a path there is a folder")
+		t.Error("no error without a path")
 	}
 }
 
-func TestIdentityIsKept(t *testing.T) {
+func TestIdentityPersists(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	identity := func() string {
 		t.Helper()
@@ -238,18 +238,18 @@ func TestIdentityIsKept(t *testing.T) {
 	}
 	first := identity()
 	if again := identity(); again != first {
-		t.Errorf("%q, then %q", first, again)
+		t.Errorf("identity changed from %q to %q", first, again)
 	}
 	for _, text := range []string{"", "short", strings.Repeat("!", len(first)), strings.Repeat("A", 1<<20)} {
 		if err := os.WriteFile(filepath.Join(path, "identity"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if made := identity(); made == first || identity() != made {
-			t.Errorf("in the place of %.20q: %q, then %q", text, made, identity())
+		if created := identity(); created == first || identity() != created {
+			t.Errorf("after damaging the file to %.20q: identity %q, then %q", text, created, identity())
 		}
 	}
 	none := statedir.Lazy{}
 	if id, err := none.Identity(); err == nil {
-		t.Errorf("without a folder it is %q", id)
+		t.Errorf("identity %q without a folder, want an error", id)
 	}
 }
