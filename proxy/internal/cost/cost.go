@@ -1,10 +1,10 @@
-// Package cost computes what a request costs: from the tokens of its response, by kind (Tokens), and the prices of its target
-// (Prices), in whole nano-dollars (Nano).
+// Package cost computes the cost of a request in whole nano-dollars (Nano) from the tokens of its response by kind
+// (Tokens) and the prices of its target (Prices).
 //
-// All arithmetic is on integers and exact: a price is a multiple of 10^-18 dollars a token, a sum has 128 bits, and a request is
-// rounded once, half up. What does not fit becomes the largest amount, and nothing overflows.
+// All arithmetic is exact and on integers: a price is a multiple of 10^-18 dollars per token, sums have 128 bits, and
+// the cost of a request is rounded once, half up. Amounts that do not fit saturate at the largest amount.
 //
-// Concurrency: all values are immutable, or plain numbers.
+// Concurrency: all values are immutable or plain numbers.
 package cost
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strconv"
 )
 
-// Nano is an amount in nano-dollars: 10^-9 US dollars.
+// Nano is an amount in nano-dollars (10^-9 US dollars).
 type Nano int64
 
 const nanoPlaces = 9
@@ -24,13 +24,13 @@ const nanoPlaces = 9
 // Dollar is one US dollar.
 const Dollar Nano = 1e9
 
-// ParseNano parses a decimal number of US dollars. It must be a whole number of nano-dollars.
+// ParseNano parses a decimal number of US dollars, which must be a whole number of nano-dollars.
 func ParseNano(dollars string) (Nano, error) {
 	n, err := parseDecimal(dollars, nanoPlaces)
 	return Nano(n), err
 }
 
-// Append appends the amount in US dollars, a decimal number without exponent or trailing zeros.
+// Append appends the amount in US dollars as a decimal number without an exponent or trailing zeros.
 func (n Nano) Append(dst []byte) []byte { return appendDecimal(dst, int64(n), nanoPlaces) }
 
 // String returns the amount in US dollars.
@@ -39,7 +39,7 @@ func (n Nano) String() string { return string(n.Append(nil)) }
 // MarshalText implements encoding.TextMarshaler.
 func (n Nano) MarshalText() ([]byte, error) { return n.Append(nil), nil }
 
-// MarshalJSON implements json.Marshaler: a number of US dollars.
+// MarshalJSON implements json.Marshaler. It returns a number of US dollars.
 func (n Nano) MarshalJSON() ([]byte, error) { return n.Append(nil), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -48,10 +48,10 @@ func (n *Nano) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// Dollars returns the amount in US dollars, rounded to a float64: for metrics and the like.
+// Dollars returns the amount in US dollars, rounded to a float64, for example for metrics.
 func (n Nano) Dollars() float64 { return float64(n) / float64(Dollar) }
 
-// Plus returns the sum of two amounts, at most the largest and at least the smallest amount.
+// Plus returns the sum of two amounts. It saturates at the largest and the smallest amount.
 func (n Nano) Plus(m Nano) Nano {
 	sum := n + m
 	switch {
@@ -63,14 +63,14 @@ func (n Nano) Plus(m Nano) Nano {
 	return sum
 }
 
-// Price is a price in US dollars per million tokens, in units of 10^-12: 10^-18 dollars a token.
+// Price is a price in US dollars per million tokens, in units of 10^-12. One unit is 10^-18 dollars per token.
 type Price int64
 
 const (
 	pricePlaces = 12
 	perNano     = 1e9 // units of 10^-18 dollars in a nano-dollar
 
-	// MaxPrice is the highest price: a dollar a token, or a million dollars a request.
+	// MaxPrice is the highest price: a dollar per token, or a million dollars per request.
 	MaxPrice Price = 1e6 * 1e12
 )
 
@@ -86,13 +86,14 @@ func ParsePrice(text string) (Price, error) {
 	return Price(n), nil
 }
 
-// RoundPrice returns the price next to a number that another program has computed; ok is false where there is none.
+// RoundPrice returns the price nearest to v, a price that another program has computed. ok is false if v is out of
+// range.
 func RoundPrice(v float64) (p Price, ok bool) {
 	p, err := ParsePrice(strconv.FormatFloat(v, 'f', pricePlaces, 64))
 	return p, err == nil
 }
 
-// Append appends the price as a decimal number, without exponent or trailing zeros.
+// Append appends the price as a decimal number without an exponent or trailing zeros.
 func (p Price) Append(dst []byte) []byte { return appendDecimal(dst, int64(p), pricePlaces) }
 
 // String returns the price as a decimal number.
@@ -109,16 +110,16 @@ type Kind uint8
 
 // The kinds of prices.
 const (
-	Input       Kind = iota // prompt tokens that are of no other kind
-	Output                  // completion tokens that are of no other kind
-	CachedInput             // prompt tokens that were read from a cache
-	CacheWrite              // prompt tokens that were written to a cache, for some minutes
-	CacheWrite1h
+	Input        Kind = iota // prompt tokens of no other kind
+	Output                   // completion tokens of no other kind
+	CachedInput              // prompt tokens read from a cache
+	CacheWrite               // prompt tokens written to a cache for some minutes
+	CacheWrite1h             // prompt tokens written to a cache for an hour
 	Reasoning
 	AudioInput
 	AudioOutput
-	PerRequest // in US dollars a request, not per million
-	Kinds      = iota
+	PerRequest        // in US dollars per request instead of per million tokens
+	Kinds      = iota // number of kinds
 )
 
 var kindNames = [Kinds]string{
@@ -129,19 +130,20 @@ var kindNames = [Kinds]string{
 // String returns the kind's name in the configuration.
 func (k Kind) String() string { return kindNames[k] }
 
-// likeKind is the kind whose price counts for a kind without one; itself where that is free.
-var likeKind = [Kinds]Kind{
+// fallbackKind is the kind whose price applies to a kind without a price. A kind that falls back to itself is free
+// without a price.
+var fallbackKind = [Kinds]Kind{
 	Input: Input, Output: Output, CachedInput: Input, CacheWrite: Input, CacheWrite1h: CacheWrite,
 	Reasoning: Output, AudioInput: Input, AudioOutput: Output, PerRequest: PerRequest,
 }
 
-// Rates are prices by kind, Unset where a kind has none of its own.
+// Rates are prices by kind. A kind without a price of its own is Unset.
 type Rates [Kinds]Price
 
-// Unset stands for no price.
+// Unset is the rate of a kind without a price.
 const Unset Price = -1
 
-// NoRates returns rates without any price.
+// NoRates returns rates in which every kind is Unset.
 func NoRates() (r Rates) {
 	for k := range r {
 		r[k] = Unset
@@ -149,8 +151,8 @@ func NoRates() (r Rates) {
 	return r
 }
 
-// over returns the rates, with those of base where they have none.
-func (r Rates) over(base *Rates) Rates {
+// withBase returns the rates, with those of base where they have none.
+func (r Rates) withBase(base *Rates) Rates {
 	for k := range r {
 		if r[k] == Unset {
 			r[k] = base[k]
@@ -161,76 +163,77 @@ func (r Rates) over(base *Rates) Rates {
 
 // complete returns the rates with a price for each kind.
 func (r Rates) complete() Rates {
-	for k := range r { // a kind comes after the one that it is like
-		if like := likeKind[k]; r[k] == Unset && r[like] != Unset {
-			r[k] = r[like]
+	for k := range r { // a kind follows its fallback
+		if fallback := fallbackKind[k]; r[k] == Unset && r[fallback] != Unset {
+			r[k] = r[fallback]
 		}
 		r[k] = max(r[k], 0)
 	}
 	return r
 }
 
-// Tier is the rates of requests with a larger prompt.
+// Tier has the rates of requests whose prompt exceeds a number of tokens.
 type Tier struct {
-	Above int64 // tokens of the prompt, cached or not
-	Rates Rates // instead of the base rates of the same kinds
+	Above int64 // number of prompt tokens that must be exceeded, including cached tokens
+	Rates Rates // override the base rates of the same kinds
 }
 
 // Prices are the prices of a model or a target. They are immutable.
 type Prices struct {
-	tiers    []Tier             // ascending, complete; the first is for all prompts
-	services map[string]*Prices // of service tiers, by name
+	tiers    []Tier             // ascending, with complete rates; the first applies to prompts of any size
+	services map[string]*Prices // prices of service tiers by name
 }
 
-// New returns prices. Tiers may have any order; the highest one that a prompt is above counts for the whole request. A kind without a
-// rate in a tier has the base rate. A kind without either costs what the kind does that it is like: cached input and cache writes are
-// like input, cache writes of an hour like other cache writes, reasoning like output, audio like input or output.
+// New returns prices. Tiers may be in any order. The highest tier that the prompt exceeds applies to the whole request.
+// A kind without a rate in a tier has its base rate. A kind without either has the rate of its fallback: input for
+// cached input, cache writes and audio input; cache writes for cache writes of an hour; output for reasoning and audio
+// output.
 func New(base Rates, tiers ...Tier) *Prices {
 	p := &Prices{tiers: []Tier{{Above: -1, Rates: base.complete()}}}
 	for _, t := range tiers {
-		p.tiers = append(p.tiers, Tier{t.Above, t.Rates.over(&base).complete()})
+		p.tiers = append(p.tiers, Tier{t.Above, t.Rates.withBase(&base).complete()})
 	}
 	slices.SortFunc(p.tiers[1:], func(a, b Tier) int { return cmp.Compare(a.Above, b.Above) })
 	return p
 }
 
-// Equal reports whether two prices are the same. Nil stands for unknown ones.
+// Equal reports whether p and q are the same prices. Nil means unknown prices.
 func (p *Prices) Equal(q *Prices) bool {
 	return p == q || p != nil && q != nil && slices.Equal(p.tiers, q.tiers) && maps.EqualFunc(p.services, q.services, (*Prices).Equal)
 }
 
-// Price returns the price of a kind for small prompts.
+// Price returns the price of a kind in the lowest tier.
 func (p *Prices) Price(k Kind) Price { return p.tiers[0].Rates[k] }
 
-// Cost returns what a response with these tokens costs.
+// Cost returns the cost of a response with these tokens.
 func (p *Prices) Cost(t Tokens) Nano {
-	at := len(p.tiers) - 1
-	for ; at > 0 && t.Prompt <= p.tiers[at].Above; at-- {
+	i := len(p.tiers) - 1
+	for ; i > 0 && t.Prompt <= p.tiers[i].Above; i-- {
 	}
-	return p.tiers[at].Rates.cost(t.split())
+	return p.tiers[i].Rates.cost(t.split())
 }
 
-// Ceiling returns what no response costs more than that has at most so many tokens, whatever their kinds.
+// Ceiling returns the maximum cost of a response with at most the given numbers of tokens, of whatever kinds.
 func (p *Prices) Ceiling(prompt, completion int64) (most Nano) {
 	for i := range p.tiers {
 		if r := &p.tiers[i].Rates; prompt > p.tiers[i].Above {
 			var n [Kinds]int64
-			n[dearest(r, Input, CachedInput, CacheWrite, CacheWrite1h, AudioInput)] = prompt
-			n[dearest(r, Output, Reasoning, AudioOutput)] = completion
+			n[mostExpensive(r, Input, CachedInput, CacheWrite, CacheWrite1h, AudioInput)] = prompt
+			n[mostExpensive(r, Output, Reasoning, AudioOutput)] = completion
 			most = max(most, r.cost(n))
 		}
 	}
 	return most
 }
 
-func dearest(r *Rates, kinds ...Kind) Kind {
+func mostExpensive(r *Rates, kinds ...Kind) Kind {
 	return slices.MaxFunc(kinds, func(a, b Kind) int { return cmp.Compare(r[a], r[b]) })
 }
 
-// perMillion is how many tokens a price is for.
+// perMillion is the number of tokens that a price is for.
 const perMillion = 1e6
 
-// cost sums up tokens, which are split by kind. There is one request.
+// cost returns the cost of one request with n tokens by kind.
 func (r *Rates) cost(n [Kinds]int64) Nano {
 	n[PerRequest] = perMillion
 	var high, low uint64
@@ -238,7 +241,7 @@ func (r *Rates) cost(n [Kinds]int64) Nano {
 		if n[k] <= 0 || r[k] <= 0 {
 			continue
 		}
-		// At most 2^63 × 2^60 each: the sum of all has less than 128 bits.
+		// Each product is less than 2^63 × 2^60, so the sum fits into 128 bits.
 		h, l := bits.Mul64(uint64(n[k]), uint64(r[k]))
 		var carry uint64
 		low, carry = bits.Add64(low, l, 0)

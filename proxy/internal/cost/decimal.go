@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Errors of decimals.
+// Errors of the functions that parse decimal numbers.
 var (
 	ErrSyntax = errors.New("not a decimal number")
 	ErrFine   = errors.New("too many decimal places")
 	ErrRange  = errors.New("out of range")
 )
 
-// parseDecimal returns a decimal number times 10^places, exactly. It takes what TOML and JSON take for a number in base ten.
+// parseDecimal returns the exact value of a decimal number times 10^places. It accepts decimal numbers in the syntax of
+// TOML and JSON.
 func parseDecimal(s string, places int) (int64, error) {
 	s = strings.ReplaceAll(s, "_", "")
 	negative := strings.HasPrefix(s, "-")
@@ -27,7 +28,7 @@ func parseDecimal(s string, places int) (int64, error) {
 		if exponent, err = strconv.Atoi(s[i+1:]); errors.Is(err, strconv.ErrSyntax) {
 			return 0, ErrSyntax
 		}
-		exponent = min(max(exponent, -1<<20), 1<<20) // no more than this matters
+		exponent = min(max(exponent, -1<<20), 1<<20) // beyond these bounds the result is the same
 		s = s[:i]
 	}
 	whole, fraction, _ := strings.Cut(s, ".")
@@ -57,7 +58,7 @@ func parseDecimal(s string, places int) (int64, error) {
 	return int64(n), nil
 }
 
-// appendDecimal appends n / 10^places, exactly and without trailing zeros.
+// appendDecimal appends the exact value of n / 10^places without trailing zeros.
 func appendDecimal(dst []byte, n int64, places int) []byte {
 	magnitude, one := uint64(n), uint64(1)
 	if n < 0 {

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Factor is what a service tier costs times the usual prices, in millionths.
+// Factor is a multiplier of prices in millionths: a service tier may cost a multiple of the standard prices.
 type Factor int64
 
 const (
@@ -28,8 +28,8 @@ func ParseFactor(text string) (Factor, error) {
 	return Factor(n), nil
 }
 
-// Times returns the prices with those of tokens times a factor. Its error is ErrFine where a price would have more than 12 decimal
-// places, and ErrRange where it would be above MaxPrice.
+// Times returns the prices with the prices of tokens multiplied by a factor. PerRequest stays. Its error is ErrFine if
+// a price would have more than 12 decimal places, and ErrRange if it would exceed MaxPrice.
 func (p *Prices) Times(f Factor) (*Prices, error) {
 	scaled := &Prices{tiers: make([]Tier, len(p.tiers))}
 	for i, t := range p.tiers {
@@ -55,7 +55,8 @@ func (p *Prices) Times(f Factor) (*Prices, error) {
 	return scaled, nil
 }
 
-// WithServiceTiers returns the prices together with those of service tiers, by the names that the provider has for them.
+// WithServiceTiers returns a copy of the prices with the prices of service tiers, keyed by the provider's names of the
+// tiers.
 func (p *Prices) WithServiceTiers(tiers map[string]*Prices) *Prices {
 	return &Prices{tiers: p.tiers, services: maps.Clone(tiers)}
 }
@@ -63,7 +64,8 @@ func (p *Prices) WithServiceTiers(tiers map[string]*Prices) *Prices {
 // HasServiceTiers reports whether any service tier has prices of its own.
 func (p *Prices) HasServiceTiers() bool { return len(p.services) > 0 }
 
-// ServiceTier returns the prices of the tier that the provider says has served a request: p for one without prices of its own.
+// ServiceTier returns the prices of the service tier that the provider reported for a request, or p if the tier has no
+// prices of its own.
 func (p *Prices) ServiceTier(name []byte) *Prices {
 	if s := p.services[string(name)]; s != nil {
 		return s
@@ -71,8 +73,9 @@ func (p *Prices) ServiceTier(name []byte) *Prices {
 	return p
 }
 
-// Possible returns the prices that may hold for a request which asks for a service tier, "" for none. A provider may serve it in its
-// standard tier instead. Without a tier, or with one that is not known, the provider decides: all prices are possible.
+// Possible returns the prices that may apply to a request that asks for the given service tier; "" if it asks for none.
+// The provider may serve the request in its standard tier instead. If the tier is "" or unknown, the provider chooses,
+// and all prices are possible.
 func (p *Prices) Possible(asked string) iter.Seq[*Prices] {
 	return func(yield func(*Prices) bool) {
 		if p == nil || !yield(p) {
@@ -93,7 +96,7 @@ func (p *Prices) Possible(asked string) iter.Seq[*Prices] {
 	}
 }
 
-// IsStandardTier reports whether a name is one that providers have for the tier which a request gets that asks for none.
+// IsStandardTier reports whether name is one of the names that providers use for their default service tier.
 func IsStandardTier(name string) bool {
 	switch name {
 	case "default", "standard", "standard_only", "on_demand":
