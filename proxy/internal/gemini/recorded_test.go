@@ -2,7 +2,6 @@ package gemini_test
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// recordings are recorded responses, by the API that their provider speaks.
+// recordings are recorded responses by the API of their provider.
 var recordings = map[string]struct {
 	pattern string
 	reader  func() clientapi.Reader
@@ -32,8 +31,8 @@ var recordings = map[string]struct {
 	"gemini":   {"../../../plugins/gemini/testdata/vectors/*-recorded-*/answer.*", func() clientapi.Reader { return new(gemini.Reader) }},
 }
 
-// replay reads a recording into a writer, in pieces.
-func replay(tb testing.TB, w written, reader clientapi.Reader, data []byte, stream bool, cut func() int) {
+// replay reads a recording with reader and applies it to w. A stream arrives in pieces whose lengths cut returns.
+func replay(tb testing.TB, w testWriter, reader clientapi.Reader, data []byte, stream bool, cut func() int) {
 	tb.Helper()
 	var b response.Batch
 	reader.Reset(false)
@@ -70,7 +69,8 @@ func replay(tb testing.TB, w written, reader clientapi.Reader, data []byte, stre
 	_ = w.End()
 }
 
-// TestRecordedResponses renders recorded responses of all providers, however they arrive, as a stream and as one document: both say the same.
+// TestRecordedResponses renders recorded responses of several APIs as a stream and as one document. Both must have the
+// same content, however the recording arrives.
 func TestRecordedResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("renders every recording six times")
@@ -78,7 +78,7 @@ func TestRecordedResponses(t *testing.T) {
 	for api, source := range recordings {
 		paths, err := filepath.Glob(source.pattern)
 		if err != nil || len(paths) < 15 {
-			t.Fatalf("%d recordings, %v", len(paths), err)
+			t.Fatalf("%d recordings, want at least 15 (%v)", len(paths), err)
 		}
 		complete := 0
 		for _, path := range paths {
@@ -90,7 +90,7 @@ func TestRecordedResponses(t *testing.T) {
 			if !stream && !strings.HasSuffix(path, ".json") || strings.Contains(path, "error") {
 				continue
 			}
-			w := newWritten()
+			w := newTestWriter()
 			var want string
 			for i, cut := range []func() int{func() int { return 1 << 30 }, func() int { return 1 }, func() int { return 1 + rand.IntN(300) }} {
 				for _, streamed := range []bool{false, true} {
@@ -98,28 +98,29 @@ func TestRecordedResponses(t *testing.T) {
 					replay(t, w, source.reader(), bytes.Clone(data), stream, cut)
 					if !w.Complete() {
 						if streamed && strings.Contains(string(w.Output()), "finishReason") {
-							t.Errorf("%s: a response that failed has an end: %s", path, w.Output())
+							t.Errorf("%s: failed response has a finish reason: %s", path, w.Output())
 						}
 						continue
 					}
 					complete++
-					got := facts(t, w.body(streamed), streamed)
+					got := summarize(t, w.body(streamed), streamed)
 					if want == "" {
 						want = got
 					}
 					if got != want {
-						t.Errorf("%s, cut %d, streamed %t:\n%s\nwant\n%s", path, i, streamed, got, want)
+						t.Errorf("%s, cut %d, streamed %t: got\n%s\nwant\n%s", path, i, streamed, got, want)
 					}
 				}
 			}
 		}
 		if complete < 60 {
-			t.Errorf("%d responses of %s are complete: the test shows nothing", complete, api)
+			t.Errorf("%s: only %d responses are complete, want at least 60", api, complete)
 		}
 	}
 }
 
-// TestTruncatedRecordings cuts streams of Google's anywhere: none that is not whole has an end.
+// TestTruncatedRecordings truncates Google's recorded streams anywhere. A truncated stream must not have a finish
+// reason.
 func TestTruncatedRecordings(t *testing.T) {
 	paths, err := filepath.Glob(recordings["gemini"].pattern)
 	if err != nil {
@@ -136,7 +137,7 @@ func TestTruncatedRecordings(t *testing.T) {
 		last := bytes.LastIndex(bytes.TrimSpace(data), []byte("data:"))
 		for _, pass := range []bool{false, true} {
 			for at := 0; at < last; at += 1 + last/40 {
-				w, reader := newWritten(), new(gemini.Reader)
+				w, reader := newTestWriter(), new(gemini.Reader)
 				w.reset(t, true, true, pass)
 				var b response.Batch
 				reader.Reset(pass)
@@ -148,14 +149,14 @@ func TestTruncatedRecordings(t *testing.T) {
 				}
 				w.Fail(response.Truncated())
 				if w.Complete() || bytes.Contains(w.Output(), []byte("finishReason")) {
-					t.Errorf("%s, cut at %d: %s", path, at, w.Output())
+					t.Errorf("%s, truncated at byte %d, looks complete: %s", path, at, w.Output())
 				}
 			}
 		}
 	}
 }
 
-// drawScript draws the events of a response, in any order, as a provider and its plugin might send them.
+// drawScript draws the events of a response in any order, as a provider and its plugin might send them.
 func drawScript(t *rapid.T) (s script) {
 	pieces := rapid.SampledFrom([]string{"a", "", "héllo", "\"\\\n", "😀", "{", " ", "\x00", "\xf0\x9f", "\x98\x80"})
 	arguments := rapid.SampledFrom([]string{`{`, `}`, `{}`, `{"a":`, `1`, `"x"`, `,`, "\n", `{"n":null}`, `{"a":{"b":[]}}`, ``})
@@ -191,7 +192,7 @@ func drawScript(t *rapid.T) (s script) {
 		}
 	})
 	for _, batch := range rapid.SliceOfN(rapid.SliceOfN(event, 0, 4), 0, 12).Draw(t, "events") {
-		s = append(s, together(batch...))
+		s = append(s, inOneBatch(batch...))
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "end") {
 	case 0: // truncated
@@ -203,32 +204,33 @@ func drawScript(t *rapid.T) (s script) {
 	return s
 }
 
-// TestAnyResponse renders any sequence of batches: the stream says the same as the non-streaming response, and both fail together.
+// TestAnyResponse renders random batches. The stream must have the same content as the non-streaming response, or both
+// must fail.
 func TestAnyResponse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, thoughts := drawScript(rt), rapid.Bool().Draw(rt, "thoughts")
-		streamed, whole := newWritten(), newWritten()
+		streamed, unstreamed := newTestWriter(), newTestWriter()
 		streamed.reset(t, true, thoughts, false)
-		whole.reset(t, false, thoughts, false)
+		unstreamed.reset(t, false, thoughts, false)
 		s.play(t, streamed)
-		s.play(t, whole)
-		if streamed.Complete() != whole.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
-			rt.Fatalf("streamed: complete %t, failed %v; whole: %t, %v", streamed.Complete(), streamed.Failed(), whole.Complete(), whole.Failed())
+		s.play(t, unstreamed)
+		if streamed.Complete() != unstreamed.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
+			rt.Fatalf("streaming: complete %t, failed %v; non-streaming: complete %t, failed %v", streamed.Complete(), streamed.Failed(), unstreamed.Complete(), unstreamed.Failed())
 		}
-		if !whole.Complete() {
-			chunks(t, streamed.Output())
+		if !unstreamed.Complete() {
+			decodeChunks(t, streamed.Output())
 			return
 		}
-		if got, want := facts(t, streamed.Output(), true), facts(t, whole.AppendResponse(nil), false); got != want {
-			rt.Fatalf("got\n%s\nwant\n%s\nstream:\n%s\nwhole:\n%s", got, want, streamed.Output(), whole.AppendResponse(nil))
+		if got, want := summarize(t, streamed.Output(), true), summarize(t, unstreamed.AppendResponse(nil), false); got != want {
+			rt.Fatalf("got\n%s\nwant\n%s\nstream:\n%s\nnon-streaming response:\n%s", got, want, streamed.Output(), unstreamed.AppendResponse(nil))
 		}
 		if held := streamed.Held(); held > 4096 || held < 0 {
-			rt.Fatalf("%d bytes held after the end", held)
+			rt.Fatalf("Held is %d bytes after the end", held)
 		}
 	})
 }
 
-// FuzzReader reads any event and any response: none panics, or makes a stream that is not one.
+// FuzzReader reads any event and any response. The reader must not panic, and the output must be well-formed.
 func FuzzReader(f *testing.F) {
 	paths, _ := filepath.Glob(recordings["gemini"].pattern)
 	for _, path := range paths {
@@ -243,7 +245,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, pass bool) {
 		for _, stream := range []bool{true, false} {
-			w, reader := newWritten(), new(gemini.Reader)
+			w, reader := newTestWriter(), new(gemini.Reader)
 			w.reset(t, stream, true, pass)
 			reader.Reset(pass)
 			var b response.Batch
@@ -256,7 +258,7 @@ func FuzzReader(f *testing.F) {
 			}
 			_ = w.End()
 			if stream {
-				chunks(t, w.Output())
+				decodeChunks(t, w.Output())
 			} else if w.Complete() {
 				decode(t, w.AppendResponse(nil))
 			}
@@ -264,8 +266,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzRequest reads any body: what is accepted is lowered to a request that passes the checks of chat completions, but for members that a
-// schema has twice, and its document is JSON without seals.
+// FuzzRequest parses any body. An accepted request must lower to one that passes the checks of chat completions, except
+// for duplicate members of a schema, and its document must be JSON.
 func FuzzRequest(f *testing.F) {
 	paths, _ := filepath.Glob("../../../plugins/gemini/testdata/requests/*.json")
 	for _, path := range paths {
@@ -273,12 +275,12 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if len(data) < 16<<10 { // an image only slows the fuzzer down
+		if len(data) < 16<<10 { // images only slow the fuzzer down
 			f.Add(data)
 		}
 	}
-	f.Add([]byte(hello(`,"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}},"tools":{"function_declarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}`)))
-	f.Add([]byte(talk(userSays, `{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"c2x1aWNlLnNlYWwu"}]}`, `{"parts":{"functionResponse":{"name":"f","response":{"error":"x"}}}}`)))
+	f.Add([]byte(helloRequest(`,"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}},"tools":{"function_declarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}`)))
+	f.Add([]byte(conversation(userHi, `{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"c2x1aWNlLnNlYWwu"}]}`, `{"parts":{"functionResponse":{"name":"f","response":{"error":"x"}}}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r := gemini.NewRequest(sealer)
 		r.Address("m", true)
@@ -287,14 +289,14 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		if facts := r.Describe(); facts.TextBytes > len(body) || r.EstimateTokens() < 0 {
-			t.Fatalf("%d bytes of text, %d tokens", facts.TextBytes, r.EstimateTokens())
+			t.Fatalf("TextBytes is %d for a body of %d bytes, EstimateTokens %d", facts.TextBytes, len(body), r.EstimateTokens())
 		}
 		if e := r.FitModel(4096, true, false); e != nil {
 			checkError(t, e)
 			return
 		}
 		if doc, text := r.Document(); !bytes.Equal(doc.Root().Raw(), bytes.TrimSpace(text)) {
-			t.Fatalf("not a document: %s", text)
+			t.Fatalf("Document returns a body that differs from its parsed document: %s", text)
 		}
 		dst, _, e := r.AppendChat([]byte("before"))
 		if e != nil {
@@ -303,22 +305,24 @@ func FuzzRequest(f *testing.F) {
 		}
 		var chat openai.Request
 		if e := chat.Parse(bytes.Clone(dst[len("before"):]), clientapi.Limits{}.Lowered()); e != nil && !strings.Contains(e.Message, "duplicate") {
-			t.Fatalf("lowered to what is refused: %v\n%s", e, dst)
+			t.Fatalf("lowered request is rejected: %v\n%s", e, dst)
 		}
 	})
 }
 
+// checkError checks that an error about a request has status 400 and a body of moderate size.
 func checkError(t *testing.T, e *apierror.Error) {
 	t.Helper()
-	if e.Status != 400 || len(gemini.AppendError(nil, e, "")) > 4096 {
-		t.Fatal(fmt.Sprint(e))
+	if n := len(gemini.AppendError(nil, e, "")); e.Status != 400 || n > 4096 {
+		t.Fatalf("error with status %d and a body of %d bytes: %v", e.Status, n, e)
 	}
 }
 
-// BenchmarkEvent measures one event of a stream, from the batch to the frame, beside the same as a chat completion chunk.
+// BenchmarkEvent measures one event of a stream, from the batch to the frame, and compares it with a chat completion
+// chunk.
 func BenchmarkEvent(b *testing.B) {
 	for name, event := range map[string]func(b *response.Batch){"text": text(" token"), "reasoning": reasoning(abi.ReasoningText, 0, " token")} {
-		own := newWritten()
+		own := newTestWriter()
 		for api, w := range map[string]*response.Writer{"gemini": own.Writer, "chat": openai.NewWriter()} {
 			b.Run(name+"/"+api, func(b *testing.B) {
 				var batch response.Batch

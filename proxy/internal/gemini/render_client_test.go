@@ -15,29 +15,29 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// written is a writer of the API, with its renderer.
-type written struct {
+// testWriter is a response writer with a renderer of this API.
+type testWriter struct {
 	*response.Writer
-	r *gemini.Renderer
+	renderer *gemini.Renderer
 }
 
-func newWritten() written {
+func newTestWriter() testWriter {
 	r := gemini.NewRenderer(sealer)
-	return written{response.NewWriter(r), r}
+	return testWriter{response.NewWriter(r), r}
 }
 
-// reset prepares for a response to a client that wants thoughts, or not; pass for one that is passed on.
-func (w written) reset(t testing.TB, stream, thoughts, pass bool) {
+// reset starts a response. thoughts is set if the client asks for thoughts, and pass if the response is passed on.
+func (w testWriter) reset(t testing.TB, stream, thoughts, pass bool) {
 	t.Helper()
 	w.Reset(writerOptions(stream))
 	q := gemini.NewRequest(sealer)
 	q.Address("m", stream)
-	if e := q.Parse([]byte(hello(fmt.Sprintf(`,"generationConfig":{"thinkingConfig":{"includeThoughts":%t}}`, thoughts))), clientapi.Limits{}); e != nil {
+	if e := q.Parse([]byte(helloRequest(fmt.Sprintf(`,"generationConfig":{"thinkingConfig":{"includeThoughts":%t}}`, thoughts))), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
-	w.r.Respond(q)
+	w.renderer.Respond(q)
 	if pass {
-		w.r.Pass()
+		w.renderer.Pass()
 	}
 }
 
@@ -45,8 +45,9 @@ func writerOptions(stream bool) response.Options {
 	return response.Options{Stream: stream, ID: "resp_own", RequestID: "req-1", Model: "asked", Created: 1700000000, PromptEstimate: 7}
 }
 
-// apply applies a batch as the gateway does. It returns what the client cannot see: the error of a plugin that has broken the contract.
-func (w written) apply(b *response.Batch, err error) error {
+// apply applies a batch as the gateway does, with the errors of the provider and the reader. It returns other errors,
+// which are plugins' violations of the protocol.
+func (w testWriter) apply(b *response.Batch, err error) error {
 	if err == nil {
 		err = w.Apply(b)
 	}
@@ -58,18 +59,18 @@ func (w written) apply(b *response.Batch, err error) error {
 	return err
 }
 
-// body is what the client gets of a response that is complete.
-func (w written) body(stream bool) []byte {
+// body returns the bytes that the client receives for a complete response.
+func (w testWriter) body(stream bool) []byte {
 	if stream {
 		return w.Output()
 	}
 	return w.AppendResponse(nil)
 }
 
-// script is the batches of a response.
+// script holds functions that each fill one batch of a response.
 type script []func(b *response.Batch)
 
-func (s script) play(t testing.TB, w written) {
+func (s script) play(t testing.TB, w testWriter) {
 	t.Helper()
 	var b response.Batch
 	for _, f := range s {
@@ -86,7 +87,7 @@ func (s script) play(t testing.TB, w written) {
 	_ = w.End()
 }
 
-func together(events ...func(b *response.Batch)) func(b *response.Batch) {
+func inOneBatch(events ...func(b *response.Batch)) func(b *response.Batch) {
 	return func(b *response.Batch) {
 		for _, f := range events {
 			f(b)
@@ -124,8 +125,8 @@ func finish(reason abi.FinishReason, native string) func(b *response.Batch) {
 
 func done(b *response.Batch) { b.Done(abi.DoneNow) }
 
-// content is a response, or a chunk of one, as programs read it.
-type content struct {
+// decodedResponse is a response, or a chunk of one, as clients decode it.
+type decodedResponse struct {
 	Candidates []struct {
 		Index   int
 		Content struct {
@@ -160,8 +161,8 @@ type content struct {
 	}
 }
 
-// decode reads a document strictly: no member of ours may be unknown to clients.
-func decode(t testing.TB, data []byte) (c content) {
+// decode decodes a response or a chunk.
+func decode(t testing.TB, data []byte) (c decodedResponse) {
 	t.Helper()
 	if err := json.Unmarshal(data, &c); err != nil {
 		t.Fatalf("%v in %s", err, data)
@@ -169,8 +170,8 @@ func decode(t testing.TB, data []byte) (c content) {
 	return c
 }
 
-// chunks are the events of a stream.
-func chunks(t testing.TB, stream []byte) (all []content) {
+// decodeChunks decodes the events of a stream, which must be data lines only.
+func decodeChunks(t testing.TB, stream []byte) (all []decodedResponse) {
 	t.Helper()
 	for event := range strings.SplitAfterSeq(string(stream), "\n\n") {
 		if event == "" {
@@ -178,19 +179,19 @@ func chunks(t testing.TB, stream []byte) (all []content) {
 		}
 		data, ok := strings.CutPrefix(event, "data: ")
 		if !ok || strings.Contains(strings.TrimSuffix(data, "\n\n"), "\n") {
-			t.Fatalf("an event is %q", event)
+			t.Fatalf("malformed event %q", event)
 		}
 		all = append(all, decode(t, []byte(data)))
 	}
 	return all
 }
 
-// facts are what a program sees of the first candidate of a response: the same of a stream and of one document.
-func facts(t testing.TB, body []byte, stream bool) string {
+// summarize returns the content of a response in a form that is the same for a stream and for one document.
+func summarize(t testing.TB, body []byte, stream bool) string {
 	t.Helper()
-	all := []content{}
+	all := []decodedResponse{}
 	if stream {
-		all = chunks(t, body)
+		all = decodeChunks(t, body)
 	} else {
 		all = append(all, decode(t, body))
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-// sealOf is a seal as clients get it.
-func sealOf(s thinking.Sealed) string {
+// sealForClient returns a seal as clients receive it.
+func sealForClient(s thinking.Sealed) string {
 	return base64.StdEncoding.EncodeToString(sealer.Append(nil, s))
 }
