@@ -12,9 +12,9 @@ import (
 func TestEventsDoNotAllocate(t *testing.T) {
 	for name, event := range benchEvents {
 		var b response.Batch
-		w := newWritten()
+		w := newMessageWriter()
 		w.reset(true, false)
-		for _, f := range append(openings[name], event) {
+		for _, f := range append(benchSetup[name], event) {
 			b.Reset()
 			f(&b)
 			if err := w.Apply(&b); err != nil {
@@ -27,7 +27,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 			}
 			w.Consume()
 		}); n != 0 {
-			t.Errorf("%s: %v allocations an event", name, n)
+			t.Errorf("%s: %v allocations per event", name, n)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestNativeEventsDoNotAllocate(t *testing.T) {
 			`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"char_location"}}}`} {
 			var r messages.Reader
 			var b response.Batch
-			w := newWritten()
+			w := newMessageWriter()
 			w.reset(true, pass)
 			r.Reset(pass)
 			event := []byte(data)
@@ -63,11 +63,11 @@ func TestNativeEventsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestResponsesReuseMemory renders whole responses one after the other.
+// TestResponsesReuseMemory renders responses with the same writer.
 func TestResponsesReuseMemory(t *testing.T) {
 	var b response.Batch
-	w := newWritten()
-	together(start("msg_1", "m", "deepseek"), thought(0, 0, "hm"), text("a"), call(0, "a", "f"), args(0, `{"a":1}`), call(1, "b", "g"), endCall(1), finish(0, ""), done)(&b)
+	w := newMessageWriter()
+	inOneBatch(start("msg_1", "m", "deepseek"), reasoning(0, 0, "hm"), text("a"), call(0, "a", "f"), args(0, `{"a":1}`), call(1, "b", "g"), endCall(1), finish(0, ""), done)(&b)
 	var dst []byte
 	for _, stream := range []bool{true, false} {
 		render := func() {
@@ -80,7 +80,7 @@ func TestResponsesReuseMemory(t *testing.T) {
 			}
 		}
 		render()
-		// The format of the reasoning that is sealed is a string.
+		// The one allocation is the format of the sealed reasoning, a string.
 		if n := testing.AllocsPerRun(100, render); n > 1 {
 			t.Errorf("stream %t: %v allocations", stream, n)
 		}

@@ -68,7 +68,8 @@ func TestErrorTypesAndStatuses(t *testing.T) {
 	}
 }
 
-// TestContextTooLong words a conversation that is too long as Claude Code understands it: it reads the numbers.
+// TestContextTooLong checks that the errors of all providers for a conversation that is too long get the wording that
+// Claude Code parses for the numbers.
 func TestContextTooLong(t *testing.T) {
 	const (
 		known   = "prompt is too long: 210000 tokens > 200000 maximum"
@@ -104,8 +105,8 @@ func TestContextTooLong(t *testing.T) {
 		// covers: M8.6
 		{"Responses", "Your input exceeds the context window of this model. Please adjust your input and try again.", unknown},
 		{"Bedrock", "Input is too long for requested model.", unknown},
-		{"the gateway's own", "", unknown},
-		{"numbers that say nothing", "This model's maximum context length is 200000 tokens. However, your messages resulted in 100 tokens.", unknown},
+		{"no message", "", unknown},
+		{"implausible numbers", "This model's maximum context length is 200000 tokens. However, your messages resulted in 100 tokens.", unknown},
 	} {
 		e := apierror.Fail(abi.FailContextLength, "", "messages", c.message)
 		var body struct {
@@ -118,7 +119,7 @@ func TestContextTooLong(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", c.name, body, c.want)
 		}
 	}
-	// Another 400 with the same words is not one of these.
+	// Other errors with the same words keep their message.
 	e := apierror.Fail(abi.FailInvalidRequest, "", "messages", "The maximum context length is 5.")
 	if got := string(messages.AppendError(nil, e, "")); !strings.Contains(got, `"messages: The maximum context length is 5."`) {
 		t.Error(got)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDamagedRecordings changes, repeats, drops and exchanges the events of recorded streams, and the bytes in them: what FuzzReader
-// demands holds for all of them.
+// TestDamagedRecordings runs the checks of FuzzReader on recorded streams with events that are changed, repeated,
+// dropped or swapped.
 func TestDamagedRecordings(t *testing.T) {
 	var all [][][]byte
 	for _, rec := range recordings(t, nativeRecordings) {

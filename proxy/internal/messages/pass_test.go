@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// passed reads a recording for a client of the same API.
-func (rec *recording) passed(t testing.TB, stream bool, cut func() int) written {
+// passOn passes a recording on to a client of the same API.
+func (rec *recording) passOn(t testing.TB, stream bool, cut func() int) messageWriter {
 	t.Helper()
-	w := newWritten()
+	w := newMessageWriter()
 	w.reset(stream, true)
 	rec.replay(t, w.Writer, new(messages.Reader), true, cut)
 	return w
 }
 
-// TestNativeStreamsPassUnchanged compares what a client gets of a provider that speaks Messages with what that has sent.
+// TestNativeStreamsPassUnchanged checks that the client receives the bytes of a provider that speaks the Messages API.
 //
 // covers: M7.20 M7.21 M7.22
 func TestNativeStreamsPassUnchanged(t *testing.T) {
@@ -32,12 +32,12 @@ func TestNativeStreamsPassUnchanged(t *testing.T) {
 		}
 		streams++
 		t.Run(rec.name, func(t *testing.T) {
-			want := append(bytes.TrimRight(rec.stream, "\n"), "\n\n"...) // one ends with its last line
+			want := append(bytes.TrimRight(rec.stream, "\n"), "\n\n"...) // one recording has no final blank line
 			for name, cut := range cuts {
-				w := rec.passed(t, true, cut)
+				w := rec.passOn(t, true, cut)
 				if !strings.Contains(string(rec.stream), `"type":"message_stop"`) {
 					if w.Failed() == nil || w.Complete() || strings.Contains(string(w.Output()), "message_stop") {
-						t.Errorf("%s: a stream without an end: failed %v, %s", name, w.Failed(), w.Output())
+						t.Errorf("%s: truncated stream: failed %v, output %s", name, w.Failed(), w.Output())
 					}
 					continue
 				}
@@ -56,10 +56,10 @@ func TestNativeStreamsPassUnchanged(t *testing.T) {
 				return
 			}
 			// covers: M6.9 M6.10
-			u := rec.passed(t, true, cuts["whole"]).Usage()
+			u := rec.passOn(t, true, cuts["whole"]).Usage()
 			if u.Prompt != m.Usage.InputTokens+m.Usage.CacheReadInputTokens+m.Usage.CacheCreationInputTokens || u.Completion != m.Usage.OutputTokens ||
 				u.Cached != m.Usage.CacheReadInputTokens || u.CacheWrite != m.Usage.CacheCreationInputTokens {
-				t.Errorf("accounted %+v, the client reads %s", u, m.Usage.RawJSON())
+				t.Errorf("usage %+v, the client reads %s", u, m.Usage.RawJSON())
 			}
 		})
 	}
@@ -74,22 +74,23 @@ func TestNativeResponsesPassUnchanged(t *testing.T) {
 		if rec.body == nil || rec.failed() {
 			continue
 		}
-		w := rec.passed(t, false, nil)
+		w := rec.passOn(t, false, nil)
 		if got := w.AppendResponse(nil); !w.Complete() || !bytes.Equal(got, rec.body) {
 			t.Errorf("%s: complete %t, failed %v, got %.300s", rec.name, w.Complete(), w.Failed(), got)
 		}
 		m := sdkResponse(t, rec.body)
 		if u := w.Usage(); u.Prompt != m.Usage.InputTokens+m.Usage.CacheReadInputTokens+m.Usage.CacheCreationInputTokens || u.Completion != m.Usage.OutputTokens {
-			t.Errorf("%s: accounted %+v, the client reads %s", rec.name, u, m.Usage.RawJSON())
+			t.Errorf("%s: usage %+v, the client reads %s", rec.name, u, m.Usage.RawJSON())
 		}
 	}
 }
 
-// TestTruncatedNativeStreamsHaveNoEnd cuts recorded streams: what the client gets is what came, an error, and no end.
+// TestTruncatedNativeStreamsHaveNoEnd truncates recorded streams: the client receives what the provider sent and an
+// error, but no end.
 //
 // covers: M7.15 M7.14
 func TestTruncatedNativeStreamsHaveNoEnd(t *testing.T) {
-	times := 40 // cuts of each
+	times := 40 // per recording
 	if testing.Short() {
 		times = 5
 	}
@@ -102,7 +103,7 @@ func TestTruncatedNativeStreamsHaveNoEnd(t *testing.T) {
 			cut := rec
 			cut.stream = rec.stream[:rand.IntN(end)]
 			for _, pass := range []bool{true, false} {
-				w := newWritten()
+				w := newMessageWriter()
 				w.reset(true, pass)
 				cut.replay(t, w.Writer, new(messages.Reader), pass, cuts["whole"])
 				out := string(w.Output())
@@ -124,7 +125,7 @@ func TestTruncatedNativeStreamsHaveNoEnd(t *testing.T) {
 	}
 }
 
-// event is an event of a provider that speaks Messages.
+// event returns a function that reads an event of a provider.
 func event(data string) func(b *response.Batch, r *messages.Reader) error {
 	return func(b *response.Batch, r *messages.Reader) error { return r.ReadEvent(nil, []byte(data), b) }
 }
@@ -153,16 +154,16 @@ func TestPassedFrames(t *testing.T) {
 		name   string
 		events []string
 		want   string
-		status int // of a failure before anything was written
+		status int // of the error, if nothing was written before it
 	}{
-		{"nothing goes out before content", []string{startEvent, pingEvent, blockEvent, pingEvent}, "", 502}, // covers: M7.17
-		{"failure before content", []string{startEvent, pingEvent, blockEvent, failedEvent}, "", 503},        // covers: M7.17
-		{"content releases what came before", []string{startEvent, pingEvent, blockEvent, deltaEvent, failedEvent},
+		{"nothing is sent before content", []string{startEvent, pingEvent, blockEvent, pingEvent}, "", 502}, // covers: M7.17
+		{"failure before content", []string{startEvent, pingEvent, blockEvent, failedEvent}, "", 503},       // covers: M7.17
+		{"content releases the events before it", []string{startEvent, pingEvent, blockEvent, deltaEvent, failedEvent},
 			framed(startEvent, pingEvent, blockEvent, deltaEvent) + wantError, 0}, // covers: M7.16
-		{"the end is dropped with a failure", []string{startEvent, blockEvent, deltaEvent, endOfBlock, endEvent, failedEvent},
+		{"the end is dropped if an error follows", []string{startEvent, blockEvent, deltaEvent, endOfBlock, endEvent, failedEvent},
 			framed(startEvent, blockEvent, deltaEvent, endOfBlock) + wantError, 0},
 		{"message without content", []string{startEvent, endEvent, stopEvent}, framed(startEvent, endEvent, stopEvent), 0},
-		{"order behind the end is kept", []string{startEvent, blockEvent, deltaEvent, endOfBlock, endEvent, pingEvent, stopEvent},
+		{"order after the end is kept", []string{startEvent, blockEvent, deltaEvent, endOfBlock, endEvent, pingEvent, stopEvent},
 			framed(startEvent, blockEvent, deltaEvent, endOfBlock, endEvent, pingEvent, stopEvent), 0},
 		{"message_delta in the middle", []string{startEvent, blockEvent, deltaEvent, `{"type":"message_delta","delta":{"stop_reason":null},"usage":{"output_tokens":3}}`, deltaEvent, failedEvent},
 			framed(startEvent, blockEvent, deltaEvent, `{"type":"message_delta","delta":{"stop_reason":null},"usage":{"output_tokens":3}}`, deltaEvent) + wantError, 0},
@@ -177,13 +178,13 @@ func TestPassedFrames(t *testing.T) {
 		{"two starts", []string{startEvent, startEvent, blockEvent, deltaEvent, endEvent, stopEvent}, framed(startEvent, startEvent, blockEvent, deltaEvent, endEvent, stopEvent), 0}, // covers: M7.21
 		{"data on several lines", []string{startEvent, blockEvent, "{\"type\":\"content_block_delta\",\r\n\"index\":0,\n\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}", endEvent, stopEvent},
 			framed(startEvent, blockEvent, `{"type":"content_block_delta",  "index":0, "delta":{"type":"text_delta","text":"Hi"}}`, endEvent, stopEvent), 0},
-		{"no JSON in the middle", []string{startEvent, blockEvent, deltaEvent, `{"type":"content_block_delta"`},
+		{"invalid JSON in the middle", []string{startEvent, blockEvent, deltaEvent, `{"type":"content_block_delta"`},
 			framed(startEvent, blockEvent, deltaEvent) + "event: error\n" + `data: {"type":"error","error":{"type":"api_error","message":"The provider's response could not be read."},"request_id":"req-1"}` + "\n\n", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var r messages.Reader
 			var b response.Batch
-			w := newWritten()
+			w := newMessageWriter()
 			w.reset(true, true)
 			r.Reset(true)
 			for _, e := range tt.events {
@@ -206,11 +207,12 @@ func TestPassedFrames(t *testing.T) {
 	}
 }
 
-// TestHeldFramesCount shows that what waits counts as held, so that a provider cannot fill the memory with it.
+// TestHeldFramesCount checks that held frames count towards MaxHeld, so that a provider cannot fill the memory with
+// them.
 func TestHeldFramesCount(t *testing.T) {
 	var r messages.Reader
 	var b response.Batch
-	w := newWritten()
+	w := newMessageWriter()
 	o := writerOptions(true)
 	o.MaxHeld = 2 * len(startEvent)
 	w.Reset(o)
@@ -224,7 +226,7 @@ func TestHeldFramesCount(t *testing.T) {
 		}
 		var e *apierror.Error
 		if full := n == 1; full != (errors.As(err, &e) && e.Code == "upstream_answer_too_large") {
-			t.Fatalf("event %d: %v, %d held", n, err, w.Held())
+			t.Fatalf("event %d: %v, %d bytes held", n, err, w.Held())
 		} else if full {
 			break
 		}

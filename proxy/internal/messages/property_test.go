@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// drawScript draws the events of a response, in any order, as a provider and its plugin might send them.
+// drawScript draws the events of a response in any order, valid or not.
 func drawScript(t *rapid.T) (s script) {
 	pieces := rapid.SampledFrom([]string{"a", "", "héllo", "\"\\\n", "😀", "{", "}", " ", "\x00", "\xf0\x9f", "\x98\x80"})
 	arguments := rapid.SampledFrom([]string{`{`, `}`, `{}`, `{"a":`, `1`, `"x"`, `"`, `\u00`, `41`, `,`, `[`, `]`, ` `, "\n", `true`, `-`, `0.5e1`, `{"n":null}`, `{"a":{"b":[]}}`, ``})
@@ -54,7 +54,7 @@ func drawScript(t *rapid.T) (s script) {
 		}
 	})
 	for _, batch := range rapid.SliceOfN(rapid.SliceOfN(event, 0, 4), 0, 12).Draw(t, "events") {
-		s = append(s, together(batch...))
+		s = append(s, inOneBatch(batch...))
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "end") {
 	case 0: // truncated
@@ -66,14 +66,14 @@ func drawScript(t *rapid.T) (s script) {
 	return s
 }
 
-// TestAnyResponseIsAMessage renders any sequence of batches: the official client accepts the stream, makes the same of it as of the
-// non-streaming response, and both fail together.
+// TestAnyResponseIsAMessage renders arbitrary sequences of batches: the official client accepts the stream and reads
+// the same message from it as from the non-streaming response, or both fail.
 //
 // covers: M7.2 M7.4 M7.5 M7.8 M7.24
 func TestAnyResponseIsAMessage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScript(rt)
-		streamed, whole := newWritten(), newWritten()
+		streamed, whole := newMessageWriter(), newMessageWriter()
 		streamed.reset(true, false)
 		whole.reset(false, false)
 		s.play(t, streamed)
@@ -87,7 +87,7 @@ func TestAnyResponseIsAMessage(t *testing.T) {
 		}
 		body := whole.AppendResponse(nil)
 		m, err := sdkMessage(t, streamed.Output())
-		if got, want := facts(t, m), facts(t, sdkResponse(t, body)); err != nil || got != want {
+		if got, want := summarize(t, m), summarize(t, sdkResponse(t, body)); err != nil || got != want {
 			rt.Fatalf("%v, accumulated\n%s\nwant\n%s\nstream:\n%s", err, got, want, streamed.Output())
 		}
 		if held := streamed.Held(); held > 4096 {
@@ -96,7 +96,8 @@ func TestAnyResponseIsAMessage(t *testing.T) {
 	})
 }
 
-// TestArgumentsInAnyPieces compares what is taken for the arguments of a call with encoding/json.
+// TestArgumentsInAnyPieces checks that the arguments of a call are accepted if and only if encoding/json accepts them
+// as an object.
 func TestArgumentsInAnyPieces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var v any = rapid.MapOf(rapid.String(), rapid.OneOf(
@@ -115,7 +116,7 @@ func TestArgumentsInAnyPieces(t *testing.T) {
 		if !utf8.ValidString(text) {
 			rt.Skip("invalid UTF-8 is replaced")
 		}
-		w := newWritten()
+		w := newMessageWriter()
 		w.reset(true, false)
 		s := script{call(0, "a", "f")}
 		for rest := text; rest != ""; {
@@ -141,7 +142,7 @@ func TestArgumentsInAnyPieces(t *testing.T) {
 
 func TestArgumentDepth(t *testing.T) {
 	for depth, whole := range map[int]bool{100: true, 127: true, 128: false, 1000: false} {
-		w := newWritten()
+		w := newMessageWriter()
 		w.reset(false, false)
 		text := strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1)
 		script{call(0, "a", "f"), args(0, text), finish(abi.FinishToolCalls, ""), done}.play(t, w)

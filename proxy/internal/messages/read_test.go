@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// TestNativeFailures reads error responses of providers that speak Messages.
+// TestNativeFailures reads error responses of providers that speak the Messages API.
 func TestNativeFailures(t *testing.T) {
 	typed := func(typ, message string) string {
 		p, err := json.Marshal(map[string]any{"type": "error", "error": map[string]string{"type": typ, "message": message}, "request_id": "req_1"})
@@ -29,11 +30,11 @@ func TestNativeFailures(t *testing.T) {
 		body    string
 		want    int
 		code    string
-		message string // "" is the gateway's own
-		next    bool
+		message string // "" means a message of the gateway
+		tryNext bool
 	}{
 		// covers: M8.3
-		{"message byte for byte", 400, typed("invalid_request_error", odd), 400, "", odd, false},
+		{"message is unchanged", 400, typed("invalid_request_error", odd), 400, "", odd, false},
 		// covers: M8.3
 		{"long prompt", 400, typed("invalid_request_error", "prompt is too long: 3333404 tokens > 200000 maximum"), 400, "context_length_exceeded", "prompt is too long: 3333404 tokens > 200000 maximum", false},
 		// covers: M8.3
@@ -46,43 +47,43 @@ func TestNativeFailures(t *testing.T) {
 		// covers: M8.8
 		{"operator's permission", 403, typed("permission_error", "org acme may not"), 502, "upstream_auth_failed", "", true},
 		// covers: M8.8
-		{"operator's bill", 400, typed("invalid_request_error", "Your credit balance is too low to access the Anthropic API."), 502, "upstream_billing", "", true},
-		{"operator's limit", 429, typed("rate_limit_error", "This request would exceed the limit of organization acme"), 429, "rate_limit_exceeded", "", true},
-		{"model", 404, typed("not_found_error", "model: claude-nope"), 404, "model_not_found", "model: claude-nope", true},
-		{"address", 404, typed("not_found_error", "Not Found"), 502, "upstream_not_found", "The provider has no such endpoint.", true},
-		{"overload", 529, typed("overloaded_error", "Overloaded"), 503, "overloaded", "Overloaded", true},
-		{"fault", 500, typed("api_error", "Internal server error"), 502, "upstream_error", "Internal server error", true},
+		{"operator's billing", 400, typed("invalid_request_error", "Your credit balance is too low to access the Anthropic API."), 502, "upstream_billing", "", true},
+		{"operator's rate limit", 429, typed("rate_limit_error", "This request would exceed the limit of organization acme"), 429, "rate_limit_exceeded", "", true},
+		{"unknown model", 404, typed("not_found_error", "model: claude-nope"), 404, "model_not_found", "model: claude-nope", true},
+		{"unknown endpoint", 404, typed("not_found_error", "Not Found"), 502, "upstream_not_found", "The provider has no such endpoint.", true},
+		{"overloaded", 529, typed("overloaded_error", "Overloaded"), 503, "overloaded", "Overloaded", true},
+		{"server error", 500, typed("api_error", "Internal server error"), 502, "upstream_error", "Internal server error", true},
 		{"timeout", 504, typed("timeout_error", "Timed out"), 504, "upstream_timeout", "Timed out", true},
 		{"unknown type", 400, typed("novel_error", "x"), 400, "", "x", false},
-		{"cloud's own form", 400, `{"message":"The provided model identifier is invalid."}`, 400, "", "The provided model identifier is invalid.", false},
-		{"cloud's own error", 429, `{"error":{"code":429,"message":"Quota exceeded for project acme","status":"RESOURCE_EXHAUSTED"}}`, 429, "rate_limit_exceeded", "", true},
-		{"page of a proxy", 502, `<html>Bad gateway of acme</html>`, 502, "upstream_error", "", true},
-		{"nothing", 503, ``, 503, "overloaded", "", true},
-		{"odd document", 400, `{"error":[1]}`, 400, "", "", false},
+		{"format of a cloud", 400, `{"message":"The provided model identifier is invalid."}`, 400, "", "The provided model identifier is invalid.", false},
+		{"error of a cloud", 429, `{"error":{"code":429,"message":"Quota exceeded for project acme","status":"RESOURCE_EXHAUSTED"}}`, 429, "rate_limit_exceeded", "", true},
+		{"HTML page of a proxy", 502, `<html>Bad gateway of acme</html>`, 502, "upstream_error", "", true},
+		{"empty body", 503, ``, 503, "overloaded", "", true},
+		{"unexpected document", 400, `{"error":[1]}`, 400, "", "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body := []byte(tt.body)
 			e := messages.Failure(tt.status, body)
-			clear(body) // it must not be kept
-			if e.Status != tt.want || e.Code != tt.code || e.TryNext != tt.next || e.UpstreamStatus != tt.status || e.Param != "" || e.Cause == nil {
+			clear(body) // the error must not retain it
+			if e.Status != tt.want || e.Code != tt.code || e.TryNext != tt.tryNext || e.UpstreamStatus != tt.status || e.Param != "" || e.Cause == nil {
 				t.Errorf("got %+v", e)
 			}
 			if tt.message != "" && e.Message != tt.message || tt.message == "" && (strings.Contains(e.Message, "acme") || e.Message == "") {
 				t.Errorf("message %q", e.Message)
 			}
 			if strings.Contains(e.Cause.Error(), "acme") {
-				t.Errorf("the log sees %q", e.Cause)
+				t.Errorf("cause %q reveals the operator", e.Cause)
 			}
-			// What a client of the API gets of it has the same message.
+			// The client of the API receives the same message.
 			var got struct{ Error struct{ Message string } }
 			if err := json.Unmarshal(messages.AppendError(nil, e, ""), &got); err != nil || tt.message != "" && got.Error.Message != tt.message {
-				t.Errorf("the client gets %q, %v", got.Error.Message, err)
+				t.Errorf("the client receives %q, %v", got.Error.Message, err)
 			}
 		})
 	}
 }
 
-// TestRecordedNativeFailures reads recorded error responses, and the same in the middle of a stream.
+// TestRecordedNativeFailures reads recorded error responses, as bodies and as events of a stream.
 func TestRecordedNativeFailures(t *testing.T) {
 	want := map[string]string{
 		"error-400-too-long": "400 context_length_exceeded", "older-error-400": "400 context_length_exceeded",
@@ -112,8 +113,7 @@ func TestRecordedNativeFailures(t *testing.T) {
 				if e == nil {
 					t.Fatal("no failure")
 				}
-				words, _ := json.Marshal(e.Status)
-				if got := string(words) + " " + e.Code; got != want[strings.TrimPrefix(rec.name, "responses/")] {
+				if got := strconv.Itoa(e.Status) + " " + e.Code; got != want[strings.TrimPrefix(rec.name, "responses/")] {
 					t.Errorf("got %s", got)
 				}
 			}
@@ -123,16 +123,16 @@ func TestRecordedNativeFailures(t *testing.T) {
 
 func TestUnreadableResponses(t *testing.T) {
 	for name, body := range map[string]string{
-		"no JSON": `nope`, "two values": `{}{}`, "array": `[]`, "no content": `{"type":"message"}`, "text for content": `{"type":"message","content":"x"}`,
+		"invalid JSON": `nope`, "two documents": `{}{}`, "array": `[]`, "no content": `{"type":"message"}`, "text for content": `{"type":"message","content":"x"}`,
 		"too deep": strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),
 	} {
 		var r messages.Reader
 		var b response.Batch
 		if err := r.ReadResponse([]byte(body), &b); err == nil {
-			t.Errorf("%s: read", name)
+			t.Errorf("%s: accepted", name)
 		}
 		if err := r.ReadEvent([]byte("content_block_delta"), []byte(body), &b); err == nil && !strings.Contains(name, "content") {
-			t.Errorf("%s: read as an event", name)
+			t.Errorf("%s: accepted as an event", name)
 		}
 	}
 	var r messages.Reader
@@ -142,8 +142,8 @@ func TestUnreadableResponses(t *testing.T) {
 	}
 }
 
-// TestDeltasOfAnyForm reads the same delta in the form that the API sends and in others.
-func TestDeltasOfAnyForm(t *testing.T) {
+// TestDeltasInAnyFormat reads a delta in the exact format of the API, which has a fast path, and in others.
+func TestDeltasInAnyFormat(t *testing.T) {
 	const want = `a "quoted\" é`
 	for _, data := range []string{
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a \"quoted\\\" \u00e9"}}`,
@@ -153,7 +153,7 @@ func TestDeltasOfAnyForm(t *testing.T) {
 		`{"index":0,"delta":{"type":"text_delta","text":"a \"quoted\\\" é","n":1},"type":"content_block_delta"}`,
 	} {
 		for _, pass := range []bool{false, true} {
-			w := newWritten()
+			w := newMessageWriter()
 			w.reset(true, pass)
 			var r messages.Reader
 			var b response.Batch
@@ -168,14 +168,15 @@ func TestDeltasOfAnyForm(t *testing.T) {
 				t.Errorf("passed %t: %s: %v, %v", pass, data, m.Content, err)
 			}
 			if points := w.TextLength(0); points != 13 {
-				t.Errorf("%s: %d characters accounted", data, points)
+				t.Errorf("%s: text length %d, want 13", data, points)
 			}
 		}
 	}
 }
 
-// FuzzReader reads what a provider might send, an event in each line or one response, for streaming and other clients, passed on
-// and not: the client gets whole frames that are JSON, one end, and the same content each way.
+// FuzzReader reads arbitrary data of a provider, an event per line or a non-streaming response, for streaming and
+// non-streaming clients, and passed on unchanged. The client receives complete frames of valid JSON, exactly one end,
+// and the same content in each case.
 func FuzzReader(f *testing.F) {
 	for _, rec := range recordings(f, nativeRecordings) {
 		if rec.body != nil && len(rec.body) < 2000 {
@@ -194,39 +195,40 @@ func FuzzReader(f *testing.F) {
 			f.Add(bytes.Join(lines, []byte("\n")), false)
 		}
 	}
-	f.Fuzz(func(t *testing.T, data []byte, answer bool) {
+	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
 		if len(data) > 1<<16 {
 			return
 		}
-		checkReader(t, data, answer)
+		checkReader(t, data, whole)
 	})
 }
 
-func checkReader(t testing.TB, data []byte, answer bool) {
+// checkReader does the checks of FuzzReader. If whole is set, data is a non-streaming response.
+func checkReader(t testing.TB, data []byte, whole bool) {
 	t.Helper()
 	lines := [][]byte{data}
-	if !answer {
+	if !whole {
 		lines = bytes.Split(data, []byte("\n"))
 	}
-	play := func(stream, pass bool) written {
+	play := func(stream, pass bool) messageWriter {
 		var r messages.Reader
 		var b response.Batch
-		w := newWritten()
+		w := newMessageWriter()
 		w.reset(stream, pass)
 		r.Reset(pass)
 		for _, line := range lines {
 			before := bytes.Clone(line)
 			b.Reset()
 			var err error
-			if answer {
+			if whole {
 				err = r.ReadResponse(line, &b)
 			} else {
 				err = r.ReadEvent([]byte("x"), line, &b)
 			}
 			if !bytes.Equal(before, line) {
-				t.Fatal("the data has been written to")
+				t.Fatal("the reader has changed the data")
 			}
-			clear(line) // neither the reader nor the batch may hold on to it
+			clear(line) // the reader and the batch must not retain it
 			if err := w.apply(&b, err); err != nil {
 				t.Fatal(err)
 			}
@@ -235,23 +237,23 @@ func checkReader(t testing.TB, data []byte, answer bool) {
 		_ = w.End()
 		return w
 	}
-	streamed, whole := play(true, false), play(false, false)
-	if streamed.Complete() != whole.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
-		t.Fatalf("streamed: complete %v, failed %v; whole: %v, %v", streamed.Complete(), streamed.Failed(), whole.Complete(), whole.Failed())
+	streamed, nonStreaming := play(true, false), play(false, false)
+	if streamed.Complete() != nonStreaming.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
+		t.Fatalf("streamed: complete %v, failed %v; non-streaming: %v, %v", streamed.Complete(), streamed.Failed(), nonStreaming.Complete(), nonStreaming.Failed())
 	}
 	checkFrames(t, streamed.Writer)
-	if whole.Complete() {
-		body := whole.AppendResponse(nil)
+	if nonStreaming.Complete() {
+		body := nonStreaming.AppendResponse(nil)
 		if !json.Valid(body) {
 			t.Fatalf("not JSON: %s", body)
 		}
 		m, err := sdkMessage(t, streamed.Output())
-		if got, want := facts(t, m), facts(t, sdkResponse(t, body)); err != nil || got != want {
+		if got, want := summarize(t, m), summarize(t, sdkResponse(t, body)); err != nil || got != want {
 			t.Fatalf("%v, accumulated\n%s\nwant\n%s", err, got, want)
 		}
 	}
-	passed := play(!answer, true)
-	if answer {
+	passed := play(!whole, true)
+	if whole {
 		if passed.Complete() && !bytes.Equal(passed.AppendResponse(nil), data) {
 			t.Fatalf("passed on as %s", passed.AppendResponse(nil))
 		}
@@ -267,7 +269,7 @@ func checkReader(t testing.TB, data []byte, answer bool) {
 	}
 }
 
-// TestGoldenStreams compares a few responses with files that were read by eye.
+// TestGoldenStreams compares a few rendered responses with golden files.
 func TestGoldenStreams(t *testing.T) {
 	for _, name := range []string{"stream-thinking-adaptive", "stream-parallel-tools", "stream-stop-sequence", "thinking-tool-t1", "redacted-thinking-t1", "answer-refusal"} {
 		paths, err := filepath.Glob("testdata/responses/" + name + ".*")
@@ -278,9 +280,10 @@ func TestGoldenStreams(t *testing.T) {
 	}
 }
 
+// compareRendered renders a recording, streaming and non-streaming, and compares the output with its golden file.
 func compareRendered(t *testing.T, rec *recording, r *messages.Reader) {
 	t.Helper()
-	stream, whole := newWritten(), newWritten()
+	stream, whole := newMessageWriter(), newMessageWriter()
 	stream.reset(true, false)
 	rec.replay(t, stream.Writer, r, false, cuts["whole"])
 	whole.reset(false, false)

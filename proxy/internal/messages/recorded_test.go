@@ -27,7 +27,7 @@ type recording struct {
 	body   []byte
 }
 
-// recordings reads recorded responses: those of providers that speak Messages, or of those that speak chat completions.
+// recordings reads the recorded responses that match nativeRecordings or chatRecordings.
 func recordings(tb testing.TB, pattern string) (all []recording) {
 	tb.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -45,7 +45,7 @@ func recordings(tb testing.TB, pattern string) (all []recording) {
 		case "resp.sse", "sse":
 			rec.stream = data
 		case "resp.chunks.txt", "chunks.txt":
-			// One event a line: its framing was not recorded.
+			// One event per line: the framing was not recorded.
 			for line := range bytes.Lines(data) {
 				rec.stream = fmt.Appendf(rec.stream, "%sdata: %s\n\n", eventLine(line), bytes.TrimSpace(line))
 			}
@@ -59,7 +59,7 @@ func recordings(tb testing.TB, pattern string) (all []recording) {
 	return all
 }
 
-// eventLine is the line that names an event of Messages; other APIs have none.
+// eventLine returns the line with the name of an event of the Messages API. Events of other APIs have none.
 func eventLine(data []byte) string {
 	var v struct{ Type string }
 	if json.Unmarshal(data, &v) != nil || v.Type == "" {
@@ -78,7 +78,7 @@ func (rec *recording) failed() bool {
 	return strings.HasPrefix(filepath.Base(rec.name), "error") || strings.Contains(rec.name, "older-error")
 }
 
-// cuts are how a stream may arrive: each returns the length of the next piece.
+// cuts are ways to split a stream into reads. Each function returns the length of the next one.
 var cuts = map[string]func() int{
 	"whole":         func() int { return 1 << 30 },
 	"byte by byte":  func() int { return 1 },
@@ -88,14 +88,14 @@ var cuts = map[string]func() int{
 // replay reads a recording into a writer.
 func (rec *recording) replay(tb testing.TB, w *response.Writer, reader clientapi.Reader, pass bool, cut func() int) {
 	tb.Helper()
-	written := written{Writer: w}
+	writer := messageWriter{Writer: w}
 	reader.Reset(pass)
 	var b response.Batch
 	if rec.body != nil {
 		body := bytes.Clone(rec.body)
 		err := reader.ReadResponse(body, &b)
-		clear(body) // nothing may hold on to it
-		if err := written.apply(&b, err); err != nil {
+		clear(body) // the reader must not retain it
+		if err := writer.apply(&b, err); err != nil {
 			tb.Fatal(err)
 		}
 		return
@@ -111,7 +111,7 @@ func (rec *recording) replay(tb testing.TB, w *response.Writer, reader clientapi
 				return
 			}
 			b.Reset()
-			if err := written.apply(&b, reader.ReadEvent(ev.Name, ev.Data, &b)); err != nil {
+			if err := writer.apply(&b, reader.ReadEvent(ev.Name, ev.Data, &b)); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -126,8 +126,8 @@ func (rec *recording) replay(tb testing.TB, w *response.Writer, reader clientapi
 	_ = w.End()
 }
 
-// completion is what a program sees of a chat completion, as far as a message has the same. That the official client sees it too is
-// tested where it is linked anyway, in proxy/internal/testing/e2e.
+// completion has the members of a chat completion that have an equivalent in a message. Package
+// proxy/internal/testing/e2e tests with the official client that they are read correctly.
 type completion struct {
 	Choices []struct {
 		Message struct {
@@ -148,8 +148,8 @@ type completion struct {
 	}
 }
 
-// chatFacts is what a program sees of a chat completion, in the words of messageFacts.
-func chatFacts(c *completion) string {
+// summarizeChat formats a chat completion like summarizeMessage.
+func summarizeChat(c *completion) string {
 	var b strings.Builder
 	if len(c.Choices) > 0 {
 		m := c.Choices[0].Message
@@ -162,8 +162,8 @@ func chatFacts(c *completion) string {
 	return b.String()
 }
 
-// messageFacts is what a program sees of a message, as far as a chat completion has the same.
-func messageFacts(m anthropic.Message) string {
+// summarizeMessage formats the contents of a message that have an equivalent in a chat completion.
+func summarizeMessage(m anthropic.Message) string {
 	var b, calls strings.Builder
 	text, reasoning := "", ""
 	for _, c := range m.Content {
@@ -179,7 +179,7 @@ func messageFacts(m anthropic.Message) string {
 	return b.String()
 }
 
-// compact is JSON without white space; an incomplete text is what the client takes it for.
+// compact returns JSON without white space, and {} for incomplete JSON, as the client reads it.
 func compact(s string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(s)) != nil {
@@ -188,9 +188,9 @@ func compact(s string) string {
 	return b.String()
 }
 
-// TestRecordedResponses gives every recorded response of a provider that speaks chat completions or Messages to clients of
-// Messages, whole, in single bytes and in random pieces, streaming and not: the official client must read the same from it as
-// one of chat completions.
+// TestRecordedResponses renders all recorded responses of providers that speak chat completions or Messages, split in
+// several ways, streaming and non-streaming. The official client must read the same content from them as a client of
+// chat completions.
 //
 // covers: M7.22 M7.24 M7.25 M5.3
 func TestRecordedResponses(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRecordedResponses(t *testing.T) {
 				chat.Reset(response.Options{ID: "chatcmpl-1", Model: "asked", PromptEstimate: 7})
 				rec.replay(t, chat, reader, false, cuts["whole"])
 
-				whole := newWritten()
+				whole := newMessageWriter()
 				whole.reset(false, false)
 				rec.replay(t, whole.Writer, reader, false, cuts["whole"])
 				if whole.Complete() != chat.Complete() {
@@ -221,16 +221,16 @@ func TestRecordedResponses(t *testing.T) {
 					if err := json.Unmarshal(chat.AppendResponse(nil), &c); err != nil {
 						t.Fatal(err)
 					}
-					want = chatFacts(&c)
+					want = summarizeChat(&c)
 					m := sdkResponse(t, whole.AppendResponse(nil))
-					if got := messageFacts(m); got != want {
-						t.Errorf("not streaming: got\n%s\nwant\n%s", got, want)
+					if got := summarizeMessage(m); got != want {
+						t.Errorf("non-streaming: got\n%s\nwant\n%s", got, want)
 					}
-					message = facts(t, m)
+					message = summarize(t, m)
 				}
 				var first []byte
 				for name, cut := range cuts {
-					w := newWritten()
+					w := newMessageWriter()
 					w.reset(true, false)
 					rec.replay(t, w.Writer, reader, false, cut)
 					checkFrames(t, w.Writer)
@@ -246,10 +246,10 @@ func TestRecordedResponses(t *testing.T) {
 					if !chat.Complete() {
 						continue
 					}
-					if got := messageFacts(m); got != want {
+					if got := summarizeMessage(m); got != want {
 						t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 					}
-					if got := facts(t, m); got != message {
+					if got := summarize(t, m); got != message {
 						t.Errorf("%s: accumulated\n%s\nwant\n%s", name, got, message)
 					}
 				}

@@ -11,24 +11,24 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// benchEvents are events of a stream that has begun.
+// benchEvents are events in the middle of a stream.
 var benchEvents = map[string]func(b *response.Batch){
 	"text":      func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(" token")) },
 	"reasoning": func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingEscaped, []byte(" token")) },
 	"arguments": func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingEscaped, []byte(`\"a\",`)) },
 }
 
-// openings are what comes before those events.
-var openings = map[string]script{"arguments": {call(1, "a", "f"), args(1, `{"a":[`)}}
+// benchSetup holds the events that must precede those of benchEvents.
+var benchSetup = map[string]script{"arguments": {call(1, "a", "f"), args(1, `{"a":[`)}}
 
-// BenchmarkEvent measures one event of a stream, from the batch to the frame, beside the same as a chat completion chunk.
+// BenchmarkEvent measures rendering one event of a stream, compared with the same event as a chat completion chunk.
 func BenchmarkEvent(b *testing.B) {
 	for name, event := range benchEvents {
-		for api, w := range map[string]*response.Writer{"messages": newWritten().Writer, "chat": openai.NewWriter()} {
+		for api, w := range map[string]*response.Writer{"messages": newMessageWriter().Writer, "chat": openai.NewWriter()} {
 			b.Run(name+"/"+api, func(b *testing.B) {
 				var batch response.Batch
 				w.Reset(writerOptions(true))
-				for _, f := range append(openings[name], event) {
+				for _, f := range append(benchSetup[name], event) {
 					batch.Reset()
 					f(&batch)
 					if err := w.Apply(&batch); err != nil {
@@ -47,8 +47,8 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkNativeEvent measures one event of a provider that speaks Messages, passed on and rendered anew, and an event in a
-// form that has to be parsed.
+// BenchmarkNativeEvent measures one event of a provider that speaks the Messages API, passed on or rendered. "other"
+// has a format without a fast path.
 func BenchmarkNativeEvent(b *testing.B) {
 	for name, data := range map[string]string{
 		"delta": `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" token"}         }`,
@@ -59,7 +59,7 @@ func BenchmarkNativeEvent(b *testing.B) {
 			b.Run(name+"/"+way, func(b *testing.B) {
 				var r messages.Reader
 				var batch response.Batch
-				w := newWritten()
+				w := newMessageWriter()
 				w.reset(true, pass)
 				r.Reset(pass)
 				for _, e := range []string{startEvent, blockEvent, deltaEvent} {
@@ -85,7 +85,7 @@ func BenchmarkNativeEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkResponse reads a recorded response of 6 KB, and passes it on or renders it.
+// BenchmarkResponse reads a recorded response of 6 KB and passes it on or renders it.
 func BenchmarkResponse(b *testing.B) {
 	body, err := os.ReadFile("testdata/responses/cache-counters-t2.resp.json")
 	if err != nil {
@@ -96,7 +96,7 @@ func BenchmarkResponse(b *testing.B) {
 			var r messages.Reader
 			var batch response.Batch
 			var dst []byte
-			w := newWritten()
+			w := newMessageWriter()
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
@@ -115,14 +115,14 @@ func BenchmarkResponse(b *testing.B) {
 	}
 }
 
-// BenchmarkStream reads a whole recorded stream with reasoning, text and a tool call, and renders it.
+// BenchmarkStream reads and renders a recorded stream with reasoning, text and a tool call.
 func BenchmarkStream(b *testing.B) {
 	body, err := os.ReadFile("testdata/responses/stream-advisor.resp.sse")
 	if err != nil {
 		b.Fatal(err)
 	}
 	rec := recording{name: "stream", stream: bytes.Clone(body)}
-	w := newWritten()
+	w := newMessageWriter()
 	r := new(messages.Reader)
 	b.ReportAllocs()
 	for b.Loop() {

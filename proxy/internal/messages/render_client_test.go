@@ -21,19 +21,19 @@ import (
 
 var sealer = thinking.NewSealer([]byte("0123456789abcdef0123456789abcdef"))
 
-// written is a writer of Messages, with its renderer.
-type written struct {
+// messageWriter is a writer with a renderer for the Messages API.
+type messageWriter struct {
 	*response.Writer
 	r *messages.Renderer
 }
 
-func newWritten() written {
+func newMessageWriter() messageWriter {
 	r := messages.NewRenderer(sealer)
-	return written{response.NewWriter(r), r}
+	return messageWriter{response.NewWriter(r), r}
 }
 
-// reset prepares for a response; pass for one that is passed on.
-func (w written) reset(stream, pass bool) {
+// reset prepares for another response. pass is set if it will be passed on.
+func (w messageWriter) reset(stream, pass bool) {
 	w.Reset(writerOptions(stream))
 	w.r.Respond(nil)
 	if pass {
@@ -45,9 +45,9 @@ func writerOptions(stream bool) response.Options {
 	return response.Options{Stream: stream, ID: "msg_own", RequestID: "req-1", Model: "asked", Created: 1700000000, PromptEstimate: 7}
 }
 
-// apply applies a batch as the gateway does. It returns what the client cannot see: the error of a plugin that has broken the
-// contract.
-func (w written) apply(b *response.Batch, err error) error {
+// apply applies a batch as the gateway does. It returns only errors that do not reach the client: a plugin's violations
+// of the contract.
+func (w messageWriter) apply(b *response.Batch, err error) error {
 	if err == nil {
 		err = w.Apply(b)
 	}
@@ -59,20 +59,20 @@ func (w written) apply(b *response.Batch, err error) error {
 	return err
 }
 
-// sdkMessage is what the official client makes of a stream: the message, and the error that it raises.
+// sdkMessage returns the message that the official client reads from a stream, and the error that it raises.
 func sdkMessage(tb testing.TB, stream []byte) (m anthropic.Message, err error) {
 	tb.Helper()
 	res := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(stream))}
 	s := ssestream.NewStream[anthropic.MessageStreamEventUnion](ssestream.NewDecoder(res), nil)
 	for s.Next() {
 		if err := m.Accumulate(s.Current()); err != nil {
-			tb.Fatalf("the client does not take %s: %v", s.Current().RawJSON(), err)
+			tb.Fatalf("the client rejects %s: %v", s.Current().RawJSON(), err)
 		}
 	}
 	return m, s.Err()
 }
 
-// sdkResponse is what the official client makes of a non-streaming response.
+// sdkResponse returns the message that the official client reads from a non-streaming response.
 func sdkResponse(tb testing.TB, body []byte) (m anthropic.Message) {
 	tb.Helper()
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -81,8 +81,8 @@ func sdkResponse(tb testing.TB, body []byte) (m anthropic.Message) {
 	return m
 }
 
-// facts is a message as a client's program sees it: its members, without the form in which they came.
-func facts(tb testing.TB, m anthropic.Message) string {
+// summarize formats the contents of a message, regardless of their representation.
+func summarize(tb testing.TB, m anthropic.Message) string {
 	tb.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\n", m.ID, m.Model, m.Role)
@@ -106,7 +106,7 @@ func facts(tb testing.TB, m anthropic.Message) string {
 	return b.String()
 }
 
-// frame is an event of a stream as it is written.
+// frame is a rendered event of a stream.
 type frame struct {
 	name string
 	data struct {
@@ -123,7 +123,7 @@ type frame struct {
 	}
 }
 
-// frames splits a stream, and checks what holds for each event of it.
+// frames splits a stream into events and checks the format of each.
 func frames(tb testing.TB, stream []byte) (all []frame) {
 	tb.Helper()
 	text, ok := strings.CutSuffix(string(stream), "\n\n")
@@ -139,7 +139,7 @@ func frames(tb testing.TB, stream []byte) (all []frame) {
 		f.name, ok = strings.CutPrefix(name, "event: ")
 		data, isData := strings.CutPrefix(data, "data: ")
 		if !ok || !isData || strings.ContainsAny(data, "\r\n") {
-			tb.Fatalf("an event is %q", part)
+			tb.Fatalf("invalid event %q", part)
 		}
 		if err := json.Unmarshal([]byte(data), &f.data); err != nil || f.data.Type != f.name {
 			tb.Fatalf("%v in %q", err, part)
@@ -149,13 +149,13 @@ func frames(tb testing.TB, stream []byte) (all []frame) {
 	return all
 }
 
-// deltasOf are the deltas that a block takes.
-var deltasOf = map[string][]string{
+// deltaTypes lists the types of delta for each type of block.
+var deltaTypes = map[string][]string{
 	"text": {"text_delta"}, "thinking": {"thinking_delta", "signature_delta"}, "tool_use": {"input_json_delta"}, "redacted_thinking": nil,
 }
 
-// checkFrames checks what holds for every stream that the renderer writes itself: the order of events, the indices of blocks,
-// the deltas that they take, the signature of each thinking block, and the end.
+// checkFrames checks a stream that the renderer has written: the order of events, the indices of blocks, the types of
+// their deltas, the signature of each thinking block, and the end.
 func checkFrames(tb testing.TB, w *response.Writer) {
 	tb.Helper()
 	all := frames(tb, w.Output())
@@ -181,7 +181,7 @@ func checkFrames(tb testing.TB, w *response.Writer) {
 			}
 			kinds = append(kinds, f.data.ContentBlock["type"].(string))
 		case "content_block_delta":
-			if f.data.Index >= len(kinds) || stopped[f.data.Index] || !strings.Contains(fmt.Sprint(deltasOf[kinds[f.data.Index]]), f.data.Delta["type"].(string)) {
+			if f.data.Index >= len(kinds) || stopped[f.data.Index] || !strings.Contains(fmt.Sprint(deltaTypes[kinds[f.data.Index]]), f.data.Delta["type"].(string)) {
 				wrong(i, "%v in blocks %v, stopped %v", f.data.Delta, kinds, stopped)
 			}
 			switch {
@@ -224,7 +224,7 @@ func checkUsageMembers(tb testing.TB, usage map[string]any) {
 	tb.Helper()
 	for _, name := range []string{"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"} {
 		if n, ok := usage[name].(float64); !ok || n < 0 {
-			tb.Fatalf("%s of the usage is %v", name, usage[name])
+			tb.Fatalf("usage: %s is %v", name, usage[name])
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 )
 
-// TestRequestAllocatesOnlyModel checks that a request that is used again allocates only the copy of the model's name, whether it is
+// TestRequestAllocatesOnlyModel checks that a reused Request allocates only the copy of the model's name, whether it is
 // passed on or lowered.
 func TestRequestAllocatesOnlyModel(t *testing.T) {
 	body := agentRequest(agentSize)

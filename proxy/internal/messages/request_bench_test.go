@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 )
 
-// agentRequest is a request of about size bytes, as a coding agent sends it: a long system prompt, 16 tools, and a conversation of
-// tool uses and results, with the members of Claude Code.
+// agentRequest returns a request of about size bytes like those of a coding agent: a long system prompt, 16 tools, a
+// conversation of tool uses and results, and the members that Claude Code sends.
 func agentRequest(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":true,"metadata":{"user_id":"user_1"},"thinking":{"type":"adaptive","display":"omitted"},` +
@@ -60,8 +60,8 @@ func BenchmarkAppendChat(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var e error
-		if text, _, refused := r.AppendChat(chat[:0]); refused != nil {
-			e = refused
+		if text, _, rejected := r.AppendChat(chat[:0]); rejected != nil {
+			e = rejected
 		} else {
 			chat = text
 		}
@@ -71,7 +71,7 @@ func BenchmarkAppendChat(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is the least that a copy of the request costs.
+// BenchmarkCopy measures copying the request, the lower bound for AppendChat.
 func BenchmarkCopy(b *testing.B) {
 	body := agentRequest(agentSize)
 	to := make([]byte, 0, len(body))

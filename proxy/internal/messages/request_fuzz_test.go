@@ -15,19 +15,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
-// FuzzRequest parses any body. What is accepted must be strictly valid JSON, and mean to encoding/json what the Request says. Its
-// document must be one, too, and what it is lowered to a chat completions request, unless it is refused. What is rejected must get
-// a 400 whose body is short JSON.
+// FuzzRequest parses arbitrary bodies. An accepted body must be strictly valid JSON, and encoding/json must read from
+// it what the Request reports. Its document must be valid JSON, and AppendChat must return a canonical chat completions
+// request or an error. A rejected body must get a 400 with a short JSON body.
 //
 // covers: M2.1
 func FuzzRequest(f *testing.F) {
-	for _, body := range recorded(f) {
+	for _, body := range recordedRequests(f) {
 		f.Add(body, int64(0), true)
 	}
 	for _, v := range vectors {
 		f.Add([]byte(v.request()), int64(4096), false)
 	}
-	for _, v := range refused {
+	for _, v := range invalidRequests {
 		f.Add([]byte(v.body), int64(1), true)
 	}
 	r := messages.NewRequest(thinking.NewSealer(sealKey))
@@ -38,6 +38,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// checkRequest does the checks of FuzzRequest. before is a copy of body.
 func checkRequest(t failer, r *messages.Request, chat *openai.Request, body []byte, before string, maxTokens int64, thinks bool) {
 	e := r.Parse(body, clientapi.Limits{})
 	if string(body) != before && (!strings.Contains(before, `\u`) || !strings.Contains(string(body), `\ufffd`)) {
@@ -46,7 +47,7 @@ func checkRequest(t failer, r *messages.Request, chat *openai.Request, body []by
 	if e == nil {
 		facts := r.Describe()
 		if !jsontext.Value(body).IsValid() {
-			t.Fatal("what is no JSON is accepted")
+			t.Fatal("invalid JSON is accepted")
 		}
 		if facts.TextBytes > len(body) || r.EstimateTokens() < int64(facts.Messages) {
 			t.Fatalf("%d bytes of text, %d tokens", facts.TextBytes, r.EstimateTokens())
@@ -60,30 +61,30 @@ func checkRequest(t failer, r *messages.Request, chat *openai.Request, body []by
 	}
 	document, text := r.Document()
 	if !jsontext.Value(text).IsValid() || !bytes.Equal(document.Root().Raw(), bytes.TrimSpace(text)) {
-		t.Fatalf("not a document: %s", text)
+		t.Fatalf("invalid document: %s", text)
 	}
 	if bytes.Contains(text, []byte(`"signature":"sluice.seal`)) {
-		t.Fatalf("a seal of the gateway is passed on: %s", text)
+		t.Fatalf("a sealed signature is passed on: %s", text)
 	}
 	lowered, warnings, e := r.AppendChat([]byte("before"))
 	if e != nil {
 		checkError(t, e)
 		if string(lowered) != "before" {
-			t.Fatalf("appended with an error: %s", lowered)
+			t.Fatalf("AppendChat returned an error and appended %s", lowered)
 		}
 		return
 	}
 	for _, w := range warnings {
 		if w.Member == "" || len(w.Member) > 256 {
-			t.Fatalf("warning of %q", w.Member)
+			t.Fatalf("warning about %q", w.Member)
 		}
 	}
 	lowered = lowered[len("before"):]
 	if e := chat.Parse(bytes.Clone(lowered), clientapi.Limits{}.Lowered()); e != nil {
-		t.Fatalf("lowered to what is refused: %v\n%s", e, lowered)
+		t.Fatalf("the lowered request is rejected: %v\n%s", e, lowered)
 	}
 	if !bytes.Equal(chat.Body, lowered) {
-		t.Fatalf("lowered to what is not canonical: %s, canonical is %s", lowered, chat.Body)
+		t.Fatalf("the lowered request %s is not canonical, want %s", lowered, chat.Body)
 	}
 	if chat.Model != r.Describe().Model || chat.Stream != r.Describe().Stream || chat.MaxTokens != r.Describe().MaxTokens {
 		t.Fatalf("lowered to %+v, want %+v", chat.Facts, r.Describe())
@@ -97,7 +98,7 @@ func checkError(t failer, e *apierror.Error) {
 	t.Helper()
 	text := messages.AppendError(nil, e, "req_1")
 	if e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
-		t.Fatalf("refused with %s", text)
+		t.Fatalf("rejected with %s", text)
 	}
 }
 
@@ -124,7 +125,7 @@ func checkFacts(t failer, facts *clientapi.Facts, body []byte) {
 	}
 }
 
-// failer is what tests and properties have in common.
+// failer is implemented by *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatal(args ...any)

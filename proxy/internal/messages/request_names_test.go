@@ -12,7 +12,7 @@ import (
 )
 
 // covers: M4.5
-func TestLongNamesOfToolsAreShortForOtherProviders(t *testing.T) {
+func TestLongToolNamesAreShortenedForOtherProviders(t *testing.T) {
 	long := "mcp__server__" + strings.Repeat("find_", 20)
 	other := long + "files"
 	r := messages.NewRequest(nil)
@@ -45,7 +45,7 @@ func TestLongNamesOfToolsAreShortForOtherProviders(t *testing.T) {
 		t.Errorf("choice %+v, calls %+v, want %s", chat.ToolChoice, chat.Messages[1].ToolCalls, second)
 	}
 	if _, own := r.Document(); !strings.Contains(string(own), long) {
-		t.Error("a provider of the same API does not get the tool's own name")
+		t.Error("a provider of the same API does not receive the original tool name")
 	}
 
 	for _, stream := range []bool{true, false} {
@@ -68,7 +68,7 @@ func TestLongNamesOfToolsAreShortForOtherProviders(t *testing.T) {
 			out = string(w.AppendResponse(nil))
 		}
 		if !strings.Contains(out, `"name":"`+other+`"`) || !strings.Contains(out, `"name":"short"`) || strings.Contains(out, second) {
-			t.Errorf("the client gets %s", out)
+			t.Errorf("the client receives %s", out)
 		}
 	}
 }

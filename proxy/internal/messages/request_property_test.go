@@ -18,19 +18,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// conversation draws requests of everything that can be lowered, and notes the texts in them that must arrive.
+// conversation draws requests with everything that can be lowered, and records their texts.
 type conversation struct {
 	*rapid.T
-	texts []string
+	texts []string // must be in the lowered request
 	calls int
 	open  []string // tool uses without a result
 }
 
-func (c *conversation) pick(label string, of ...string) string {
-	return rapid.SampledFrom(of).Draw(c.T, label)
+func (c *conversation) pick(label string, values ...string) string {
+	return rapid.SampledFrom(values).Draw(c.T, label)
 }
 
-// text draws a text that must arrive, as a JSON string.
+// text draws a text that must not be lost, as a JSON string.
 func (c *conversation) text() string {
 	s := fmt.Sprintf("%d:%s", len(c.texts), rapid.StringN(0, 8, -1).Draw(c.T, "text"))
 	c.texts = append(c.texts, s)
@@ -45,7 +45,7 @@ func (c *conversation) cache() string {
 	return c.pick("cache", ``, ``, `,"cache_control":{"type":"ephemeral"}`, `,"cache_control":null`)
 }
 
-// blocks draws some of the blocks that draw returns, without those that are empty.
+// blocks returns a list of blocks that draw returns, without empty ones.
 func (c *conversation) blocks(atLeast, atMost int, draw func() string) string {
 	var all []string
 	for range rapid.IntRange(atLeast, atMost).Draw(c.T, "blocks") {
@@ -101,7 +101,7 @@ func (c *conversation) assistantBlock() string {
 	return `{"type":"server_tool_use","id":"s","name":"n","input":{}}`
 }
 
-// results draws the user's messages that answer all tool uses, in any order, among other blocks.
+// results draws user messages with the results of all open tool uses, in any order, among other blocks.
 func (c *conversation) results() string {
 	blocks := rapid.Permutation(c.open).Draw(c.T, "order")
 	c.open = nil
@@ -144,17 +144,17 @@ func (c *conversation) draw() string {
 		case "string":
 			list = append(list, `{"role":"assistant","content":`+c.text()+`}`)
 		case "system":
-			list = append(list, said("system", `{"type":"text","text":`+c.text()+`}`))
+			list = append(list, newMessage("system", `{"type":"text","text":`+c.text()+`}`))
 		}
 	}
 	return strings.Join(list, ",")
 }
 
-// TestEverythingArrives lowers conversations of any shape: they are accepted, every text is in the chat completions request, once, and
-// in the native document, but for reasoning of other origins.
+// TestLoweringKeepsAllTexts lowers arbitrary conversations: they are accepted, and the chat completions request
+// contains every text.
 //
 // covers: M3.1 M3.2 M3.20
-func TestEverythingArrives(t *testing.T) {
+func TestLoweringKeepsAllTexts(t *testing.T) {
 	r := messages.NewRequest(thinking.NewSealer(sealKey))
 	var chat openai.Request
 	rapid.Check(t, func(t *rapid.T) {
@@ -170,7 +170,7 @@ func TestEverythingArrives(t *testing.T) {
 		if e := chat.Parse(bytes.Clone(lowered), clientapi.Limits{}.Lowered()); e != nil || !bytes.Equal(chat.Body, lowered) {
 			t.Fatalf("%v: %s is lowered to %s", e, body, lowered)
 		}
-		// Arguments are JSON in a string: they are read in their turn.
+		// Arguments are JSON in a string, so they are parsed as well.
 		var all bytes.Buffer
 		clientapi.EachText(&chat.Doc, func(text []byte) {
 			all.Write(text)

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// recorded are the requests of testdata/requests, by name.
-func recorded(tb testing.TB) map[string][]byte {
+// recordedRequests returns the requests of testdata/requests, by name.
+func recordedRequests(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/requests/*.json")
 	if err != nil || len(files) == 0 {
@@ -35,7 +35,7 @@ func recorded(tb testing.TB) map[string][]byte {
 	return all
 }
 
-// parse parses a recorded request, which is one to count tokens if its name says so.
+// parse parses a recorded request. The prefix count-tokens in its name marks a request to count tokens.
 func parse(r *messages.Request, name string, body []byte) error {
 	read := r.Parse
 	if strings.HasPrefix(name, "count-tokens") {
@@ -47,13 +47,13 @@ func parse(r *messages.Request, name string, body []byte) error {
 	return nil
 }
 
-// TestRecordedRequests reads what real clients sent: a provider of the same API gets the bytes that they sent, and the chat
-// completions request that asks for the same is in testdata/chat, with the warnings behind it, or the reason why there is none.
+// TestRecordedRequests reads requests of real clients. A provider of the same API receives their bytes. The lowered
+// chat completions request with its warnings, or the error, is compared with testdata/chat.
 //
 // covers: M3.1
 func TestRecordedRequests(t *testing.T) {
 	r := messages.NewRequest(nil)
-	for name, body := range recorded(t) {
+	for name, body := range recordedRequests(t) {
 		t.Run(name, func(t *testing.T) {
 			before := bytes.Clone(body)
 			if err := parse(r, name, body); err != nil {
@@ -62,18 +62,19 @@ func TestRecordedRequests(t *testing.T) {
 			if _, document := r.Document(); !bytes.Equal(document, before) {
 				t.Errorf("the document is\n%s", document)
 			}
-			compareGolden(t, filepath.Join("testdata", "chat", name+".txt"), lowered(t, r))
+			compareGolden(t, filepath.Join("testdata", "chat", name+".txt"), goldenChat(t, r))
 		})
 	}
 }
 
-// lowered is the chat completions request of r as golden files have it: indented, with the warnings after it.
-func lowered(t *testing.T, r *messages.Request) []byte {
+// goldenChat returns the chat completions request of r in the format of golden files: indented, followed by the
+// warnings.
+func goldenChat(t *testing.T, r *messages.Request) []byte {
 	t.Helper()
 	chat, warnings, e := r.AppendChat(nil)
 	if e != nil {
 		if !e.TryNext {
-			t.Errorf("refused for every target: %v", e)
+			t.Errorf("rejected for every target: %v", e)
 		}
 		return append(messages.AppendError(nil, e, "req_1"), '\n')
 	}

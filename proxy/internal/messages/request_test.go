@@ -22,7 +22,7 @@ func TestDescribe(t *testing.T) {
 		want       clientapi.Facts
 	}{
 		// covers: M2.12
-		{"hello", talk(hello), clientapi.Facts{Messages: 1, TextBytes: 2}},
+		{"hello", requestWithMessages(hello), clientapi.Facts{Messages: 1, TextBytes: 2}},
 		// covers: M2.3
 		{"model with a suffix", `{"model":"claude-sonnet-4-5[1m]","max_tokens":0,"messages":[` + hello + `]}`,
 			clientapi.Facts{Model: "claude-sonnet-4-5[1m]", MaxTokens: -1, Messages: 1, TextBytes: 2}},
@@ -30,23 +30,23 @@ func TestDescribe(t *testing.T) {
 		{"stream, thinking and effort", `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000},"output_config":{"effort":"low"},"system":"Be","messages":[` + hello + `]}`,
 			clientapi.Facts{Stream: true, MaxTokens: 5000, Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2000}, Flags: clientapi.FlagThinking | clientapi.FlagReasoning, Messages: 1, TextBytes: 4}},
 		// covers: M2.21
-		{"budget beyond max_tokens, for thinking between tool calls", ask(`,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[` + oneTool + `]`),
+		{"budget beyond max_tokens is allowed with tools", requestWith(`,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[` + oneTool + `]`),
 			clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2000}, Flags: clientapi.FlagThinking | clientapi.FlagTools, Messages: 1, Tools: 1, TextBytes: 4 + len(oneTool)}},
 		// covers: M2.18
-		{"adaptive thinking", ask(`,"thinking":{"type":"adaptive"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
+		{"adaptive thinking", requestWith(`,"thinking":{"type":"adaptive"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
 		// covers: M2.20
-		{"thinking between tools", ask(`,"thinking":{"type":"between_tools"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
+		{"thinking between tools", requestWith(`,"thinking":{"type":"between_tools"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
 		// covers: M2.19
-		{"thinking disabled", ask(`,"thinking":{"type":"disabled"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}, Messages: 1, TextBytes: 2}},
+		{"thinking disabled", requestWith(`,"thinking":{"type":"disabled"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}, Messages: 1, TextBytes: 2}},
 		// covers: M4.10
-		{"tools", ask(`,"tools":[` + oneTool + `],"tool_choice":{"type":"auto","disable_parallel_tool_use":false},"cache_control":{"type":"ephemeral"},"output_config":{"format":{"type":"json_schema","schema":{}}}`),
+		{"tools", requestWith(`,"tools":[` + oneTool + `],"tool_choice":{"type":"auto","disable_parallel_tool_use":false},"cache_control":{"type":"ephemeral"},"output_config":{"format":{"type":"json_schema","schema":{}}}`),
 			clientapi.Facts{Flags: clientapi.FlagTools | clientapi.FlagParallelTools | clientapi.FlagCacheControl | clientapi.FlagResponseFormat, Messages: 1, Tools: 1, TextBytes: 2 + 2 + 2 + len(oneTool)}},
-		{"what messages hold", talk(said("user", `{"type":"image","source":{"type":"url","url":"u"}},{"type":"document","source":{"type":"url","url":"u"}}`) + `,` +
-			said("assistant", `{"type":"thinking","thinking":"abc","signature":"sig"},{"type":"tool_use","id":"a","name":"fn","input":{}}`) + `,` +
-			said("user", `{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}]}`)),
+		{"contents of messages", requestWithMessages(newMessage("user", `{"type":"image","source":{"type":"url","url":"u"}},{"type":"document","source":{"type":"url","url":"u"}}`) + `,` +
+			newMessage("assistant", `{"type":"thinking","thinking":"abc","signature":"sig"},{"type":"tool_use","id":"a","name":"fn","input":{}}`) + `,` +
+			newMessage("user", `{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}]}`)),
 			clientapi.Facts{Flags: clientapi.FlagImages | clientapi.FlagFiles | clientapi.FlagReasoningHistory | clientapi.FlagToolHistory | clientapi.FlagCacheControl, Messages: 3, Images: 1, TextBytes: 3 + 2 + 2 + 4}},
 		// covers: M2.1
-		{"half of a character", talk(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
+		{"lone surrogate", requestWithMessages(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
 	} {
 		r := messages.NewRequest(nil)
 		if e := r.Parse([]byte(c.body), clientapi.Limits{}); e != nil {
@@ -70,28 +70,29 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestNativeDocument is what a provider of the same API gets: the client's bytes, without reasoning of other origins.
+// TestNativeDocument checks that a provider of the same API receives the client's bytes, without reasoning of other
+// origins.
 func TestNativeDocument(t *testing.T) {
 	foreign := seal("deepseek-v1", abi.ReasoningText, "", "")
 	const text, signed = `{"type":"text","text":"Hi"}`, `{"type":"thinking","thinking":"t","signature":"Eq=="}`
 	for _, c := range []struct{ name, messages, want string }{
 		// covers: M2.5 M2.11 M2.20 M2.24 M2.25 M2.28 M2.29 M3.19 M3.22 M3.23 M3.25 M3.27 M3.28 M4.3 M4.6 M4.7
-		{"untouched",
-			said("user", ` { "type" : "hologram" , "x" : [ 1.0 ] }, {"type":"text","text":""}`) + `,` + said("assistant", `{"type":"server_tool_use","id":"s","name":"n","input":{}},{"type":"compaction","content":"c"},`+text+`,`+signed+` `) + `,{"role":"assistant","content":"{ "}`, ""},
+		{"unchanged",
+			newMessage("user", ` { "type" : "hologram" , "x" : [ 1.0 ] }, {"type":"text","text":""}`) + `,` + newMessage("assistant", `{"type":"server_tool_use","id":"s","name":"n","input":{}},{"type":"compaction","content":"c"},`+text+`,`+signed+` `) + `,{"role":"assistant","content":"{ "}`, ""},
 		// covers: M3.13 M3.17 M3.18
-		{"Anthropic's own", said("assistant", signed+`,`+text+`,{"type":"redacted_thinking","data":"Em=="},`+signed), ""},
+		{"signatures of Anthropic", newMessage("assistant", signed+`,`+text+`,{"type":"redacted_thinking","data":"Em=="},`+signed), ""},
 		// covers: M3.14
-		{"a seal of the gateway", said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"}, `+text), said("assistant", text)},
+		{"sealed signature", newMessage("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"}, `+text), newMessage("assistant", text)},
 		// covers: M3.15
-		{"a damaged seal", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"sluice.seal.1.AAAA"}`), said("assistant", text)},
+		{"damaged seal", newMessage("assistant", text+`,{"type":"thinking","thinking":"t","signature":"sluice.seal.1.AAAA"}`), newMessage("assistant", text)},
 		// covers: M3.14
-		{"a seal with an escape", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"\u0073`+foreign[1:]+`"},`+signed), said("assistant", text+`,`+signed)},
+		{"sealed signature with an escape", newMessage("assistant", text+`,{"type":"thinking","thinking":"t","signature":"\u0073`+foreign[1:]+`"},`+signed), newMessage("assistant", text+`,`+signed)},
 		// covers: M3.16
-		{"an empty signature", said("assistant", `{"type":"thinking","thinking":"t","signature":""},{"type":"thinking","thinking":"t"},`+signed+`,`+text), said("assistant", signed+`,`+text)},
+		{"empty signature", newMessage("assistant", `{"type":"thinking","thinking":"t","signature":""},{"type":"thinking","thinking":"t"},`+signed+`,`+text), newMessage("assistant", signed+`,`+text)},
 		// covers: M3.14
-		{"a message with nothing else", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},{"type":"redacted_thinking","data":"`+foreign+`"}`) + `,` + hello, hello + `,` + hello},
-		{"several messages", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},`+text) + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":""}`) + `,` + said("assistant", text+`,{"type":"thinking","thinking":"t","signature":""}`),
-			hello + `,` + said("assistant", text) + `,` + said("assistant", text)},
+		{"message with only foreign reasoning", hello + `,` + newMessage("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},{"type":"redacted_thinking","data":"`+foreign+`"}`) + `,` + hello, hello + `,` + hello},
+		{"several messages", hello + `,` + newMessage("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},`+text) + `,` + newMessage("assistant", `{"type":"thinking","thinking":"t","signature":""}`) + `,` + newMessage("assistant", text+`,{"type":"thinking","thinking":"t","signature":""}`),
+			hello + `,` + newMessage("assistant", text) + `,` + newMessage("assistant", text)},
 	} {
 		r := messages.NewRequest(thinking.NewSealer(sealKey))
 		body := []byte(`{ "max_tokens":0,"container":"c","mcp_servers":[{}],"speed":"fast","thinking":{"type":"between_tools"},"context_management":{"a":1},"tools":[{"type":"bash_20250124","name":"bash","x":1}],"model":"m","messages":[` + c.messages + `] }`)
@@ -121,21 +122,21 @@ func TestFitModel(t *testing.T) {
 		name, covers, members string
 		maxTokens             int64
 		noThinking, strict    bool
-		want                  string // the members as they are then
-		warnings, refused     string
+		want                  string // the members after FitModel
+		warnings, rejected    string
 	}{
-		{name: "unknown", members: `"max_tokens":64000` + budget, want: `"max_tokens":64000` + budget},
-		{name: "enough", members: `"max_tokens":64000` + budget, maxTokens: 64000, want: `"max_tokens":64000` + budget},
+		{name: "unknown maximum", members: `"max_tokens":64000` + budget, want: `"max_tokens":64000` + budget},
+		{name: "below the maximum", members: `"max_tokens":64000` + budget, maxTokens: 64000, want: `"max_tokens":64000` + budget},
 		{name: "clamped", covers: "M2.6", members: `"max_tokens":128000`, maxTokens: 64000, want: `"max_tokens":64000 `, warnings: "max_tokens"},
 		{name: "clamped with its budget", covers: "M2.6", members: `"max_tokens":64000` + budget, maxTokens: 8192,
 			want: `"max_tokens":8192 ,"thinking":{"type":"enabled","budget_tokens":4192 }`, warnings: "max_tokens, thinking.budget_tokens"},
-		{name: "strict", members: `"max_tokens":128000`, maxTokens: 64000, strict: true, refused: "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for m"},
-		{name: "adaptive thinking without", covers: "M2.18", members: `"thinking":{"type":"adaptive"},"max_tokens":128000`, maxTokens: 64000, noThinking: true,
+		{name: "rejected with strict", members: `"max_tokens":128000`, maxTokens: 64000, strict: true, rejected: "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for m"},
+		{name: "adaptive thinking without support", covers: "M2.18", members: `"thinking":{"type":"adaptive"},"max_tokens":128000`, maxTokens: 64000, noThinking: true,
 			want: `"thinking":{"type":"adaptive"},"max_tokens":64000 `, warnings: "max_tokens"},
-		{name: "effort without", covers: "M2.22", members: `"max_tokens":100,"output_config":{"effort":"high"}`, noThinking: true,
+		{name: "effort without support", covers: "M2.22", members: `"max_tokens":100,"output_config":{"effort":"high"}`, noThinking: true,
 			want: `"max_tokens":100,"output_config":{"effort":"high"}`},
-		{name: "thinking without", members: `"max_tokens":64000` + budget, noThinking: true, refused: "thinking: This model does not support thinking."},
-		{name: "thinking disabled without", members: `"max_tokens":1,"thinking":{"type":"disabled"}`, noThinking: true, want: `"max_tokens":1,"thinking":{"type":"disabled"}`},
+		{name: "thinking without support", members: `"max_tokens":64000` + budget, noThinking: true, rejected: "thinking: This model does not support thinking."},
+		{name: "thinking disabled without support", members: `"max_tokens":1,"thinking":{"type":"disabled"}`, noThinking: true, want: `"max_tokens":1,"thinking":{"type":"disabled"}`},
 	} {
 		r := messages.NewRequest(nil)
 		if e := r.Parse([]byte(`{`+c.members+`,"model":"m","messages":[`+hello+`]}`), clientapi.Limits{}); e != nil {
@@ -143,8 +144,8 @@ func TestFitModel(t *testing.T) {
 			continue
 		}
 		e := r.FitModel(c.maxTokens, !c.noThinking, c.strict)
-		if c.refused != "" {
-			if e == nil || e.Param+": "+e.Message != c.refused {
+		if c.rejected != "" {
+			if e == nil || e.Param+": "+e.Message != c.rejected {
 				t.Errorf("%s: %v", c.name, e)
 			}
 			continue
@@ -173,8 +174,8 @@ func TestFitModel(t *testing.T) {
 func TestOrigin(t *testing.T) {
 	r := messages.NewRequest(nil)
 	body := `{"model":"m","max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":2000},"system":[{"type":"text","text":"S"}],"tools":[{"name":"x","input_schema":{},"allowed_callers":[]},` + oneTool + `],"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}},` +
-		`"messages":[` + said("assistant", `{"type":"server_tool_use","id":"s"}`) + `,` + hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"E"},{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"tool_use","id":"a","name":"f","input":{}}`) + `,` +
-		said("user", `{"type":"text","text":"z"},{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"url","url":"u"}}]},{"type":"document","title":"T","source":{"type":"content","content":[{"type":"text","text":"v"},{"type":"text","text":"w"}]}}`) + `]}`
+		`"messages":[` + newMessage("assistant", `{"type":"server_tool_use","id":"s"}`) + `,` + hello + `,` + newMessage("assistant", `{"type":"thinking","thinking":"t","signature":"E"},{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"tool_use","id":"a","name":"f","input":{}}`) + `,` +
+		newMessage("user", `{"type":"text","text":"z"},{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"url","url":"u"}}]},{"type":"document","title":"T","source":{"type":"content","content":[{"type":"text","text":"v"},{"type":"text","text":"w"}]}}`) + `]}`
 	if e := r.Parse([]byte(body), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
@@ -219,10 +220,10 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestReset uses one request for all recorded ones, in turn: nothing is left of the one before.
+// TestReset parses all recorded requests with one Request: nothing may be left of the previous one.
 func TestReset(t *testing.T) {
 	used := messages.NewRequest(thinking.NewSealer(sealKey))
-	for name, body := range recorded(t) {
+	for name, body := range recordedRequests(t) {
 		fresh := messages.NewRequest(thinking.NewSealer(sealKey))
 		if err := parse(used, name, bytes.Clone(body)); err != nil {
 			t.Fatal(err)
@@ -240,12 +241,13 @@ func TestReset(t *testing.T) {
 		}
 		used.Reset()
 		if d, text := used.Document(); d.Root().Exists() || len(text) > 0 {
-			t.Errorf("%s: %q is left", name, text)
+			t.Errorf("%s: %q is left after Reset", name, text)
 		}
 	}
 }
 
-// TestEstimateTokens compares the estimate with what Anthropic counted: it is never below, and not far above for what is not tiny.
+// TestEstimateTokens compares the estimate with the count of Anthropic: it must not be lower, and at most about twice
+// as high.
 func TestEstimateTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -298,10 +300,10 @@ func TestEstimateTokens(t *testing.T) {
 		}
 	}
 	const image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBO"}}`
-	one, two := count(`{"model":"m","messages":[`+said("user", image)+`]}`), count(`{"model":"m","messages":[`+said("user", image+`,`+image)+`]}`)
-	nested := count(`{"model":"m","messages":[` + said("user", `{"type":"tool_result","tool_use_id":"a","content":[`+image+`]}`) + `]}`)
-	pdf := count(`{"model":"m","messages":[` + said("user", `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"`+strings.Repeat("A", 200_000)+`"}}`) + `]}`)
-	if two-one != one-count(`{"model":"m","messages":[`+said("user", ``)+`]}`) || nested < one || pdf < 10_000 {
+	one, two := count(`{"model":"m","messages":[`+newMessage("user", image)+`]}`), count(`{"model":"m","messages":[`+newMessage("user", image+`,`+image)+`]}`)
+	nested := count(`{"model":"m","messages":[` + newMessage("user", `{"type":"tool_result","tool_use_id":"a","content":[`+image+`]}`) + `]}`)
+	pdf := count(`{"model":"m","messages":[` + newMessage("user", `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"`+strings.Repeat("A", 200_000)+`"}}`) + `]}`)
+	if two-one != one-count(`{"model":"m","messages":[`+newMessage("user", ``)+`]}`) || nested < one || pdf < 10_000 {
 		t.Errorf("an image: %d, two: %d, in a result: %d, a PDF: %d", one, two, nested, pdf)
 	}
 	if got := string(messages.AppendCount(nil, 1114)); got != `{"input_tokens":1114}` {
