@@ -1,7 +1,9 @@
-// Package admin serves the admin listener: health, readiness, metrics, status, the status page, and how a request would be routed.
+// Package admin serves the admin listener: health, readiness, metrics, status, usage, budgets, the status page, and how
+// a request would be routed.
 //
-// It owns the routes, the formats and the pages. What it shows comes from the Gateway interface. It changes nothing, requires no key and
-// has its own listener; nothing that it shows may contain a credential, a prompt or a response.
+// It owns the routes, the formats and the pages, and gets all data from the Gateway interface. The admin API is
+// read-only, requires no key and has its own listener. Its responses must not contain credentials, prompts or responses
+// of providers.
 //
 // Concurrency: a Server is safe for concurrent use. One goroutine samples the Gateway from the first Serve to Close.
 package admin
@@ -27,11 +29,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Requests have no body, but those to explain, and responses are built in memory, so short timeouts suffice.
+// Only POST /explain has a body, and responses are built in memory, so short timeouts suffice.
 const (
 	readTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
-	idleTimeout  = 2 * time.Minute // more than the time between two scrapes
+	idleTimeout  = 2 * time.Minute // longer than usual scrape intervals
 	maxBody      = 1 << 10
 	maxConns     = 64
 
@@ -39,19 +41,20 @@ const (
 	closeGrace = time.Second
 )
 
-// Gateway is the gateway whose state is served.
+// Gateway is the source of the data that a Server serves.
 type Gateway interface {
-	// Ready returns nil if the gateway is ready for requests, otherwise why not.
+	// Ready returns nil if the gateway is ready for requests, otherwise the reason why it is not.
 	Ready() error
-	// Degraded returns what does not work although the gateway is ready, a sentence each.
+	// Degraded describes what does not work although the gateway is ready, one line each.
 	Degraded() []string
 	// Status returns the gateway's state with one page of each list that can be long.
 	Status(Page) Status
-	// Explain says how a request would be routed. Its error is one of the request.
+	// Explain describes how a request would be routed. It fails only for an invalid request.
 	Explain(context.Context, *ExplainRequest) (Explained, error)
-	// Usage returns the ledger's sums; nil if the gateway has no ledger. The error of an invalid query is a *journal.QueryError.
+	// Usage returns sums from the ledger, or nil if the gateway has no ledger. For an invalid query, it returns a
+	// *journal.QueryError.
 	Usage(journal.Query) (*journal.Usage, error)
-	// Budgets lists the budgets that a filter selects.
+	// Budgets returns the budgets that a filter selects.
 	Budgets(budgets.Filter) *budgets.List
 }
 
@@ -66,8 +69,8 @@ type Options struct {
 	Gateway Gateway
 	Metrics Metrics
 	Hosts   []string      // allowed Host headers besides IP addresses and localhost, lower case
-	Log     *slog.Logger  // nil: no logging
-	Every   time.Duration // interval of the charts' samples; 0: 5 s
+	Log     *slog.Logger  // nil disables logging
+	Every   time.Duration // interval between samples for the charts; 0 means 5 s
 }
 
 // Server serves the admin routes. Create it with New.
@@ -113,7 +116,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve accepts connections from ln until Close, and closes it. It returns nil after Close, even if that came first.
+// Serve accepts connections from ln until Close, which also closes ln. It returns nil after Close, even if Close was
+// called first.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	if s.closed {
@@ -166,26 +170,26 @@ func (s *Server) track(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// route is what is served at a path.
+// route is the handler for a path, and which requests it accepts.
 type route struct {
-	write func(s *Server, ctx *fasthttp.RequestCtx)
-	// anyHost disables the check of the Host header: the response is harmless, and probes send arbitrary hosts.
+	serve func(s *Server, ctx *fasthttp.RequestCtx)
+	// anyHost disables the check of the Host header, because the response is harmless and probes send arbitrary hosts.
 	anyHost bool
-	post    bool // POST is allowed as well
+	post    bool // POST is allowed as well as GET and HEAD
 }
 
 var routes = map[string]route{
-	"/healthz": {write: (*Server).health, anyHost: true},
-	"/readyz":  {write: (*Server).readiness, anyHost: true},
-	"/metrics": {write: (*Server).metrics},
-	"/status":  {write: (*Server).status},
-	"/usage":   {write: (*Server).usage},
-	"/budgets": {write: (*Server).budgets},
-	"/explain": {write: (*Server).explain, post: true},
-	"/":        {write: (*Server).page},
+	"/healthz": {serve: (*Server).health, anyHost: true},
+	"/readyz":  {serve: (*Server).readiness, anyHost: true},
+	"/metrics": {serve: (*Server).metrics},
+	"/status":  {serve: (*Server).status},
+	"/usage":   {serve: (*Server).usage},
+	"/budgets": {serve: (*Server).budgets},
+	"/explain": {serve: (*Server).explain, post: true},
+	"/":        {serve: (*Server).page},
 }
 
-// bodyLimit limits the body of a request to what its route reads.
+// bodyLimit returns the limit on the body of a request, which depends on its route.
 func bodyLimit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); h.IsPost() && routes[string(path)].post {
 		return fasthttp.RequestConfig{MaxRequestBodySize: maxExplain}
@@ -203,31 +207,32 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	h.Set("cache-control", "no-store")
 	h.Set("x-content-type-options", "nosniff")
 	path, _, _ := strings.Cut(string(ctx.Request.Header.RequestURI()), "?")
-	a, ok := routes[path]
+	r, ok := routes[path]
 	switch {
 	case !ok:
 		respondText(ctx, fasthttp.StatusNotFound, "Not found.")
-	case !ctx.IsGet() && !ctx.IsHead() && !(a.post && ctx.IsPost()):
-		allowed, words := "GET, HEAD", "Only GET and HEAD are allowed."
-		if a.post {
-			allowed, words = "GET, HEAD, POST", "Only GET, HEAD and POST are allowed."
+	case !ctx.IsGet() && !ctx.IsHead() && !(r.post && ctx.IsPost()):
+		allowed, text := "GET, HEAD", "Only GET and HEAD are allowed."
+		if r.post {
+			allowed, text = "GET, HEAD, POST", "Only GET, HEAD and POST are allowed."
 		}
 		h.Set("allow", allowed)
-		respondText(ctx, fasthttp.StatusMethodNotAllowed, words)
-	case !a.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
+		respondText(ctx, fasthttp.StatusMethodNotAllowed, text)
+	case !r.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
 		respondText(ctx, fasthttp.StatusMisdirectedRequest, "Unknown host name. Use the IP address, or add the name to hosts in [admin].")
 	default:
-		a.write(s, ctx)
+		r.serve(s, ctx)
 	}
 }
 
-// logPanic logs a panic without its value, which may contain anything.
+// logPanic logs a panic without its value, which may contain secrets.
 func (s *Server) logPanic(p *rescue.Error) {
 	s.o.Log.Error("panic", "listener", "admin", "type", p.Type, "stack", string(p.Stack))
 }
 
-// allowedHost protects against DNS rebinding: a web page could make its own host name resolve to this address, and then read
-// responses as of the same origin. A page cannot do that with an IP address or localhost, and browsers always send a Host.
+// allowedHost reports whether a request may have this Host header. It protects against DNS rebinding, in which a web
+// page makes its own host name resolve to this listener, so that the browser lets it read responses as same-origin.
+// That does not work with an IP address or localhost. Browsers always send a Host, so a request without one is allowed.
 func (s *Server) allowedHost(host string) bool {
 	if host == "" {
 		return true
@@ -268,7 +273,7 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 func (s *Server) status(ctx *fasthttp.RequestCtx) {
 	page, ok := requestedPage(ctx)
 	if !ok {
-		respondText(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("Invalid page: page is a number from 1, and size from 1 to %d.", maxPageSize))
+		respondText(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("Invalid query: want page from 1, and size from 1 to %d.", maxPageSize))
 		return
 	}
 	body, err := json.MarshalIndent(s.o.Gateway.Status(page), "", "  ")
@@ -284,14 +289,14 @@ func (s *Server) status(ctx *fasthttp.RequestCtx) {
 // textFormat is the content type of Prometheus' text format.
 const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
-// respondText responds with a line of text.
+// respondText responds with text and a newline.
 func respondText(ctx *fasthttp.RequestCtx, status int, text string) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBodyString(text + "\n")
 }
 
-// discardLogger discards fasthttp's messages about single connections.
+// discardLogger discards what fasthttp logs about connections.
 type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}

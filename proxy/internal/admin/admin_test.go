@@ -144,7 +144,7 @@ func TestRoutes(t *testing.T) {
 		{"GET /status HTTP/1.1", 200, "application/json", "…"},
 		{"GET / HTTP/1.1", 200, "text/html; charset=utf-8", "…"},
 		{"GET /status?page=2&size=1000 HTTP/1.1", 200, "application/json", "…"},
-		{"GET /status?page=0 HTTP/1.1", 400, text, "Invalid page: page is a number from 1, and size from 1 to 1000.\n"},
+		{"GET /status?page=0 HTTP/1.1", 400, text, "Invalid query: want page from 1, and size from 1 to 1000.\n"},
 		{"GET /status?size=1001 HTTP/1.1", 400, text, "…"},
 		{"GET /status?size=x HTTP/1.1", 400, text, "…"},
 
@@ -324,7 +324,7 @@ func TestStoreIsDescribed(t *testing.T) {
 		},
 		{
 			spend.State{Since: since, Lost: true}, `"store":{"state":"lost","since":"2026-11-22T12:00:00Z","limits":{"local":2},"budgets":{"deny":1,"share":1},`,
-			"store: since 2026-11-22T12:00:00Z it is new or has lost data, and waits for the reports of all gateways; limits: 2 local; budgets: 1 deny, 1 share",
+			"store: since 2026-11-22T12:00:00Z new or without its data, waiting for all gateways to report; limits: 2 local; budgets: 1 deny, 1 share",
 		},
 	} {
 		store := DescribeStore(c.state, limits)

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// firstBudgets is how many budgets are seen at once.
+// firstBudgets is the number of budgets that are shown without expanding the list.
 const firstBudgets = 20
 
-// budgets is the table of budgets.
+// budgets writes the table of budgets.
 func (m *markup) budgets(s *Status) {
 	if s.BudgetsTotal == 0 {
 		return
@@ -18,7 +18,7 @@ func (m *markup) budgets(s *Status) {
 	m.put(`<h2>Budgets</h2><div class="card table" id="budgets">`)
 	m.budgetTable(s.Budgets[:first], s.Now)
 	if rest := s.Budgets[first:]; len(rest) > 0 {
-		m.put(`<details id="more-budgets"><summary>$ others on this page, of which less is spent</summary>`, number(int64(len(rest))))
+		m.put(`<details id="more-budgets"><summary>$ more on this page, with less spent</summary>`, number(int64(len(rest))))
 		m.budgetTable(rest, s.Now)
 		m.put(`</details>`)
 	}
@@ -33,7 +33,8 @@ func (m *markup) budgetTable(budgets []Budget, now time.Time) {
 	m.put(`</tbody></table>`)
 }
 
-// budgetMarks are the marks and the classes of the states of a budget: color is not the only difference.
+// budgetMarks are the mark and CSS class of each budget state. States have different marks, so that color is not the
+// only difference.
 var budgetMarks = map[string][2]string{
 	spend.StateOK: {"●", "good"}, spend.StateWarned: {"▲", "warn"}, spend.StateRefusing: {"✕", "bad"},
 }
@@ -61,7 +62,7 @@ func (m *markup) budgetRow(b *Budget, now time.Time) {
 	m.put(`<td data-label="Window ends" title="$"><span>in $</span></td></tr>`, clock(*b.End), period(max(b.End.Sub(now).Seconds(), 0)))
 }
 
-// budgetBar draws what is spent of a budget, what is held after that, and where its warning is.
+// budgetBar draws a bar with the spent and the held part of a budget, and a tick at the warning threshold.
 func (m *markup) budgetBar(b *Budget) {
 	const width = 120
 	spent := min(max(b.Used, 0), 1) * width

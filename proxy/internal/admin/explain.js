@@ -1,5 +1,6 @@
 "use strict";
-// The form is sent as JSON, and what comes back is shown as it is. The script avoids characters that are markup.
+// Sends the form as JSON and shows the response as text. The script is inlined into the page, so it must not contain
+// characters that are markup.
 document.getElementById("ask").addEventListener("submit", async function (event) {
   event.preventDefault();
   const data = new FormData(this), answer = document.getElementById("answer");
@@ -12,7 +13,7 @@ document.getElementById("ask").addEventListener("submit", async function (event)
   for (const line of data.get("headers").split("\n")) {
     if (line.trim() === "") continue;
     const at = line.indexOf(":");
-    if (at === -1) return show("A header is a name, a colon and a value.", true);
+    if (at === -1) return show("A header must be a name, a colon and a value.", true);
     request.headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   try {

@@ -31,11 +31,11 @@ func TestExplainRoute(t *testing.T) {
 		{"refused by the gateway", json, `{"model":"missing"}`, 400, "no such model\n"},
 		{"form of another origin", "Content-Type: text/plain\r\n", asked, 415, "must be application/json"},
 		{"no type", "", asked, 415, "must be application/json"},
-		{"no body", json, "", 400, "it ends early"},
-		{"no JSON", json, `{"model":"secret words`, 400, "it ends early"},
-		{"broken JSON", json, `{"model":secret}`, 400, "no valid JSON at byte 10"},
+		{"no body", json, "", 400, "unexpected end of JSON"},
+		{"no JSON", json, `{"model":"secret words`, 400, "unexpected end of JSON"},
+		{"broken JSON", json, `{"model":secret}`, 400, "invalid JSON at byte 10"},
 		{"another type", json, `{"headers":{"a":["secret"]}}`, 400, "headers must be of type string"},
-		{"unknown member", json, `{"modle":"secret"}`, 400, "it has a member that is not one of these"},
+		{"unknown member", json, `{"modle":"secret"}`, 400, "unknown member"},
 		{"two documents", json, `{} {}`, 400, "more than one JSON document"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

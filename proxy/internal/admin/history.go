@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// sampleEvery and keepSamples cover ten minutes: what an operator who has just been alerted wants to see.
+	// sampleEvery and keepSamples cover the last ten minutes, which an operator wants to see after an alert.
 	sampleEvery = 5 * time.Second
 	keepSamples = 120
 )
 
-// sample is the input of the page's charts at one time.
+// sample holds the values that the charts are computed from, at one time.
 type sample struct {
-	at                          time.Time
-	total, failed, first        int64
-	firstSeconds                float64
-	streams, inflight, resident int64
+	at                         time.Time
+	total, failed, firstEvents int64
+	firstEventSeconds          float64
+	streams, inflight, memory  int64
 }
 
-// history keeps the last samples, newest last. It is safe for concurrent use.
+// history holds the last keepSamples+1 samples, newest last. It is safe for concurrent use.
 type history struct {
 	mu      sync.Mutex
 	samples []sample
@@ -29,8 +29,8 @@ type history struct {
 
 func (h *history) add(s *Status) {
 	p := sample{
-		at: s.Now, total: s.Requests.Total, failed: s.Requests.ServerErrors, first: s.Requests.FirstEvents,
-		firstSeconds: s.Requests.FirstEventSeconds, streams: s.Requests.Streams, inflight: s.Requests.InFlight, resident: s.Process.Memory,
+		at: s.Now, total: s.Requests.Total, failed: s.Requests.ServerErrors, firstEvents: s.Requests.FirstEvents,
+		firstEventSeconds: s.Requests.FirstEventSeconds, streams: s.Requests.Streams, inflight: s.Requests.InFlight, memory: s.Process.Memory,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,14 +43,14 @@ func (h *history) add(s *Status) {
 
 // figures are the series of the charts, newest last, at most keepSamples each.
 type figures struct {
-	requests []float64 // per second
-	failed   []float64 // per second
-	first    []float64 // average seconds to the first event; 0 if there was none
-	streams  []float64
-	memory   []float64 // bytes
+	requests   []float64 // per second
+	failed     []float64 // per second
+	firstEvent []float64 // average seconds to the first event; 0 if there was none
+	streams    []float64
+	memory     []float64 // bytes
 }
 
-// figures turns cumulative counts into the changes between samples.
+// figures computes the series from the differences between consecutive samples.
 func (h *history) figures() figures {
 	h.mu.Lock()
 	samples := append([]sample(nil), h.samples...)
@@ -62,28 +62,28 @@ func (h *history) figures() figures {
 		if elapsed <= 0 {
 			continue
 		}
-		// A reload drops the counts of removed names, so differences can be negative.
+		// A reload drops the counts of removed names, so a difference can be negative.
 		f.requests = append(f.requests, max(0, float64(b.total-a.total)/elapsed))
 		f.failed = append(f.failed, max(0, float64(b.failed-a.failed)/elapsed))
 		first := 0.0
-		if n := b.first - a.first; n > 0 {
-			first = max(0, (b.firstSeconds-a.firstSeconds)/float64(n))
+		if n := b.firstEvents - a.firstEvents; n > 0 {
+			first = max(0, (b.firstEventSeconds-a.firstEventSeconds)/float64(n))
 		}
-		f.first = append(f.first, first)
+		f.firstEvent = append(f.firstEvent, first)
 		f.streams = append(f.streams, float64(b.streams))
-		f.memory = append(f.memory, float64(b.resident))
+		f.memory = append(f.memory, float64(b.memory))
 	}
 	return f
 }
 
-// takeSample adds a sample.
+// takeSample adds a sample to the history.
 func (s *Server) takeSample() {
 	defer rescue.Recover(s.logPanic)
 	status := s.o.Gateway.Status(Page{})
 	s.history.add(&status)
 }
 
-// sampleLoop adds samples until stop is closed.
+// sampleLoop takes samples until stop is closed.
 func (s *Server) sampleLoop() {
 	defer close(s.sampled)
 	t := time.NewTicker(s.o.Every)

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// markup is a page under construction. Package html/template would make the binary 6 MB larger: it keeps every method of every
-// type.
+// markup builds a page. Package html/template is not used because it would make the binary 6 MB larger: it calls
+// methods by reflection, so that the linker cannot remove any exported method.
 type markup struct{ b []byte }
 
-// put appends form with each $ replaced by the next of args, escaped for text and double-quoted attributes.
+// put appends form with each $ replaced by the next argument, which is escaped for text and double-quoted attributes.
 func (m *markup) put(form string, args ...any) {
 	n := 0
 	for i, part := range strings.Split(form, "$") {
@@ -26,7 +26,7 @@ func (m *markup) put(form string, args ...any) {
 		m.b = append(m.b, part...)
 	}
 	if n != len(args) {
-		panic("admin: more arguments than places in " + form)
+		panic("admin: more arguments than placeholders in " + form)
 	}
 }
 
@@ -69,7 +69,7 @@ func digits(v float64) string {
 	return s
 }
 
-// dollars formats an amount of money: to the cent, and below a dollar to a hundredth of one.
+// dollars formats an amount of money in cents, or in hundredths of a cent if it is below a dollar.
 func dollars(n cost.Nano) string {
 	const cent = cost.Dollar / 100
 	switch {
@@ -123,9 +123,9 @@ func period(seconds float64) string {
 	return fmt.Sprintf("%d min", minutes)
 }
 
-// Charts have a width of one unit per sample and a height of 40, and are stretched to fit.
+// Charts are one unit wide per sample and 40 units high, and are stretched to fit.
 
-// bars draws a bar for each value, with the failed part on top.
+// bars draws a bar for each value. The failed part is drawn at the bottom in another color.
 func (m *markup) bars(title string, values, failed []float64) {
 	top := cmp.Or(peak(values), 1)
 	m.put(`<svg class="chart" viewBox="0 0 $ 40" preserveAspectRatio="none" role="img"><title>$</title>`, keepSamples, title)
@@ -159,7 +159,7 @@ func (m *markup) curve(title string, values []float64) {
 	m.put(`<line class="ground" x1="0" y1="40" x2="$" y2="40"/></svg>`, keepSamples)
 }
 
-// peak returns the greatest of values, 0 if there are none.
+// peak returns the maximum of values, or 0 if there are none.
 func peak(values []float64) float64 {
 	most := 0.0
 	for _, v := range values {
@@ -168,9 +168,10 @@ func peak(values []float64) float64 {
 	return most
 }
 
+// places formats a coordinate with two decimal places.
 func places(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// gauge draws a fraction, 0 to 1, of a track.
+// gauge draws a bar that is filled to a fraction from 0 to 1.
 func (m *markup) gauge(title string, part float64, class string) {
 	const width = 72
 	part = min(max(part, 0), 1)
@@ -181,7 +182,7 @@ func (m *markup) gauge(title string, part float64, class string) {
 	m.put(`</svg>`)
 }
 
-// maxDots bounds the instances that are drawn one by one.
+// maxDots is the maximum number of dots that are drawn for instances.
 const maxDots = 24
 
 // dots draws a dot for each instance, filled if it is in use.

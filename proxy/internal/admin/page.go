@@ -12,27 +12,29 @@ import (
 //go:embed page.css
 var css string
 
-// script replaces the page's contents by new ones. Where scripts are off, the browser loads the page again.
+// statusScript updates the page's content in place. If scripts are disabled, the browser reloads the page instead.
 //
 //go:embed page.js
-var script string
+var statusScript string
 
-// policy is that of the status page.
-var policy = pagePolicy(script)
+// statusPolicy is the Content-Security-Policy of the status page.
+var statusPolicy = pagePolicy(statusScript)
 
-// pagePolicy allows a page its own style sheet and script, which fetches from this address, and nothing else: no other scripts, no external
-// images, no framing. Text injected into the page could do nothing.
+// pagePolicy returns the Content-Security-Policy of a page with this script. It allows the page's style sheet, the
+// script and requests to the same origin, but no other scripts, external images or framing, so that injected markup has
+// no effect.
 func pagePolicy(script string) string {
 	return "default-src 'none'; style-src " + digest(css) + "; script-src " + digest(script) + "; connect-src 'self'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
+// digest returns the CSP source expression that allows an inline script or style sheet.
 func digest(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// paused is the query of the page without automatic refresh.
+// paused is the query parameter that disables automatic refresh of the status page.
 const paused = "still"
 
 func setPageHeaders(ctx *fasthttp.RequestCtx, policy string) {
@@ -44,7 +46,7 @@ func setPageHeaders(ctx *fasthttp.RequestCtx, policy string) {
 }
 
 func (s *Server) page(ctx *fasthttp.RequestCtx) {
-	setPageHeaders(ctx, policy)
+	setPageHeaders(ctx, statusPolicy)
 	page, ok := requestedPage(ctx)
 	if !ok {
 		page = Page{Number: 1, Size: pageSize}
@@ -54,11 +56,11 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.history.figures(), refresh))
 }
 
-// appendPage appends the page. With refresh its contents are replaced periodically.
+// appendPage appends the status page. With refresh, the page updates itself periodically.
 func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m := &markup{dst}
-	m.head("Sluice: "+state(s), refresh)
-	m.put(`<p id="lost" class="note" role="alert" hidden="hidden">The gateway does not respond. What is shown is as old as its time says.</p>`)
+	m.head("Sluice: "+stateText(s), refresh)
+	m.put(`<p id="lost" class="note" role="alert" hidden="hidden">The gateway does not respond. The data on this page is from the time shown.</p>`)
 	m.header(s, refresh)
 	m.put(`<main>`)
 	if s.Config.ReloadError != "" {
@@ -72,21 +74,21 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m.budgets(s)
 	m.teams(s)
 	m.keys(s)
-	m.pages(s, refresh)
+	m.pageLinks(s, refresh)
 	m.plugins(s)
 	m.problems(s)
-	m.put(`</main><footer>Charts cover the last $ minutes, percentiles and counts the time since the start. <a href="/status">/status</a> is all of this as JSON, in pages; <a href="/metrics">/metrics</a> for Prometheus. <a href="/explain">Explain</a> says how a request would be routed.</footer>`,
+	m.put(`</main><footer>Charts cover the last $ minutes; percentiles and counts cover the time since the start. <a href="/status">/status</a> has the same data as JSON, and <a href="/metrics">/metrics</a> is for Prometheus. <a href="/explain">Explain</a> shows how a request would be routed.</footer>`,
 		int((keepSamples * sampleEvery).Minutes()))
 	if refresh {
 		m.put(`<script>`)
-		m.b = append(m.b, script...)
+		m.b = append(m.b, statusScript...)
 		m.put(`</script>`)
 	}
 	m.put(`</body></html>`)
 	return m.b
 }
 
-// head begins a page. With refresh the browser loads it again periodically where scripts are off.
+// head writes the start of a page. With refresh, browsers without scripts reload the page periodically.
 func (m *markup) head(title string, refresh bool) {
 	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
 	if refresh {
@@ -97,7 +99,7 @@ func (m *markup) head(title string, refresh bool) {
 	m.put(`</style></head><body>`)
 }
 
-func state(s *Status) string {
+func stateText(s *Status) string {
 	if s.Ready {
 		return "ready"
 	}
@@ -111,7 +113,7 @@ func (m *markup) header(s *Status, refresh bool) {
 	if !s.Ready {
 		class = "bad"
 	}
-	m.put(`<header><h1>Sluice</h1><span class="state $">$</span>`, class, state(s))
+	m.put(`<header><h1>Sluice</h1><span class="state $">$</span>`, class, stateText(s))
 	if s.Reason != "" {
 		m.put(`<b class="bad">$</b>`, s.Reason)
 	}
@@ -130,8 +132,8 @@ func (m *markup) header(s *Status, refresh bool) {
 	}
 }
 
-// pages links to the other pages of the lists, if there are any.
-func (m *markup) pages(s *Status, refresh bool) {
+// pageLinks writes links to the previous and next page, if there are any.
+func (m *markup) pageLinks(s *Status, refresh bool) {
 	current, last := s.Page.Number, s.Page.last(s)
 	if last == 1 && current == 1 {
 		return
@@ -161,8 +163,8 @@ func (m *markup) tiles(s *Status, f figures) {
 	m.put(`<span class="soft">$ in total, `, number(r.Total))
 	m.put(`<span class="$">$ failed</span></span></div>`, map[bool]string{true: "bad", false: "soft"}[r.ServerErrors > 0], number(r.ServerErrors))
 
-	m.put(`<div class="card tile"><span class="top"><span>Time to first event</span><span>peak $</span></span><b>$ <small>average</small></b>`, period(peak(f.first)), period(newest(f.first)))
-	m.curve("Average time to the first event of a response", f.first)
+	m.put(`<div class="card tile"><span class="top"><span>Time to first event</span><span>peak $</span></span><b>$ <small>average</small></b>`, period(peak(f.firstEvent)), period(newest(f.firstEvent)))
+	m.curve("Average time to the first event of a response", f.firstEvent)
 	m.put(`<span class="soft">$, of $ responses</span></div>`, percentiles(r.FirstEvent), number(r.FirstEvents))
 
 	m.put(`<div class="card tile"><span class="top"><span>Streams</span><span>peak $</span></span><b>$ <small>open</small></b>`, digits(peak(f.streams)), number(r.Streams))

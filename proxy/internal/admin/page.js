@@ -1,6 +1,6 @@
 "use strict";
-// The page replaces its contents by those of itself, fetched anew, so that scroll positions and opened details stay. It avoids
-// characters that are markup.
+// Updates the page in place, so that scroll positions and open details are preserved. The script is inlined into the
+// page, so it must not contain characters that are markup.
 setInterval(async function () {
   if (document.hidden || !getSelection().isCollapsed) return;
   const lost = document.getElementById("lost");

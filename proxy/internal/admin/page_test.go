@@ -111,11 +111,11 @@ func states() map[string]Status {
 }
 
 func TestPageIsWellFormedAndEscaped(t *testing.T) {
-	busy := figures{requests: []float64{0, 5, 1000}, failed: []float64{0, 5, 1}, first: []float64{0, 0.1, 3}, streams: []float64{1, 0, 4}, memory: []float64{1e6, 2e6, 3e9}}
+	busy := figures{requests: []float64{0, 5, 1000}, failed: []float64{0, 5, 1}, firstEvent: []float64{0, 0.1, 3}, streams: []float64{1, 0, 4}, memory: []float64{1e6, 2e6, 3e9}}
 	for name, s := range states() {
 		for _, f := range []figures{{}, busy} {
 			page := string(appendPage(nil, &s, f, true))
-			if strings.Count(page, "<script") != 1 || !strings.HasSuffix(page, "<script>"+script+"</script></body></html>") || strings.Contains(page, "<img") {
+			if strings.Count(page, "<script") != 1 || !strings.HasSuffix(page, "<script>"+statusScript+"</script></body></html>") || strings.Contains(page, "<img") {
 				t.Fatalf("%s: the page holds markup of others:\n%s", name, page)
 			}
 			all, text := elements(t, page)
@@ -169,7 +169,7 @@ func TestPageContent(t *testing.T) {
 	for _, want := range []string{
 		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
 		"1\u202f234\u202f567", "0.0123", "12 failed", "400 25 % cached", "560 10 % reasoning", "9 4 failed", "lab keys: 31", "8 budget",
-		"lab team, per month", "90 %", "270.00 of 300.00", "25.00", "in 1 d 2 h", "team-a key, in total", "100 %", "42 refused", "12\u202f345.00 of 12\u202f345.00", "never", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
+		"lab team, per month", "90 %", "270.00 of 300.00", "25.00", "in 1 d 2 h", "team-a key, in total", "100 %", "42 refused", "12\u202f345.00 of 12\u202f345.00", "never", "off: GEMINI_API_KEY is not set", "50 %", "circuit open; the next request is a trial", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
 		"200 × 1\u202f000", "429 × 7", "p50 200 ms · p95 1.5 s · p99 3 s", "team-a research", "3 concurrent, 1 model", "old expired", "1 configured, 1 listed by providers", "listed-model", "p50 250 ms",
 		"canary new / gpt step 2 of 3, 10 % of the requests since 2023-11-14 22:13:20 UTC; 2 of 61 attempts failed", "canary new / slow ✕ rolled back 0001-01-01 00:00:00 UTC: plugin traps: 1",
 		"last error 2023-11-14 22:13:20 UTC: upstream_unreachable: connection refused",
@@ -211,7 +211,7 @@ func TestContentSecurityPolicy(t *testing.T) {
 	if regexp.MustCompile(`(?i)url\(|@import|expression|</`).MatchString(css) {
 		t.Error("the style fetches something, or ends itself")
 	}
-	if strings.ContainsAny(script, "<&") || regexp.MustCompile(`innerHTML|eval|document\.write`).MatchString(script) {
+	if strings.ContainsAny(statusScript, "<&") || regexp.MustCompile(`innerHTML|eval|document\.write`).MatchString(statusScript) {
 		t.Error("the script holds markup, or makes it of text")
 	}
 	if _, still := get(t, address, "/?still"); strings.Contains(still, "http-equiv") || !strings.Contains(body, "http-equiv") {

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	pageSize    = 200 // entries of each list, unless the request asks for another number
+	pageSize    = 200 // default number of entries in each list
 	maxPageSize = 1000
 )
 
-// Page selects the same part of every list of a Status that can be long. Each list is cut by itself, and has its whole length beside
-// it. The zero value selects nothing, which costs nothing.
+// Page selects the same range of entries from every list of a Status that can be long. The Status also contains the
+// full length of each list. The zero value selects nothing.
 type Page struct {
 	Number int `json:"number"` // from 1
-	Size   int `json:"size"`   // of a page
+	Size   int `json:"size"`   // entries in a page
 }
 
-// Cut returns the page's part of a list with n entries.
+// Cut returns the page's range of entries in a list of length n.
 func (p Page) Cut(n int) (from, to int) {
 	if p.Number < 1 || p.Size < 1 || p.Number-1 > n/p.Size {
 		return n, n
@@ -36,20 +36,20 @@ func (p Page) last(s *Status) int {
 	return max(1, (longest+p.Size-1)/max(1, p.Size))
 }
 
-// requestedPage reads the query of a request.
+// requestedPage parses the query of a request. ok is false if it is invalid.
 func requestedPage(ctx *fasthttp.RequestCtx) (p Page, ok bool) {
 	p = Page{Number: 1, Size: pageSize}
 	args := ctx.QueryArgs()
 	for _, q := range []struct {
 		name string
 		v    *int
-		most int
+		max  int
 	}{{"page", &p.Number, 1 << 30}, {"size", &p.Size, maxPageSize}} {
 		if !args.Has(q.name) {
 			continue
 		}
 		n, err := strconv.Atoi(string(args.Peek(q.name)))
-		if err != nil || n < 1 || n > q.most {
+		if err != nil || n < 1 || n > q.max {
 			return Page{}, false
 		}
 		*q.v = n

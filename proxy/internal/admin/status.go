@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Status is the state of the gateway at one time, and the document at /status.
+// Status is a snapshot of the gateway's state, and the document at /status.
 type Status struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
@@ -16,7 +16,7 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
-	Page Page `json:"page"` // of models, keys, teams and budgets, and of the targets of each provider
+	Page Page `json:"page"` // part of the models, keys, teams, budgets and targets of each provider that is included
 
 	Config      Config   `json:"config"`
 	Requests    Requests `json:"requests"`
@@ -24,7 +24,7 @@ type Status struct {
 	Models      []Model  `json:"models"`
 	ModelsTotal int      `json:"models_total"`
 
-	ModelsListed int `json:"models_listed"` // of them, those that are not configured but listed by providers; they come last
+	ModelsListed int `json:"models_listed"` // models listed by providers, which follow the configured ones
 
 	Keys      []Key `json:"keys"`
 	KeysTotal int   `json:"keys_total"`
@@ -32,10 +32,10 @@ type Status struct {
 	Teams      []Team `json:"teams"`
 	TeamsTotal int    `json:"teams_total"`
 
-	Budgets      []Budget `json:"budgets"` // of keys, teams, models and providers, those that refuse requests and then the most spent first
+	Budgets      []Budget `json:"budgets"` // sorted by use in descending order, after those that reject requests
 	BudgetsTotal int      `json:"budgets_total"`
 
-	Store *Store `json:"store,omitempty"` // nil: the gateway shares no limits with others
+	Store *Store `json:"store,omitempty"` // nil if the gateway has no store of shared limits
 
 	Providers []Provider `json:"providers"`
 	Plugins   []Plugin   `json:"plugins"`
@@ -50,11 +50,11 @@ type Config struct {
 	Open        int       `json:"generations_open"` // including older ones that requests in flight still use
 	Reloads     int64     `json:"reloads"`
 	Failed      int64     `json:"reloads_failed"`
-	LastReload  time.Time `json:"last_reload"`            // or the start
-	ReloadError string    `json:"reload_error,omitempty"` // of the last one
+	LastReload  time.Time `json:"last_reload"`            // time of the start if there was none
+	ReloadError string    `json:"reload_error,omitempty"` // error of the last reload
 }
 
-// Requests are totals since the start, and gauges.
+// Requests are totals since the start, and current values.
 type Requests struct {
 	Total        int64 `json:"total"`
 	ClientErrors int64 `json:"client_errors"`
@@ -66,23 +66,23 @@ type Requests struct {
 
 	Completions    int64 `json:"completions"` // in flight, including streams
 	CompletionsMax int64 `json:"completions_max"`
-	Bodies         int64 `json:"body_memory_bytes"` // held by large requests and non-streaming responses
+	Bodies         int64 `json:"body_memory_bytes"` // memory held for large requests and non-streaming responses
 	BodiesMax      int64 `json:"body_memory_max_bytes"`
 
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 
-	Cost *cost.Nano `json:"cost_usd,omitempty"` // nil: no request had a price
+	Cost *cost.Nano `json:"cost_usd,omitempty"` // nil if no request had a price
 
-	FirstEvents       int64   `json:"first_events"` // responses with a first event
-	FirstEventSeconds float64 `json:"first_event_seconds"`
+	FirstEvents       int64   `json:"first_events"`        // number of responses with a first event
+	FirstEventSeconds float64 `json:"first_event_seconds"` // sum of their times to the first event
 
 	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
 	Duration   Percentiles `json:"duration_percentiles_seconds"` // of requests that reached a provider
 
-	Statuses map[string]int64 `json:"statuses"` // by HTTP status
-	Refused  map[string]int64 `json:"refused"`  // rejected keys, by reason
-	Shed     map[string]int64 `json:"shed"`     // by exhausted resource
+	Statuses map[string]int64 `json:"statuses"` // responses by HTTP status
+	Refused  map[string]int64 `json:"refused"`  // requests with a rejected key, by reason
+	Shed     map[string]int64 `json:"shed"`     // requests rejected for lack of capacity, by resource
 
 	Heartbeats int64 `json:"heartbeats"`
 	Panics     int64 `json:"panics"`
@@ -94,7 +94,7 @@ type Clients struct {
 	Max  int `json:"max"`
 }
 
-// Percentiles are estimated from the buckets of a histogram; 0 without observations.
+// Percentiles are estimates from the buckets of a histogram. They are 0 without observations.
 type Percentiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
@@ -104,19 +104,19 @@ type Percentiles struct {
 // Model is a model that clients can request.
 type Model struct {
 	ID      string   `json:"id"`
-	Off     string   `json:"off,omitempty"`    // why
-	Listed  bool     `json:"listed,omitempty"` // by its provider, and not configured: it is counted with all others of that kind
+	Off     string   `json:"off,omitempty"`    // why the model is off; "" if it is on
+	Listed  bool     `json:"listed,omitempty"` // listed by a provider, not configured, and without counts of its own
 	Targets []Target `json:"targets"`
 	Canary  *Canary  `json:"canary,omitempty"`
 	Shadows []Shadow `json:"shadows,omitempty"`
 
 	Counts
-	Failed     int64       `json:"failed"` // of the errors, those that were not the client's fault
+	Failed     int64       `json:"failed"` // errors, among Errors, that were not the client's fault
 	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
 	Duration   Percentiles `json:"duration_percentiles_seconds"`
 }
 
-// Counts are those of a model, a key or a team since the start.
+// Counts are the counts of a model, key or team since the start.
 type Counts struct {
 	Requests         int64            `json:"requests"`
 	Errors           int64            `json:"errors"` // error responses, and streams that failed
@@ -125,8 +125,8 @@ type Counts struct {
 	CachedTokens     int64            `json:"cached_tokens"`      // part of the prompt
 	CacheWriteTokens int64            `json:"cache_write_tokens"` // part of the prompt
 	ReasoningTokens  int64            `json:"reasoning_tokens"`   // part of the completion
-	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil: no request had a price
-	Rejected         map[string]int64 `json:"rejected"`           // requests that a limit or a budget refused, of a key also for other reasons
+	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil if no request had a price
+	Rejected         map[string]int64 `json:"rejected"`           // rejected requests, by reason
 }
 
 // Canary is a target that a growing share of a model's requests tries first.
@@ -135,27 +135,28 @@ type Canary struct {
 	Model      string     `json:"model"`
 	Step       int        `json:"step"` // from 1
 	Steps      int        `json:"steps"`
-	Share      float64    `json:"share"` // of the requests; 0: rolled back
+	Share      float64    `json:"share"` // share of the requests; 0 if rolled back
 	Began      time.Time  `json:"step_began"`
-	Attempts   int64      `json:"attempts"` // that are counted for the step
-	Errors     int64      `json:"errors"`   // of them
-	Traps      int64      `json:"traps"`    // of the plugin, since the first step
+	Attempts   int64      `json:"attempts"` // attempts counted for the step
+	Errors     int64      `json:"errors"`   // failed attempts
+	Traps      int64      `json:"traps"`    // traps of the plugin since the first step
 	RolledBack *time.Time `json:"rolled_back,omitempty"`
-	Reason     string     `json:"reason,omitempty"` // why
+	Reason     string     `json:"reason,omitempty"` // why the canary was rolled back
 }
 
-// Shadow is a target that gets copies of a share of a model's requests, and what came of them.
+// Shadow is a target that receives copies of a share of a model's requests. Ratios are the shadow's value divided by
+// the client's.
 type Shadow struct {
 	Provider    string           `json:"provider"`
 	Model       string           `json:"model"`
-	Off         bool             `json:"off,omitempty"` // its provider is
-	Share       float64          `json:"share"`         // of the requests
+	Off         bool             `json:"off,omitempty"` // the provider is off
+	Share       float64          `json:"share"`         // share of the requests
 	Requests    int64            `json:"requests"`      // copies, sent or not
-	Outcomes    map[string]int64 `json:"outcomes"`      // of them
+	Outcomes    map[string]int64 `json:"outcomes"`      // copies by outcome
 	Compared    int64            `json:"compared"`
-	Differences map[string]int64 `json:"differences"`                 // compared copies, by kind
-	FirstEvent  float64          `json:"first_event_ratio,omitempty"` // time of the shadow by that of the client; 0: unknown
-	Duration    float64          `json:"duration_ratio,omitempty"`    // the same, to the end of the response
+	Differences map[string]int64 `json:"differences"`                 // compared copies by kind of difference
+	FirstEvent  float64          `json:"first_event_ratio,omitempty"` // of the times to the first event; 0 if unknown
+	Duration    float64          `json:"duration_ratio,omitempty"`    // of the durations of the response; 0 if unknown
 	Cost        cost.Nano        `json:"cost_usd"`
 }
 
@@ -163,11 +164,11 @@ type Shadow struct {
 type Key struct {
 	Name  string `json:"name"`
 	Team  string `json:"team,omitempty"`
-	State string `json:"state,omitempty"` // why it is not valid
+	State string `json:"state,omitempty"` // why the key is not valid; "" if it is
 	Counts
 }
 
-// Team is a team with the sums of its keys.
+// Team is a team with the sums over its keys.
 type Team struct {
 	Name string `json:"name"`
 	Keys int    `json:"keys"`
@@ -178,22 +179,22 @@ type Team struct {
 type Budget struct {
 	Scope   string     `json:"scope"` // key, team, model or provider
 	Name    string     `json:"name"`
-	Per     string     `json:"per"`                    // the length of its windows: minute, hour, day, week, month, or total
-	Start   *time.Time `json:"window_start,omitempty"` // nil: the window has no start and no end
+	Per     string     `json:"per"`                    // length of the window: minute, hour, day, week, month or total
+	Start   *time.Time `json:"window_start,omitempty"` // nil for total, like End
 	End     *time.Time `json:"window_end,omitempty"`
-	Limit   cost.Nano  `json:"limit_usd"` // with what it was raised by in this window
-	Raised  cost.Nano  `json:"raised_usd"`
+	Limit   cost.Nano  `json:"limit_usd"`  // including Raised
+	Raised  cost.Nano  `json:"raised_usd"` // by operators, in this window
 	Spent   cost.Nano  `json:"spent_usd"`
-	Held    cost.Nano  `json:"held_usd"` // by requests in flight: the most that they can cost; an estimate of a budget that is not strict
-	Left    cost.Nano  `json:"left_usd"` // for further requests
+	Held    cost.Nano  `json:"held_usd"` // maximum cost of requests in flight; an estimate if the budget is not strict
+	Left    cost.Nano  `json:"left_usd"` // available to further requests
 	Used    float64    `json:"used"`     // share of the limit that is spent
-	State   string     `json:"state"`    // ok, warned, or refusing
+	State   string     `json:"state"`    // ok, warned or refusing
 	Warn    float64    `json:"warn,omitempty"`
 	Strict  bool       `json:"strict"`
-	Refused int64      `json:"refused"` // requests in the window that it had too little left for
+	Refused int64      `json:"refused"` // requests rejected in this window because too little was left
 }
 
-// DescribeBudget returns a budget as operators see it.
+// DescribeBudget describes a budget for operators.
 func DescribeBudget(s *spend.Status) Budget {
 	b := Budget{
 		Scope: s.Scope.Kind.String(), Name: s.Scope.Name, Per: s.Per.String(), Limit: s.Limit, Raised: s.Raised, Spent: s.Spent, Held: s.Held, Left: s.Left(), Used: s.Used(),
@@ -205,23 +206,22 @@ func DescribeBudget(s *spend.Status) Budget {
 	return b
 }
 
-// Target is an endpoint of a provider.
+// Target is a provider's model that requests are sent to.
 type Target struct {
 	Provider  string  `json:"provider"`
 	Model     string  `json:"model"`
 	Off       bool    `json:"off,omitempty"` // the provider is off
 	Fallback  bool    `json:"fallback,omitempty"`
-	State     string  `json:"state"` // healthy, retrying or open; "" where the provider is off
+	State     string  `json:"state"` // healthy, retrying or open; "" if the provider is off
 	InFlight  int64   `json:"in_flight"`
-	Latency   float64 `json:"first_event_seconds"` // moving average; 0: unknown
+	Latency   float64 `json:"first_event_seconds"` // moving average; 0 if unknown
 	ErrorRate float64 `json:"error_ratio"`         // moving average, 0 to 1
 	Answered  int64   `json:"answered"`
 	Failed    int64   `json:"failed"`
 	Failures  int     `json:"consecutive_failures"`
 
-	// Of an open target: when the next request tries it again, from then on, and whether its own rate limit is the reason.
-	Until       *time.Time `json:"until,omitempty"`
-	RateLimited bool       `json:"rate_limited,omitempty"`
+	Until       *time.Time `json:"until,omitempty"`        // end of the open state; then the next request is a trial
+	RateLimited bool       `json:"rate_limited,omitempty"` // the target is open because of the provider's rate limit
 
 	LastError *TargetError `json:"last_error,omitempty"`
 }
@@ -229,36 +229,36 @@ type Target struct {
 // The states of a target.
 const (
 	StateHealthy  = "healthy"
-	StateRetrying = "retrying" // a trial request is in flight, or has closed the circuit and nothing has succeeded since
-	StateOpen     = "open"     // the circuit is open, or the target asked not to be used for some time
+	StateRetrying = "retrying" // a trial is in flight, or has closed the circuit without a success since
+	StateOpen     = "open"     // the circuit is open, or the target is in cooldown
 )
 
 // TargetError is the last error of a target.
 type TargetError struct {
 	At   time.Time `json:"at"`
 	Code string    `json:"code"`
-	Text string    `json:"text"` // without anything that a client or a provider sent
+	Text string    `json:"text"` // contains nothing that a client or provider has sent
 }
 
 // Provider is a configured provider.
 type Provider struct {
 	Name         string   `json:"name"`
 	Plugin       string   `json:"plugin"`
-	Off          string   `json:"off,omitempty"` // why
-	Targets      []Target `json:"targets"`       // each configured model once
+	Off          string   `json:"off,omitempty"` // why the provider is off; "" if it is on
+	Targets      []Target `json:"targets"`       // configured targets, each model once
 	TargetsTotal int      `json:"targets_total"`
 
 	Used    int    `json:"connections_used"`
 	Idle    int    `json:"connections_idle"`
 	Max     int    `json:"connections_max"`
-	Waiting int    `json:"waiting"`
+	Waiting int    `json:"waiting"` // requests waiting for a connection
 	Dialled uint64 `json:"connects"`
 	Reused  uint64 `json:"reuses"`
 	Stale   uint64 `json:"stale"`
 	Retried uint64 `json:"retries"`
 }
 
-// Plugin is a plugin, including older generations.
+// Plugin is a plugin, summed over its generations.
 type Plugin struct {
 	Name        string           `json:"name"`
 	Calls       int64            `json:"calls"`
@@ -268,7 +268,7 @@ type Plugin struct {
 	Fuel        int64            `json:"fuel"`
 	Unknown     int64            `json:"unknown"`
 	Breaker     string           `json:"breaker"`
-	Open        bool             `json:"breaker_open"` // for all client keys, or for some
+	Open        bool             `json:"breaker_open"` // for some or all client keys
 	Opened      int64            `json:"breaker_opened"`
 	Used        int              `json:"instances_used"`
 	Idle        int              `json:"instances_idle"`
@@ -280,8 +280,8 @@ type Plugin struct {
 // Process is the resource usage of the process.
 type Process struct {
 	Memory     int64 `json:"memory_bytes"`       // resident
-	Heap       int64 `json:"heap_bytes"`         // live and dead Go objects
-	Limit      int64 `json:"memory_limit_bytes"` // of the Go runtime; 0: none
+	Heap       int64 `json:"heap_bytes"`         // Go objects, live or not yet swept
+	Limit      int64 `json:"memory_limit_bytes"` // memory limit of the Go runtime; 0 if there is none
 	Goroutines int64 `json:"goroutines"`
 	LogDropped int64 `json:"log_lines_dropped"`
 }

@@ -11,30 +11,30 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// The states of the store that gateways share.
+// The states of the store of shared limits.
 const (
 	StoreUp   = "up"
-	StoreDown = "down" // it cannot be reached
-	StoreLost = "lost" // it has lost data, and grants nothing before all gateways have reported what they have
+	StoreDown = "down" // the store cannot be reached
+	StoreLost = "lost" // the store is new or has lost data, and grants nothing until all gateways have reported
 )
 
-// modeShared is the mode of what several gateways count together while the store is up.
+// modeShared is the mode of shared limits and budgets while the store is up.
 const modeShared = "shared"
 
-// Store is how it stands with the store in which several gateways count limits and budgets together.
+// Store is the state of the store in which gateways share limits and budgets.
 type Store struct {
 	State   string           `json:"state"`
 	Since   time.Time        `json:"since"`
-	Error   string           `json:"error,omitempty"` // why it cannot be reached
-	Limits  map[string]int64 `json:"limits"`          // scopes with shared limits, by the mode in force: shared, deny, share or local
-	Budgets map[string]int64 `json:"budgets"`         // shared budgets, likewise
-	Trips   int64            `json:"round_trips"`     // on which requests waited
+	Error   string           `json:"error,omitempty"` // why the store cannot be reached
+	Limits  map[string]int64 `json:"limits"`          // number of shared limits by mode: shared, deny, share or local
+	Budgets map[string]int64 `json:"budgets"`         // number of shared budgets by the same modes
+	Trips   int64            `json:"round_trips"`     // round trips that requests waited for
 	Failed  int64            `json:"round_trips_failed"`
-	Denied  int64            `json:"denied"` // grants that requests wanted and the store did not give
+	Denied  int64            `json:"denied"` // grants that the store denied to requests
 	Losses  int64            `json:"data_losses"`
 }
 
-// DescribeStore returns the state of a store, and the modes of what is configured. The caller adds errors and counts.
+// DescribeStore describes a store, and the modes of the configured limits. The caller adds errors and counts.
 func DescribeStore(s spend.State, limits []spend.Limit) *Store {
 	d := &Store{State: StoreUp, Since: s.Since, Limits: make(map[string]int64), Budgets: make(map[string]int64)}
 	switch {
@@ -61,16 +61,16 @@ func DescribeStore(s spend.State, limits []spend.Limit) *Store {
 	return d
 }
 
-// String says in a line what does not work, for operators.
+// String describes in one line a store that is not up, for operators.
 func (d *Store) String() string {
-	what := "it is new or has lost data, and waits for the reports of all gateways"
+	problem := "new or without its data, waiting for all gateways to report"
 	if d.State == StoreDown {
-		what = "down: " + d.Error
+		problem = "down: " + d.Error
 	}
-	return fmt.Sprintf("store: since %s %s; limits: %s; budgets: %s", d.Since.UTC().Format(time.RFC3339), what, ModeText(d.Limits), ModeText(d.Budgets))
+	return fmt.Sprintf("store: since %s %s; limits: %s; budgets: %s", d.Since.UTC().Format(time.RFC3339), problem, ModeText(d.Limits), ModeText(d.Budgets))
 }
 
-// ModeText lists modes with how many there are of each, as in "2 local".
+// ModeText lists modes with their counts, such as "2 local".
 func ModeText(modes map[string]int64) string {
 	var all []string
 	for _, mode := range slices.Sorted(maps.Keys(modes)) {
@@ -82,7 +82,7 @@ func ModeText(modes map[string]int64) string {
 	return strings.Join(all, ", ")
 }
 
-// store writes a note about a store that does not count, and its state otherwise.
+// store writes a note if the store of shared limits is not up.
 func (m *markup) store(s *Status) {
 	if s.Store == nil || s.Store.State == StoreUp {
 		return

@@ -11,18 +11,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
-// Each cell of a table names its column: on a narrow screen there is no head, and each row is a block of its own.
+// Cells have the name of their column as data-label, because narrow screens show each row as a block and hide the
+// table's head.
 
-// count writes a cell with a count, in the class if it is not zero.
-func (m *markup) count(label string, n int64, class string) {
+// countCell writes a cell with a count, which has the CSS class if it is not 0.
+func (m *markup) countCell(label string, n int64, class string) {
 	if n == 0 {
 		class = ""
 	}
 	m.put(`<td class="n $" data-label="$">$</td>`, class, label, number(n))
 }
 
-// amount writes a cost, rounded, with the exact one as its title; nothing for one that is not known.
-func (m *markup) amount(n *cost.Nano) {
+// costCell writes a cell with a rounded cost, and the exact one as its title. The cell is empty if n is nil.
+func (m *markup) costCell(n *cost.Nano) {
 	if n == nil {
 		m.put(`<td class="n" data-label="USD"></td>`)
 		return
@@ -30,25 +31,26 @@ func (m *markup) amount(n *cost.Nano) {
 	m.put(`<td class="n" data-label="USD" title="$">$</td>`, n.String(), dollars(*n))
 }
 
-// tokens writes two cells: the tokens of prompts and of completions, with the kinds of them that have a price of their own.
-func (m *markup) tokens(c *Counts) {
+// tokenCells writes a cell for the tokens of prompts and one for completions, with the shares of the kinds that are
+// priced separately.
+func (m *markup) tokenCells(c *Counts) {
 	m.put(`<td class="n" data-label="Tokens in"><span>$`, number(c.PromptTokens))
-	m.part(c.CachedTokens, c.PromptTokens, "cached")
-	m.part(c.CacheWriteTokens, c.PromptTokens, "written")
+	m.tokenShare(c.CachedTokens, c.PromptTokens, "cached")
+	m.tokenShare(c.CacheWriteTokens, c.PromptTokens, "written")
 	m.put(`</span></td><td class="n" data-label="Tokens out"><span>$`, number(c.CompletionTokens))
-	m.part(c.ReasoningTokens, c.CompletionTokens, "reasoning")
+	m.tokenShare(c.ReasoningTokens, c.CompletionTokens, "reasoning")
 	m.put(`</span></td>`)
 }
 
-// part says which share of the tokens is of one kind.
-func (m *markup) part(n, of int64, kind string) {
+// tokenShare writes the percentage of tokens that are of one kind.
+func (m *markup) tokenShare(n, of int64, kind string) {
 	if n > 0 && of > 0 {
 		m.put(` <span class="soft part" title="$ $">$ % $</span>`, number(n), kind, strconv.FormatFloat(100*float64(n)/float64(of), 'f', 0, 64), kind)
 	}
 }
 
-// reasons lists counts by reason.
-func reasons(counts map[string]int64) string {
+// joinReasons lists counts with their reasons, such as "3 concurrent, 1 model".
+func joinReasons(counts map[string]int64) string {
 	var all []string
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, number(counts[reason])+" "+reason)
@@ -94,9 +96,9 @@ func (m *markup) providers(s *Status) {
 
 func (m *markup) targetRow(t *Target, slowest float64, now time.Time) {
 	m.put(`<tr><th class="wide">$<br/>`, t.Model)
-	m.target(t, now)
+	m.targetState(t, now)
 	if t.State != StateOpen && t.Failures > 0 {
-		m.put(`<span class="warn">$ failures in a row</span>`, t.Failures)
+		m.put(`<span class="warn">$ consecutive failures</span>`, t.Failures)
 	}
 	if e := t.LastError; e != nil {
 		m.put(`<br/><span class="soft error">last error $: $`, clock(e.At), e.Code)
@@ -115,13 +117,13 @@ func (m *markup) targetRow(t *Target, slowest float64, now time.Time) {
 	m.put(`</td><td data-label="Failures">`)
 	m.gauge("Moving average of failures", t.ErrorRate, "no")
 	m.put(` $ %</td>`, digits(t.ErrorRate*100))
-	m.count("Succeeded", t.Answered, "")
-	m.count("Failed", t.Failed, "bad")
-	m.count("In flight", t.InFlight, "")
+	m.countCell("Succeeded", t.Answered, "")
+	m.countCell("Failed", t.Failed, "bad")
+	m.countCell("In flight", t.InFlight, "")
 	m.put(`</tr>`)
 }
 
-// connections describes a provider's connections.
+// connections writes the state of a provider's connections.
 func (m *markup) connections(p *Provider) {
 	if p.Max == 0 {
 		m.put(` · no upstream`)
@@ -136,19 +138,19 @@ func (m *markup) connections(p *Provider) {
 	}
 }
 
-// target draws a target's state in words.
-func (m *markup) target(t *Target, now time.Time) {
+// targetState writes a target's state in words.
+func (m *markup) targetState(t *Target, now time.Time) {
 	switch {
 	case t.State == StateHealthy:
 		m.put(`<span class="good">● healthy</span> `)
 	case t.State == StateRetrying:
-		m.put(`<span class="warn">◐ being tried again</span> `)
+		m.put(`<span class="warn">◐ retrying</span> `)
 	case t.Until != nil && t.RateLimited:
 		m.put(`<span class="warn">✕ rate-limited until $</span> `, clock(*t.Until))
 	case t.Until != nil && now.Before(*t.Until):
 		m.put(`<span class="bad">✕ circuit open until $</span> `, clock(*t.Until))
 	default:
-		m.put(`<span class="bad">✕ circuit open, tried again by the next request</span> `)
+		m.put(`<span class="bad">✕ circuit open; the next request is a trial</span> `)
 	}
 }
 
@@ -170,10 +172,10 @@ func (m *markup) models(s *Status) {
 			continue
 		}
 		m.put(`<tr><th>$</th>`, model.ID)
-		m.count("Requests", model.Requests, "")
-		m.errors(model.Errors, model.Failed)
-		m.tokens(&model.Counts)
-		m.amount(model.Cost)
+		m.countCell("Requests", model.Requests, "")
+		m.errorsCell(model.Errors, model.Failed)
+		m.tokenCells(&model.Counts)
+		m.costCell(model.Cost)
 		m.put(`</tr><tr class="more"><td colspan="6" class="wide">`)
 		for j := range model.Targets {
 			m.targetChip(&model.Targets[j])
@@ -182,7 +184,7 @@ func (m *markup) models(s *Status) {
 			m.put(`<span class="soft">first event $</span> `, percentiles(model.FirstEvent))
 		}
 		if len(model.Rejected) > 0 {
-			m.put(`<span class="warn">rejected: $</span>`, reasons(model.Rejected))
+			m.put(`<span class="warn">rejected: $</span>`, joinReasons(model.Rejected))
 		}
 		if model.Canary != nil {
 			m.canary(model.Canary)
@@ -203,7 +205,7 @@ func (m *markup) models(s *Status) {
 	m.put(`</div>`)
 }
 
-// targetChip names a target, with its state as a mark.
+// targetChip writes a target's name and a mark for its state.
 func (m *markup) targetChip(t *Target) {
 	if t.Off {
 		m.put(`<span class="chip off">$ / $ (off)</span>`, t.Provider, t.Model)
@@ -222,7 +224,7 @@ func (m *markup) targetChip(t *Target) {
 	m.put(`</span>`)
 }
 
-// canary describes a model's canary.
+// canary writes the state of a model's canary.
 func (m *markup) canary(c *Canary) {
 	m.put(`<br/><span class="soft">canary $ / $</span> `, c.Provider, c.Model)
 	if c.RolledBack != nil {
@@ -233,7 +235,7 @@ func (m *markup) canary(c *Canary) {
 		map[bool]string{true: "warn", false: "soft"}[c.Errors > 0], number(c.Errors), number(c.Attempts))
 }
 
-// shadow describes a shadow of a model.
+// shadow writes the figures of a shadow target.
 func (m *markup) shadow(s *Shadow) {
 	m.put(`<br/><span class="soft">shadow $ / $</span> `, s.Provider, s.Model)
 	if s.Off {
@@ -249,7 +251,7 @@ func (m *markup) shadow(s *Shadow) {
 	if s.Compared == 0 {
 		return
 	}
-	m.put(`; <span class="soft">of $ compared, different:`, number(s.Compared))
+	m.put(`; <span class="soft">$ compared, differences:`, number(s.Compared))
 	none := true
 	for _, kind := range slices.Sorted(maps.Keys(s.Differences)) {
 		if n := s.Differences[kind]; n > 0 {
@@ -266,8 +268,8 @@ func (m *markup) shadow(s *Shadow) {
 	m.put(`</span>`)
 }
 
-// errors writes a cell with the errors, and how many of them were failures of the gateway or a provider.
-func (m *markup) errors(n, failed int64) {
+// errorsCell writes a cell with the number of errors, and how many of them were failures of the gateway or a provider.
+func (m *markup) errorsCell(n, failed int64) {
 	m.put(`<td class="n" data-label="Errors"><span>$`, number(n))
 	if failed > 0 {
 		m.put(` <span class="bad part">$ failed</span>`, number(failed))
@@ -275,26 +277,26 @@ func (m *markup) errors(n, failed int64) {
 	m.put(`</span></td>`)
 }
 
-const consumerHead = `<th class="n">Requests</th><th class="n">Errors</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th><th>Rejected</th></tr></thead><tbody>`
+const usageHead = `<th class="n">Requests</th><th class="n">Errors</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th><th>Rejected</th></tr></thead><tbody>`
 
-// consumer writes the cells of a key or a team, and ends its row.
-func (m *markup) consumer(c *Counts) {
-	m.count("Requests", c.Requests, "")
-	m.count("Errors", c.Errors, "")
-	m.tokens(c)
-	m.amount(c.Cost)
-	m.put(`<td class="wide warn" data-label="Rejected">$</td></tr>`, reasons(c.Rejected))
+// usageCells writes the remaining cells of a key's or team's row, and ends the row.
+func (m *markup) usageCells(c *Counts) {
+	m.countCell("Requests", c.Requests, "")
+	m.countCell("Errors", c.Errors, "")
+	m.tokenCells(c)
+	m.costCell(c.Cost)
+	m.put(`<td class="wide warn" data-label="Rejected">$</td></tr>`, joinReasons(c.Rejected))
 }
 
 func (m *markup) teams(s *Status) {
 	if s.TeamsTotal == 0 {
 		return
 	}
-	m.put(`<h2>Teams</h2><div class="card table" id="teams"><table><thead><tr><th>Team</th>` + consumerHead)
+	m.put(`<h2>Teams</h2><div class="card table" id="teams"><table><thead><tr><th>Team</th>` + usageHead)
 	for i := range s.Teams {
 		t := &s.Teams[i]
 		m.put(`<tr><th>$ <span class="soft">keys: $</span></th>`, t.Name, number(int64(t.Keys)))
-		m.consumer(&t.Counts)
+		m.usageCells(&t.Counts)
 	}
 	m.put(`</tbody></table></div>`)
 }
@@ -303,7 +305,7 @@ func (m *markup) keys(s *Status) {
 	if s.KeysTotal == 0 {
 		return
 	}
-	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th>` + consumerHead)
+	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th>` + usageHead)
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		m.put(`<tr><th>$`, k.Name)
@@ -314,7 +316,7 @@ func (m *markup) keys(s *Status) {
 			m.put(` <span class="warn">$</span>`, k.State)
 		}
 		m.put(`</th>`)
-		m.consumer(&k.Counts)
+		m.usageCells(&k.Counts)
 	}
 	m.put(`</tbody></table></div>`)
 }
@@ -336,10 +338,10 @@ func (m *markup) plugins(s *Status) {
 			each = float64(p.Fuel) / float64(p.Calls)
 		}
 		m.put(`</td>`)
-		m.count("Calls", p.Calls, "")
-		m.count("Failed", p.Failures, "bad")
+		m.countCell("Calls", p.Calls, "")
+		m.countCell("Failed", p.Failures, "bad")
 		m.put(`<td class="n" data-label="Fuel per call">$</td>`, scaled(each))
-		m.count("Waiting", int64(p.Waiting), "warn")
+		m.countCell("Waiting", int64(p.Waiting), "warn")
 		m.put(`<td class="wide soft">`)
 		var notes []string
 		if p.Open {
@@ -349,14 +351,14 @@ func (m *markup) plugins(s *Status) {
 			notes = append(notes, kind+" "+number(p.Kinds[kind]))
 		}
 		if p.Generations == 0 {
-			notes = append(notes, "not loaded any more")
+			notes = append(notes, "no longer loaded")
 		}
 		m.put(`$</td></tr>`, strings.Join(notes, ", "))
 	}
 	m.put(`</tbody></table></div>`)
 }
 
-// statusClass is the class of a status: good, or how bad.
+// statusClass returns the CSS class of an HTTP status.
 func statusClass(status string) string {
 	switch {
 	case strings.HasPrefix(status, "5"):
@@ -367,11 +369,11 @@ func statusClass(status string) string {
 	return "good"
 }
 
-// problems counts responses by status, and what went wrong since the start.
+// problems writes the counts of responses by status, and of failures, since the start.
 func (m *markup) problems(s *Status) {
 	type row struct {
-		what string
-		n    int64
+		label string
+		n     int64
 	}
 	rows := []row{
 		{"failed requests", s.Requests.ServerErrors}, {"client errors", s.Requests.ClientErrors},
@@ -392,7 +394,7 @@ func (m *markup) problems(s *Status) {
 		m.put(`<span class="chip $"><b>$</b> × $</span>`, statusClass(status), status, number(s.Requests.Statuses[status]))
 	}
 	for _, r := range rows {
-		m.put(`<span class="chip"><b>$</b> $</span>`, number(r.n), r.what)
+		m.put(`<span class="chip"><b>$</b> $</span>`, number(r.n), r.label)
 	}
 	m.put(`</div>`)
 }

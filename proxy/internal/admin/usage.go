@@ -10,10 +10,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/journal"
 )
 
-// listTypes are the content types of /usage and /budgets by their format.
+// listTypes are the content types of /usage and /budgets, by format.
 var listTypes = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "table": "text/plain; charset=utf-8"}
 
-// usage writes the ledger's sums, by the same names as `sluice usage`: since, until, by and format.
+// usage responds with sums from the ledger. The query has the same parameters as `sluice usage`: since, until, by and
+// format.
 func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	args := ctx.QueryArgs()
 	text := func(name string) string { return string(args.Peek(name)) }
@@ -44,7 +45,7 @@ func (s *Server) usage(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// budgets writes the budgets of a scope and name in a format, all of them by default.
+// budgets responds with budgets, optionally selected by scope and name.
 func (s *Server) budgets(ctx *fasthttp.RequestCtx) {
 	args := ctx.QueryArgs()
 	f := budgets.Filter{Kind: string(args.Peek("scope")), Name: string(args.Peek("name"))}

@@ -1,7 +1,7 @@
-// Package describe makes the parts of an admin.Status from what the parts of the gateway count.
+// Package describe builds the parts of an admin.Status from the counts of other packages.
 //
-// It owns which count becomes which member of a status. It does not know where the counts come from, nor how a status is shown. Of each list
-// that can be long it adds one page (admin.Page).
+// It maps counts to members of the status. Callers supply the counts, and package admin serves and renders the status.
+// Lists that can be long are cut to one page (admin.Page).
 //
 // Concurrency: functions only.
 package describe
@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// Requests describes the requests since the start.
+// Requests describes the totals of all requests.
 func Requests(t *telemetry.Totals) admin.Requests {
 	return admin.Requests{
 		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Disconnects: t.Disconnects,
@@ -50,7 +50,7 @@ func Plugins(stats []plugin.Stats) (all []admin.Plugin) {
 	return all
 }
 
-// AddKeys adds client keys; counts returns those of a key.
+// AddKeys adds client keys. counts returns the counts of a key.
 func AddKeys(status *admin.Status, keys []config.Key, counts func(name string) telemetry.Counts) {
 	status.KeysTotal = len(keys)
 	from, to := status.Page.Cut(len(keys))
@@ -70,7 +70,7 @@ func AddKeys(status *admin.Status, keys []config.Key, counts func(name string) t
 	}
 }
 
-// AddTeams adds the teams of a configuration; counts returns those of a team.
+// AddTeams adds the teams of a configuration. counts returns the counts of a team.
 func AddTeams(status *admin.Status, cfg *config.Config, counts func(name string) telemetry.Counts) {
 	keys := make(map[string]int)
 	for i := range cfg.Keys {
@@ -85,7 +85,7 @@ func AddTeams(status *admin.Status, cfg *config.Config, counts func(name string)
 	}
 }
 
-// groupCounts describes the counts of a model, a key or a team.
+// groupCounts describes the counts of a model, key or team.
 func groupCounts(c *telemetry.Counts) admin.Counts {
 	t := &c.Tokens
 	return admin.Counts{
@@ -94,14 +94,17 @@ func groupCounts(c *telemetry.Counts) admin.Counts {
 	}
 }
 
-// AddBudgets adds budgets: those that refuse requests first, then the most spent. It sorts all.
+// AddBudgets adds budgets: first those that reject requests, then the others, each sorted by use in descending order.
+// It sorts all in place.
 func AddBudgets(status *admin.Status, all []spend.Status) {
-	slices.SortStableFunc(all, func(a, b spend.Status) int {
-		refuses := func(s *spend.Status) bool { return s.State() == spend.StateRefusing }
-		if refuses(&a) != refuses(&b) {
-			return map[bool]int{true: -1, false: 1}[refuses(&a)]
+	rank := func(s *spend.Status) int {
+		if s.State() == spend.StateRefusing {
+			return 0
 		}
-		return cmp.Compare(b.Used(), a.Used())
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b spend.Status) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.Used(), a.Used()))
 	})
 	status.BudgetsTotal = len(all)
 	from, to := status.Page.Cut(len(all))
@@ -110,8 +113,8 @@ func AddBudgets(status *admin.Status, all []spend.Status) {
 	}
 }
 
-// Process reads how much memory the process takes. Where the resident size is unknown, it is what Go has, without the
-// memories of plugins.
+// Process reads the resource usage of the process. If the resident size is unknown, Memory is the memory of the Go
+// runtime, which does not include plugins.
 func Process() admin.Process {
 	m := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"},

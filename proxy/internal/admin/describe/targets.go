@@ -30,7 +30,7 @@ func target(name routing.TargetName, stats routing.Snapshots) admin.Target {
 	return t
 }
 
-// AddProviders adds the configured providers with their targets. connections are those to each provider that is on.
+// AddProviders adds the configured providers with their targets. connections has an entry for each provider that is on.
 func AddProviders(status *admin.Status, providers []config.Provider, connections map[string]upstream.Stats, targets []routing.TargetName, stats routing.Snapshots) {
 	byProvider := make(map[string][]routing.TargetName)
 	for _, t := range targets {
@@ -53,19 +53,19 @@ func AddProviders(status *admin.Status, providers []config.Provider, connections
 	}
 }
 
-// Models are the models that clients can request, and what is known of them.
+// Models are the models that clients can request, and the sources of their counts.
 type Models struct {
 	Configured []config.Model
-	Listed     []*catalog.Model // by their providers, and not configured
+	Listed     []*catalog.Model // models that are listed by providers and not configured
 
-	HasProvider func(name string) bool // that is on
+	HasProvider func(name string) bool // reports whether a provider is on
 	Targets     routing.Snapshots
 	Counts      map[string]telemetry.ModelStats // by model
 	Canaries    []canary.Status
 	Shadow      func(name routing.ShadowName) shadow.Counts
 }
 
-// AddTo adds the models: the configured ones, and then those that providers list.
+// AddTo adds the configured models and then the listed ones.
 func (m *Models) AddTo(status *admin.Status) {
 	canaries := m.canaries()
 	status.ModelsTotal, status.ModelsListed = len(m.Configured)+len(m.Listed), len(m.Listed)
@@ -102,36 +102,36 @@ func (m *Models) canaries() map[string]*admin.Canary {
 	for i := range m.Canaries {
 		c := &m.Canaries[i]
 		provider, model, _ := strings.Cut(c.Target, "/")
-		shown := &admin.Canary{
+		described := &admin.Canary{
 			Provider: provider, Model: model, Step: c.Step, Steps: c.Steps, Share: c.Share, Began: c.Began,
 			Attempts: c.Attempts, Errors: c.Errors, Traps: c.Traps, Reason: c.Reason,
 		}
 		if c.Reason != "" {
-			shown.RolledBack = &c.RolledBack
+			described.RolledBack = &c.RolledBack
 		}
-		byModel[c.Model] = shown
+		byModel[c.Model] = described
 	}
 	return byModel
 }
 
-// shadows describes what came of the copies of a model's requests.
-func (m *Models) shadows(of *config.Model) (all []admin.Shadow) {
-	for i := range of.Shadows {
-		c := &of.Shadows[i]
-		shown := admin.Shadow{Provider: c.Provider, Model: c.Model, Share: c.Share, Off: !m.HasProvider(c.Provider)}
-		if !shown.Off {
-			n := m.Shadow(routing.ShadowName{Model: of.ID, Provider: c.Provider, Target: c.Model})
-			shown.Requests, shown.Compared, shown.Cost = n.Total(), n.Compared, n.Cost
-			shown.Outcomes, shown.Differences = make(map[string]int64), make(map[string]int64)
+// shadows describes the shadow targets of a model.
+func (m *Models) shadows(model *config.Model) (all []admin.Shadow) {
+	for i := range model.Shadows {
+		c := &model.Shadows[i]
+		s := admin.Shadow{Provider: c.Provider, Model: c.Model, Share: c.Share, Off: !m.HasProvider(c.Provider)}
+		if !s.Off {
+			n := m.Shadow(routing.ShadowName{Model: model.ID, Provider: c.Provider, Target: c.Model})
+			s.Requests, s.Compared, s.Cost = n.Total(), n.Compared, n.Cost
+			s.Outcomes, s.Differences = make(map[string]int64), make(map[string]int64)
 			for o, count := range n.Outcomes {
-				shown.Outcomes[shadow.Outcome(o).String()] = count
+				s.Outcomes[shadow.Outcome(o).String()] = count
 			}
 			for d, count := range n.Differences {
-				shown.Differences[shadow.Difference(d).String()] = count
+				s.Differences[shadow.Difference(d).String()] = count
 			}
-			shown.FirstEvent, shown.Duration = n.Ratios()
+			s.FirstEvent, s.Duration = n.Ratios()
 		}
-		all = append(all, shown)
+		all = append(all, s)
 	}
 	return all
 }
