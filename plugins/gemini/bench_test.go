@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// streamEvent returns an event with these parts, as the API writes it.
+// streamEvent returns an event with these parts, in the API's layout.
 func streamEvent(parts string) plugintest.Event {
 	return plugintest.Event{Data: `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": 44,` +
 		`"candidatesTokenCount": 44,"totalTokenCount": 990,"promptTokensDetails": [{"modality": "TEXT","tokenCount": 44}],"thoughtsTokenCount": 902,` +

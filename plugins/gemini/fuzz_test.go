@@ -78,7 +78,7 @@ func FuzzPlainEvent(f *testing.F) {
 			return v.Run(b, false).Response + v.Run(b, true).Response
 		}
 		if plain, other := run(""), run(" "); plain != other {
-			t.Errorf("%s\n\nfast path: %s\ngeneral path: %s", data, plain, other)
+			t.Errorf("%s\n\nis read by the fast path as %s\nand by the general path as %s", data, plain, other)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}`),
 		}
 		if r := v.Run(b, false); !strings.Contains(r.Request, `"thinkingConfig":{"thinkingLevel":"HIGH",`) {
-			t.Errorf("the request is %s", r.Request)
+			t.Errorf("target's levels are not used in %s", r.Request)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"schema":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Response, "502\n") {
-			t.Errorf("%s%s", r.Request, r.Response)
+			t.Errorf("got request %s\nand response %s\nwant only status 502", r.Request, r.Response)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestModelTraitsFromName(t *testing.T) {
 			var o options
 			o.applyModelDefaults([]byte(name))
 			if n := generation([]byte(name)); n != want.generation || o.byLevel != want.byLevel || o.requireSignature != want.byLevel || o.alwaysThinking != want.always {
-				t.Errorf("generation %d, %+v", n, o)
+				t.Errorf("got generation %d, options %+v, want %+v", n, o, want)
 			}
 		})
 	}

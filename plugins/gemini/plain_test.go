@@ -32,7 +32,7 @@ func TestRecordedEventsTakeFastPath(t *testing.T) {
 		}
 	}
 	if thoughts != 3 || texts != 25 || others != 1 {
-		t.Errorf("%d thoughts and %d texts took the fast path, %d events did not", thoughts, texts, others)
+		t.Errorf("%d thoughts and %d texts took the fast path and %d events did not, want 3, 25 and 1", thoughts, texts, others)
 	}
 }
 
@@ -47,20 +47,20 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 		"a broken string":       {`logical`, "\x01"},
 		"a string without end":  {`would"}]`, `would}]`},
 		"another candidate":     {`"index": 0`, `"index": 1`},
-		"an end":                {`"index": 0`, `"finishReason": "STOP","index": 0`},
+		"a finish reason":       {`"index": 0`, `"finishReason": "STOP","index": 0`},
 		"a leading zero":        {`"promptTokenCount": 44`, `"promptTokenCount": 044`},
-		"no number":             {`"promptTokenCount": 44`, `"promptTokenCount": null`},
+		"not a number":          {`"promptTokenCount": 44`, `"promptTokenCount": null`},
 		"a fraction":            {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 44.5`},
 		"a very long number":    {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 4444444444444`},
 		"another modality":      {`"TEXT"`, `"IMAGE"`},
 		"two modalities":        {`44}]`, `40},{"modality": "AUDIO","tokenCount": 4}]`},
-		"thoughts not counted":  {`"thoughtsTokenCount": 902`, `"thoughtsTokenCount": -1`},
+		"a negative number":     {`"thoughtsTokenCount": 902`, `"thoughtsTokenCount": -1`},
 		"another tier":          {`"standard"`, `"flex"`},
-		"an odd model":          {`gemini-3`, `gemini 3`},
+		"an invalid model":      {`gemini-3`, `gemini 3`},
 		"a very long model":     {`gemini-3`, strings.Repeat("x", 300)},
 		"a very long ID":        {`eb-`, strings.Repeat("x", 300)},
-		"something after it":    {`ya-As"}`, `ya-As"} `},
-		"something more":        {`ya-As"}`, `ya-As","more": 1}`},
+		"trailing white space":  {`ya-As"}`, `ya-As"} `},
+		"an unknown member":     {`ya-As"}`, `ya-As","more": 1}`},
 		"cut in the middle":     {plain[len(plain)/2:], ""},
 		"cut in the first part": {plain[20:], ""},
 	} {
@@ -70,7 +70,7 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 				t.Fatal("the replacement changed nothing")
 			}
 			if ev, ok := readPlain(&r, []byte(changed)); ok {
-				t.Errorf("the fast path read it as %+v: %s", ev, changed)
+				t.Errorf("the fast path reads %s as %+v", changed, ev)
 			}
 		})
 	}

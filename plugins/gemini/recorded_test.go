@@ -24,9 +24,9 @@ func TestRecordedRequests(t *testing.T) {
 	})
 }
 
-// inventedIDs are the differences in the IDs of calls if the provider sent none: the recorded client numbered them
-// itself.
-func inventedIDs(n int) map[string]string {
+// generatedIDs returns the differences in the first n call IDs if the provider sent none: the gateway generates IDs, and
+// the recorded client numbered its calls.
+func generatedIDs(n int) map[string]string {
 	ids := maps.Clone(systemRole)
 	for i, id := range []string{"call_orqqbc5yj55ilxgfne2ellcc", "call_6e3gzlktffdm5xpqwi2rz2ei"}[:n] {
 		for _, place := range []string{"contents[1].parts[%d].functionCall.id", "contents[2].parts[%d].functionResponse.id"} {
@@ -46,9 +46,9 @@ func TestRecordedSecondTurns(t *testing.T) {
 		differs       map[string]string
 	}{
 		// covers: G3 G15
-		"one call": {"G15-G19-G21-G22-recorded-stream-tool-t1", "stream-tool-t2", []any{`{"result":"40 C"}`}, inventedIDs(1)},
+		"one call": {"G15-G19-G21-G22-recorded-stream-tool-t1", "stream-tool-t2", []any{`{"result":"40 C"}`}, generatedIDs(1)},
 		// covers: G5 G16
-		"parallel calls": {"G16-G21-G22-recorded-parallel-tools-t1", "parallel-tools-t2", []any{`{"result":"5"}`, `{"result":"6"}`}, inventedIDs(2)},
+		"parallel calls": {"G16-G21-G22-recorded-parallel-tools-t1", "parallel-tools-t2", []any{`{"result":"5"}`, `{"result":"6"}`}, generatedIDs(2)},
 		// covers: G15 G20
 		"calls with ids": {"G20-G22-recorded-gemini3-stream-parallel-tools-t1", "gemini3-stream-parallel-tools-t2", []any{`{"result":"5"}`, `{"result":"6"}`}, systemRole},
 	} {
