@@ -35,14 +35,14 @@ func FuzzPlainDelta(f *testing.F) {
 		if err := r.End(); err != nil {
 			t.Fatalf("%q: %v", data, err)
 		}
-		read := map[deltaKind]struct {
+		general := map[deltaKind]struct {
 			name   string
 			inside []byte
 		}{
 			textDelta: {"text_delta", ev.text}, inputDelta: {"input_json_delta", ev.partialJSON}, thinkingDelta: {"thinking_delta", ev.thinking},
 		}[kind]
-		if string(ev.kind) != "content_block_delta" || string(ev.deltaType) != read.name || ev.index != int64(index) || !bytes.Equal(read.inside, inside) {
-			t.Errorf("%q is read as %d %d %q by the fast path and as %+v by the general one", data, kind, index, inside, ev)
+		if string(ev.kind) != "content_block_delta" || string(ev.deltaType) != general.name || ev.index != int64(index) || !bytes.Equal(general.inside, inside) {
+			t.Errorf("%q is read as kind %d, index %d, text %q by the fast path and as %+v by the general one", data, kind, index, inside, ev)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestRecordedDeltasTakeFastPath(t *testing.T) {
 			want := bytes.Contains(data, []byte(`"type":"text_delta"`)) || bytes.Contains(data, []byte(`"type":"input_json_delta"`)) ||
 				bytes.Contains(data, []byte(`"type":"thinking_delta"`))
 			if kind, _, _ := readPlain(data); (kind != otherDelta) != want {
-				t.Errorf("%s: %q", v.Name, data)
+				t.Errorf("%s: fast path taken %t, want %t, for %q", v.Name, !want, want, data)
 			}
 		}
 	}

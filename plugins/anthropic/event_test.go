@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-const streamed = `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`
+// streamRequest is a chat completions request with streaming.
+const streamRequest = `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`
 
 // TestUnknownInputIsCounted checks that unknown input is skipped and counted, and that the stream continues.
 func TestUnknownInputIsCounted(t *testing.T) {
@@ -29,22 +30,22 @@ func TestUnknownInputIsCounted(t *testing.T) {
 			"no type": {`{"news":1}`, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
-				a := b.Attempt(t, streamed)
+				a := b.Attempt(t, streamRequest)
 				if err := a.Event("news", test.data); err != nil {
 					t.Fatal(err)
 				}
 				if a.Unknown() != test.want || len(a.Output()) != 0 {
-					t.Errorf("%d unknown things, output %s", a.Unknown(), a.Output())
+					t.Errorf("got %d unknown inputs, want %d; output %q, want none", a.Unknown(), test.want, a.Output())
 				}
 			})
 		}
 	})
 }
 
-// TestEventTypeFromSSELine sends events without a member type. The type is then the SSE event field.
+// TestEventTypeFromSSELine checks that the type of an event without the member type is its SSE event field.
 func TestEventTypeFromSSELine(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
-		a := b.Attempt(t, streamed)
+		a := b.Attempt(t, streamRequest)
 		for _, e := range [][2]string{
 			{"content_block_delta", `{"index":0,"delta":{"type":"text_delta","text":"Hi"}}`},
 			{"message_delta", `{"delta":{"stop_reason":"end_turn"}}`},
@@ -55,7 +56,7 @@ func TestEventTypeFromSSELine(t *testing.T) {
 			}
 		}
 		if !a.Complete() || a.Unknown() != 0 {
-			t.Errorf("the response is not complete: %s", a.Output())
+			t.Errorf("complete %t, %d unknown inputs: %s", a.Complete(), a.Unknown(), a.Output())
 		}
 	})
 }

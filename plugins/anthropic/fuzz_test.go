@@ -76,11 +76,11 @@ func checkRequest(t *testing.T, _ int, sent string) {
 	}
 	thinks := body.Thinking != nil && body.Thinking.Type != "disabled"
 	if c := body.ToolChoice; c != nil && (len(body.Tools) == 0 || thinks && (c.Type == "any" || c.Type == "tool")) {
-		t.Errorf("an impossible tool choice: %s", sent)
+		t.Errorf("invalid tool_choice %s: %s", c.Type, sent)
 	}
 	for _, s := range body.System {
 		if strings.TrimSpace(s.Text) == "" {
-			t.Errorf("a blank system prompt: %s", sent)
+			t.Errorf("blank text in system: %s", sent)
 		}
 	}
 	role, called := "", make(map[string]bool)
@@ -94,7 +94,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 			kind := text(block["type"])
 			member, ok := blockForm[kind]
 			if !ok || block[member] == nil {
-				t.Fatalf("a block of type %q: %s", kind, sent)
+				t.Fatalf("message %d has an invalid block of type %q: %s", i, kind, sent)
 			}
 			switch kind {
 			case "text":
@@ -104,12 +104,12 @@ func checkRequest(t *testing.T, _ int, sent string) {
 			case "tool_use":
 				id := text(block["id"])
 				if !idForm.MatchString(id) || !bytes.HasPrefix(block["input"], []byte("{")) {
-					t.Errorf("a call %s with %s: %s", id, block["input"], sent)
+					t.Errorf("message %d has an invalid tool_use with ID %q and input %s: %s", i, id, block["input"], sent)
 				}
 				called[id] = true
 			case "tool_result":
 				if id := text(block["tool_use_id"]); !called[id] || !results {
-					t.Errorf("a result of %s in the wrong place: %s", id, sent)
+					t.Errorf("message %d has a tool_result for %q that has no call or follows other blocks: %s", i, id, sent)
 				}
 			}
 			results = results && kind == "tool_result"
@@ -123,10 +123,11 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 	}
 	if len(called) > 0 && len(body.Tools) == 0 {
-		t.Errorf("calls of undeclared tools: %s", sent)
+		t.Errorf("tool calls without tools: %s", sent)
 	}
 }
 
+// text returns the text of a JSON string, "" for any other value.
 func text(v json.RawMessage) (s string) {
 	if json.Unmarshal(v, &s) != nil {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func sentBody(t *testing.T, r plugintest.Result) (head string, body []byte) {
+// sentRequest returns the head and the body of the request that a run has sent.
+func sentRequest(t *testing.T, r plugintest.Result) (head string, body []byte) {
 	t.Helper()
 	head, sent, ok := strings.Cut(r.Request, "\n\n")
 	if !ok {
@@ -24,8 +25,8 @@ func TestMessagesArePassedOn(t *testing.T) {
 	suite.TestPassedOn(t, "messages", "POST /v1/messages\nanthropic-version: 2023-06-01")
 }
 
-// TestMessagesArePassedOnToVertex checks that for Vertex AI the model moves to the path and the version to the body,
-// and that everything else is as the client wrote it.
+// TestMessagesArePassedOnToVertex checks that for Vertex AI, the model moves to the path and the version to the body,
+// and all other members are unchanged.
 func TestMessagesArePassedOnToVertex(t *testing.T) {
 	suite.EachForm(t, `{"api":"vertex","project":"p","location":"eu"}`, func(t *testing.T, b *plugintest.Binding) {
 		for name, request := range plugintest.RecordedRequests(t, "messages") {
@@ -34,7 +35,7 @@ func TestMessagesArePassedOnToVertex(t *testing.T) {
 				continue
 			}
 			r := v.Run(b, false)
-			head, got := sentBody(t, r)
+			head, got := sentRequest(t, r)
 			var before, after map[string]json.RawMessage
 			if err := json.Unmarshal(request, &before); err != nil {
 				t.Fatal(err)
@@ -47,7 +48,7 @@ func TestMessagesArePassedOnToVertex(t *testing.T) {
 				call = "streamRawPredict"
 			}
 			if want := "POST /v1/projects/p/locations/eu/publishers/anthropic/models/claude@1:" + call; head != want {
-				t.Errorf("%s: %s, want %s", name, head, want)
+				t.Errorf("%s: request head is %s, want %s", name, head, want)
 			}
 			if string(after["anthropic_version"]) != `"vertex-2023-10-16"` || after["model"] != nil || len(after) != len(before) {
 				t.Errorf("%s is sent as %s", name, got)
@@ -71,16 +72,16 @@ func TestBetas(t *testing.T) {
 		"all":                            {`{}`, `["one-1","two.2"]`, "one-1,two.2", ""},
 		"none":                           {`{}`, `[]`, "", ""},
 		"repeated":                       {`{}`, `["a","b","a"]`, "a,b", ""},
-		"with the operator's":            {`{"beta":"mine, yours"}`, `["yours","a","mine"]`, "mine, yours,a", ""},
-		"the operator's alone":           {`{"beta":"mine"}`, `[]`, "mine", ""},
-		"a list":                         {`{"betas":["one-*","two-2"]}`, `["two-2","one-7","two-3"]`, "two-2,one-7", "dropped anthropic-beta two-3\n"},
-		"empty list":                     {`{"betas":[],"beta":"mine"}`, `["a"]`, "mine", "dropped anthropic-beta a\n"},
-		"everything":                     {`{"betas":["*"]}`, `["a","b"]`, "a,b", ""},
+		"added to the operator's":        {`{"beta":"mine, yours"}`, `["yours","a","mine"]`, "mine, yours,a", ""},
+		"only the operator's":            {`{"beta":"mine"}`, `[]`, "mine", ""},
+		"allowlist":                      {`{"betas":["one-*","two-2"]}`, `["two-2","one-7","two-3"]`, "two-2,one-7", "dropped anthropic-beta two-3\n"},
+		"empty allowlist":                {`{"betas":[],"beta":"mine"}`, `["a"]`, "mine", "dropped anthropic-beta a\n"},
+		"allowlist with wildcard":        {`{"betas":["*"]}`, `["a","b"]`, "a,b", ""},
 		"client markers":                 {`{"betas":["a"]}`, `["claude-code-20250219","oauth-2025-04-20","a"]`, "a", ""},
 		"Vertex AI":                      {`{` + vertex + `}`, `["files-api-2025-04-14","context-1m-2025-08-07","claude-code-20250219"]`, "context-1m-2025-08-07", "dropped anthropic-beta files-api-2025-04-14\n"},
-		"Vertex AI with a list":          {`{` + vertex + `,"betas":["files-*"]}`, `["files-api-2025-04-14"]`, "files-api-2025-04-14", ""},
+		"Vertex AI with allowlist":       {`{` + vertex + `,"betas":["files-*"]}`, `["files-api-2025-04-14"]`, "files-api-2025-04-14", ""},
 		"values not allowed in a header": {`{}`, `["a","b\r\nx: y","","c d","\u00e4"]`, "a", "dropped anthropic-beta b??x:?y\ndropped anthropic-beta \ndropped anthropic-beta c?d\ndropped anthropic-beta ??\n"},
-		"more than fits into a header":   {`{}`, `["` + strings.Repeat(`x`+long+`","`, 1) + strings.Join(manyBetas(20, long), `","`) + `"]`, "x" + long + "," + strings.Join(manyBetas(9, long), ","), droppedBetas(9, 20, long)},
+		"too many for a header":          {`{}`, `["` + strings.Repeat(`x`+long+`","`, 1) + strings.Join(manyBetas(20, long), `","`) + `"]`, "x" + long + "," + strings.Join(manyBetas(9, long), ","), droppedBetas(9, 20, long)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			suite.EachForm(t, test.settings, func(t *testing.T, b *plugintest.Binding) {
@@ -89,7 +90,7 @@ func TestBetas(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := v.Run(b, false)
-				head, _ := sentBody(t, r)
+				head, _ := sentRequest(t, r)
 				header := ""
 				for line := range strings.SplitSeq(head, "\n") {
 					if value, ok := strings.CutPrefix(line, "anthropic-beta: "); ok {
@@ -112,8 +113,8 @@ func manyBetas(n int, long string) (all []string) {
 	return all
 }
 
-// droppedBetas returns the warnings for the betas with indexes from from up to to. Each shows only the beginning of the
-// beta.
+// droppedBetas returns the warnings for the betas with indexes from up to to (exclusive). A warning truncates the name of
+// the beta.
 func droppedBetas(from, to int, long string) string {
 	var all strings.Builder
 	for _, beta := range manyBetas(to, long)[from:] {
@@ -122,20 +123,20 @@ func droppedBetas(from, to int, long string) string {
 	return all.String()
 }
 
-// TestBetasOfConvertedRequests checks that requests of other clients get only the operator's betas, because they use no
-// features of the client's betas.
+// TestBetasOfConvertedRequests checks that a request that arrives as a chat completions request gets only the operator's
+// betas, because it uses no features of the client's betas.
 func TestBetasOfConvertedRequests(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	v := plugintest.Vector{ClientForm: "messages", Betas: []string{"a"}, Target: "m", Status: 200, Request: []byte(plugintest.Hello)}
 	if r := v.Run(b, false); strings.Contains(r.Request, "anthropic-beta") || r.Warnings != "" {
-		t.Errorf("%s%s", r.Request, r.Warnings)
+		t.Errorf("client's betas are sent or warned about: %s, warnings %q", r.Request, r.Warnings)
 	}
 }
 
 func TestDeclaresMessages(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		if b.Forms() != abi.FormMessages {
-			t.Errorf("forms %d", b.Forms())
+			t.Errorf("got forms %d, want %d", b.Forms(), abi.FormMessages)
 		}
 	})
 }
@@ -147,16 +148,16 @@ func TestReasoningOfOtherHosts(t *testing.T) {
 		first := suite.Vector(t, "recorded/stream-thinking-tool-t1")
 		r := first.Run(b, false)
 		if !strings.Contains(r.Response, `"format":"host-1"`) {
-			t.Errorf("the client receives %s", r.Response)
+			t.Errorf("reasoning does not have the format host-1 in %s", r.Response)
 		}
 		own := first.FollowUp(t, r.Message(t), "40 C")
 		foreign := *own
 		foreign.Request = bytes.ReplaceAll(own.Request, []byte(`"host-1"`), []byte(`"anthropic-claude-v1"`))
 		if sent := own.Run(b, false).Request; !strings.Contains(sent, `"signature":"`) {
-			t.Errorf("its own reasoning is sent as %s", sent)
+			t.Errorf("the host's own reasoning is not sent back: %s", sent)
 		}
 		if sent := foreign.Run(b, false).Request; sent == "" || strings.Contains(sent, `"signature":"`) {
-			t.Errorf("foreign reasoning is sent as %s", sent)
+			t.Errorf("request with foreign reasoning is %q, want one without its signature", sent)
 		}
 	})
 }
@@ -164,7 +165,7 @@ func TestReasoningOfOtherHosts(t *testing.T) {
 func TestListCanBeSwitchedOff(t *testing.T) {
 	suite.EachForm(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(""); err != nil || out.Path != "" {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("list request is %+v (%v), want none", out, err)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 		}
 		body := v.Run(b, false).RequestBody(t)
 		if body["top_p"] != nil || body["output_config"] == nil {
-			t.Errorf("the request is %v", body)
+			t.Errorf("the target's or the provider's options are not used in %v", body)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Response, "502\n") {
-			t.Errorf("%s%s", r.Request, r.Response)
+			t.Errorf("got request %s\nand response %s\nwant only status 502", r.Request, r.Response)
 		}
 	})
 }

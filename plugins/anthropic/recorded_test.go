@@ -20,7 +20,7 @@ var recordings = map[string]plugintest.Recording{
 	"stream-thinking-tool-t2":   {Differs: parallelDefault},
 	"vertex-claude-stream-tool": {Differs: parallelDefault},
 	"cache-t1": {Differs: map[string]string{
-		"system": `[{"text":"You are a helpful assistant.","type":"text"}] for "You are a helpful assistant."`, // both forms are one to the API
+		"system": `[{"text":"You are a helpful assistant.","type":"text"}] for "You are a helpful assistant."`, // equivalent for the API
 		"stream": "absent for false",                                                                           // the API's default
 	}},
 	"stream-forced-tool-object": {Differs: map[string]string{
@@ -45,7 +45,7 @@ func TestRecordedSecondTurns(t *testing.T) {
 			first := suite.Vector(t, "recorded/"+name+"-t1")
 			message := first.Run(b, false).Message(t)
 			if calls := message["tool_calls"].([]any); len(calls) != len(results) {
-				t.Fatalf("%d tool calls", len(calls))
+				t.Fatalf("got %d tool calls, want %d", len(calls), len(results))
 			}
 			second := first.FollowUp(t, message, results...)
 			plugintest.CheckDifferences(t, second.Run(b, false).RequestBody(t), plugintest.Recorded(t, name+"-t2"), parallelDefault)
