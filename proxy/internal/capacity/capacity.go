@@ -1,8 +1,7 @@
 // Package capacity finds how much memory and how many descriptors the machine or container gives the process, and how
 // many connections, requests and bytes of bodies fit into that.
 //
-// It owns where these figures come from and the arithmetic on them. Counting what is in use, and rejecting requests, is
-// for package proxy.
+// It only finds and divides these resources. Package proxy counts what is in use and rejects requests.
 //
 // Concurrency: everything here is safe for concurrent use.
 package capacity
@@ -18,15 +17,15 @@ import (
 	"sync/atomic"
 )
 
-// Machine is what the process may use.
+// Machine is the resources that the process may use.
 type Machine struct {
-	Memory      int64  // bytes; 0 is unknown
-	From        string // where Memory comes from, for a person; "" if it is unknown
-	Descriptors int    // that may be open at a time; 0 is unknown
+	Memory      int64  // bytes; 0 if unknown
+	From        string // where Memory comes from, as text; "" if unknown
+	Descriptors int    // limit of open descriptors; 0 if unknown
 }
 
-// Detect reads the process's memory limit (GOMEMLIMIT), those of its control groups, and if there is none, the machine's
-// memory, of which it counts half, as other processes need some.
+// Detect returns the process's resources. Memory is the lowest of the process's memory limit (GOMEMLIMIT) and the limits of its control
+// groups, or else half of the machine's memory, because other processes need some.
 func Detect() Machine {
 	limit := processLimit.Load()
 	if limit == 0 {
@@ -37,47 +36,46 @@ func Detect() Machine {
 	return m
 }
 
-// Ceilings are how much may be in use at a time.
+// Ceilings are the maximums in use at a time.
 type Ceilings struct {
 	Conns      int   // connections of clients
 	Requests   int   // chat completions in flight, streams among them
 	BodyMemory int64 // bytes of large requests and of large non-streaming responses
 }
 
-// Standard is the number of connections and requests where neither memory nor descriptors are short.
+// Standard is the maximum number of connections and of requests if neither memory nor descriptors are scarce.
 const Standard = 16384
 
 const (
-	// base is what the process takes before the first request: the engine, its machine code, some instances.
+	// base is the memory of the process before the first request: the WebAssembly engine, machine code, some instances.
 	base = 128 << 20
 
-	// smallShare is the share of a small memory that is left after that, in eighths: base is generous.
+	// smallShare is the minimum share of the memory, in eighths, that is available besides base, which is a generous estimate.
 	smallShare = 3
 
-	// perConn is the memory of a connection that waits for a request: its buffers, its goroutine's stack, TLS.
+	// perConn is the memory of an idle connection: its buffers, its goroutine's stack, TLS.
 	perConn = 64 << 10
 
-	// perRequest is what a request needs besides its connection: the connection to the provider, the state of the response,
-	// and bodies that are too small to be counted by themselves.
+	// perRequest is the memory of a request in addition to its connection's: the connection to the provider, the state of the
+	// response, and bodies that are too small to be counted individually.
 	perRequest = 160 << 10
 
-	// bodyFactor is how much memory a byte of a body takes in all: the body, the provider's request made of it, and as much
-	// again that is waiting to be collected.
+	// bodyFactor is the memory per byte of a body: the body, the provider's request translated from it, and as much garbage
+	// that is not collected yet.
 	bodyFactor = 4
 
-	// spareDescriptors are for listeners, the log, plugins, configuration files and what the runtime needs.
+	// spareDescriptors are for listeners, the log, plugins, configuration files and the runtime.
 	spareDescriptors = 64
 
-	// perStream descriptors are one to the client and one to the provider.
+	// perStream is the number of descriptors of a stream: one to the client and one to the provider.
 	perStream = 2
 
-	// least is the minimum of each, however little memory there is, and leastBody that of bodies. With less a gateway is of no
-	// use.
-	least     = 16
-	leastBody = 1 << 20
+	// minCount and minBodyMemory are the minimums of Ceilings, however little memory there is: with less a gateway is useless.
+	minCount      = 16
+	minBodyMemory = 1 << 20
 )
 
-// Share is how much memory something may take that could do with less: what it wants, but no more than a sixteenth of all.
+// Share returns the memory for a use that can do with less than it wants, such as a cache: wanted, but at most a sixteenth of all.
 func (m Machine) Share(wanted int) int {
 	if m.Memory <= 0 {
 		return wanted
@@ -85,8 +83,8 @@ func (m Machine) Share(wanted int) int {
 	return int(min(int64(wanted), m.Memory/16))
 }
 
-// Ceilings divides the memory above base: a quarter for large bodies, or up to half where that is not enough for one of maxBody
-// bytes; and the rest, two to one, for connections and requests. BodyMemory may be less than maxBody.
+// Ceilings divides the memory above base. Large bodies get a quarter, or up to half if a body of maxBody bytes needs that; connections
+// get two thirds of the rest, and requests one third. BodyMemory may be less than maxBody.
 func (m Machine) Ceilings(maxBody int64) Ceilings {
 	c := Ceilings{Conns: Standard, Requests: Standard, BodyMemory: math.MaxInt64}
 	if m.Memory > 0 {
@@ -94,29 +92,30 @@ func (m Machine) Ceilings(maxBody int64) Ceilings {
 		bodies := max(free/4, min(maxBody*bodyFactor, free/2))
 		c.Conns = int(min(int64(c.Conns), (free-bodies)/3*2/perConn))
 		c.Requests = int(min(int64(c.Requests), (free-bodies)/3/perRequest))
-		c.BodyMemory = max(bodies/bodyFactor, leastBody)
+		c.BodyMemory = max(bodies/bodyFactor, minBodyMemory)
 	}
 	if m.Descriptors > 0 {
 		c.Conns = min(c.Conns, (m.Descriptors-spareDescriptors)/perStream)
 	}
-	c.Conns = max(c.Conns, least)
-	c.Requests = max(min(c.Requests, c.Conns), least)
+	c.Conns = max(c.Conns, minCount)
+	c.Requests = max(min(c.Requests, c.Conns), minCount)
 	return c
 }
 
-// The memory that the runtime does not count: the machine code of the plugins, and the memories of their instances, of which a
-// large body takes as much as it takes on the heap.
+// The memory that the Go runtime does not count: machine code of the plugins, and linear memories of their instances, in which a large
+// body takes as much as on the heap.
 const (
 	uncounted      = 48 << 20
-	uncountedShare = 8 // one eighth of the process's memory besides
+	uncountedShare = 8 // plus one eighth of the process's limit
 )
 
-// processLimit is the process's memory limit, of which LimitGo has left the runtime a part; 0: LimitGo has set nothing.
+// processLimit is the process's memory limit, from which LimitGo has derived the runtime's; 0 if LimitGo has set none.
 var processLimit atomic.Int64
 
-// LimitGo limits the memory of the process, by GOMEMLIMIT or else nine tenths of its control group's limit: the runtime's soft limit
-// becomes what is left after the memory that the runtime does not count. Without a limit the garbage collector lets the heap grow
-// until the kernel ends the process. It returns the runtime's limit, and false if the process has none. It is called once.
+// LimitGo sets the Go runtime's soft memory limit, without which the garbage collector lets the heap grow until the kernel kills the
+// process. The process's limit is GOMEMLIMIT, or else nine tenths of its control group's limit; the runtime gets what is left of it
+// after the memory that the runtime does not count. LimitGo returns the runtime's limit, or false if the process has no limit. Call it
+// once.
 func LimitGo() (int64, bool) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -131,7 +130,7 @@ func LimitGo() (int64, bool) {
 	return limit, true
 }
 
-// memory reads the limits from a file system. own is the runtime's limit.
+// memory returns the memory that the process may use. root is the system's root folder, and own the process's own limit.
 func memory(root fs.FS, own int64) Machine {
 	limit := cgroupLimit(root)
 	switch {
@@ -146,7 +145,7 @@ func memory(root fs.FS, own int64) Machine {
 	return Machine{}
 }
 
-// cgroupLimit is the least of the memory limits of the process's control group and its parents, in bytes; 0: none.
+// cgroupLimit returns the lowest memory limit of the process's control group and its parents in bytes, or 0 if there is none.
 func cgroupLimit(root fs.FS) int64 {
 	membership, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -154,7 +153,7 @@ func cgroupLimit(root fs.FS) int64 {
 	}
 	limit := int64(0)
 	for line := range strings.Lines(string(membership)) {
-		// hierarchy:controllers:path, of which version 2 has one with no controllers.
+		// A line is hierarchy:controllers:path. That of cgroup v2 has no controllers.
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
 			continue
@@ -166,7 +165,7 @@ func cgroupLimit(root fs.FS) int64 {
 			}
 			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
-		// Within a container the path may be the host's: then only the mount's own file is there.
+		// In a container the path may be the host's. Then only the root of the mount has the file.
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
 			if n := readNumber(root, path.Join(mount, dir, file)); n > 0 && (limit == 0 || n < limit) {
 				limit = n
@@ -177,12 +176,12 @@ func cgroupLimit(root fs.FS) int64 {
 		}
 	}
 	if limit >= math.MaxInt64/2 {
-		return 0 // version 1 of control groups has no limit as a huge one
+		return 0 // cgroup v1 represents no limit as a huge number
 	}
 	return limit
 }
 
-// readNumber reads a file that holds a number; 0 if it does not.
+// readNumber returns the number in a file, or 0 if it cannot be read or has none.
 func readNumber(root fs.FS, name string) int64 {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -195,7 +194,7 @@ func readNumber(root fs.FS, name string) int64 {
 	return n
 }
 
-// machineMemory is the machine's memory in bytes; 0: unknown.
+// machineMemory returns the machine's memory in bytes, or 0 if unknown.
 func machineMemory(root fs.FS) int64 {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package capacity
 
-// descriptors is unknown: other systems have no such limit, or a far one.
+// descriptors returns 0, unknown: other systems have no limit, or a very high one.
 func descriptors() int { return 0 }

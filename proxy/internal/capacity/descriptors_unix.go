@@ -4,7 +4,7 @@ package capacity
 
 import "golang.org/x/sys/unix"
 
-// descriptors is how many may be open. The runtime has raised the limit as far as it may be when the process began.
+// descriptors returns the limit of open descriptors. The Go runtime has raised the soft limit to the hard limit at startup.
 func descriptors() int {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
