@@ -1,7 +1,7 @@
-// Package access authenticates clients by their keys and says what a key may use.
+// Package access authenticates clients by their keys and decides which models a key may use.
 //
-// It owns parsing the Authorization header and others that have a key, looking up keys, their models, and the limit of invalid keys
-// per address. It does not write responses or count what keys use, which spend does. Keys come from the configuration alone. All state is in memory.
+// It parses the Authorization header and other headers that carry a key, looks up keys, and limits invalid keys per address. What keys
+// use is counted by package spend. Keys come only from the configuration, and all state is in memory.
 //
 // A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
 // of a key.
@@ -28,7 +28,7 @@ import (
 // Keys is a set of client keys.
 type Keys struct {
 	byDigest map[config.Digest]*Key
-	unknown  *Key // compared with in place of a key that does not exist
+	unknown  *Key // stands in for a key that does not exist, so that lookups take the same path
 }
 
 // Key is one client key.
@@ -39,11 +39,11 @@ type Key struct {
 	notBefore time.Time
 	expires   time.Time
 	disabled  bool
-	hash      uint64
+	hash      uint64 // of the name
 	team      string
 	tags      map[string]string
 	explain   bool
-	tagText   string
+	tagText   string // the tags in the ledger's format
 }
 
 // New returns the set of the configured keys.
@@ -80,8 +80,8 @@ func (k *Key) Tags() map[string]string { return k.tags }
 // MayExplain reports whether the client may ask how its requests are routed.
 func (k *Key) MayExplain() bool { return k.explain }
 
-// TagText returns the key's tags as the ledger has them: "name=value", by name, with spaces between them. Neither names nor values have
-// any.
+// TagText returns the key's tags in the ledger's format: "name=value" pairs, sorted by name and separated by spaces, which neither names
+// nor values contain.
 func (k *Key) TagText() string { return k.tagText }
 
 func formatTags(tags map[string]string) string {
@@ -122,7 +122,7 @@ var (
 	ErrMalformed   = errors.New("malformed authorization")
 )
 
-// KeyError is the cause of a rejected key that is known by name.
+// KeyError is the cause of rejecting a configured key.
 type KeyError struct {
 	Name  string
 	Cause error
@@ -138,32 +138,32 @@ func (e *KeyError) Unwrap() error { return e.Cause }
 func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apierror.Error) {
 	switch len(authorization) {
 	case 0:
-		return nil, missing()
+		return nil, missingKey()
 	case 1:
 	default:
-		return nil, duplicate()
+		return nil, duplicateHeader()
 	}
 	header := trim(authorization[0])
 	switch {
 	case len(header) == 0:
-		return nil, missing()
+		return nil, missingKey()
 	case bytes.IndexByte(header, ',') >= 0:
 		// An intermediary may have joined two headers. No key has a comma.
-		return nil, duplicate()
+		return nil, duplicateHeader()
 	}
 	presented, ok := bearer(header)
 	return k.find(presented, ok, now)
 }
 
-// AuthenticateWith is Authenticate for a gateway that takes keys from further headers, of which these are the values, each the
-// key alone. A request may have its key in several places, but not different ones.
+// AuthenticateWith is like Authenticate, but also accepts a key from other headers, whose values are the bare key. A request may repeat
+// its key in several headers, but must not have different keys.
 func (k *Keys) AuthenticateWith(authorization, others [][]byte, now time.Time) (*Key, *apierror.Error) {
 	var other []byte
 	for _, v := range others {
 		switch v = trim(v); {
 		case len(v) == 0:
 		case len(other) > 0 && !bytes.Equal(v, other):
-			return nil, different()
+			return nil, differentKeys()
 		default:
 			other = v
 		}
@@ -177,13 +177,13 @@ func (k *Keys) AuthenticateWith(authorization, others [][]byte, now time.Time) (
 	}
 	if len(authorization) == 1 {
 		if presented, _ := bearer(trim(authorization[0])); !bytes.Equal(presented, other) {
-			return nil, different()
+			return nil, differentKeys()
 		}
 	}
 	return key, e
 }
 
-// find returns the key that a client has presented. ok is false if what it presented cannot be a key.
+// find returns the key that a client has presented. ok is false if the presented text is malformed.
 func (k *Keys) find(presented []byte, ok bool, now time.Time) (*Key, *apierror.Error) {
 	// A malformed key takes the same path as an unknown one: it is hashed, looked up and compared.
 	digest := config.Digest(sha256.Sum256(presented))
@@ -195,22 +195,22 @@ func (k *Keys) find(presented []byte, ok bool, now time.Time) (*Key, *apierror.E
 	cause := key.validAt(now)
 	switch {
 	case !ok:
-		return nil, invalid(ErrMalformed)
+		return nil, invalidKey(ErrMalformed)
 	case !known || !same:
-		return nil, invalid(ErrUnknown)
+		return nil, invalidKey(ErrUnknown)
 	case cause != nil:
-		return nil, invalid(&KeyError{key.name, cause})
+		return nil, invalidKey(&KeyError{key.name, cause})
 	}
 	return key, nil
 }
 
-// Has reports whether text is the secret of a key, be it valid or not.
+// Has reports whether text is the secret of a key, valid or not.
 func (k *Keys) Has(text []byte) bool {
 	_, known := k.byDigest[sha256.Sum256(text)]
 	return known
 }
 
-// Named returns the key of that name, and why it is not valid at a time, if it is not. It is slow: it looks at all of them.
+// Named returns the key with the given name, and an error if it is not valid at the given time or does not exist. It scans all keys.
 func (k *Keys) Named(name string, now time.Time) (*Key, error) {
 	for _, key := range k.byDigest {
 		if key.name == name {
@@ -220,7 +220,7 @@ func (k *Keys) Named(name string, now time.Time) (*Key, error) {
 	return nil, ErrUnknown
 }
 
-// validAt returns why the key is not valid at a time, nil if it is.
+// validAt returns the reason why the key is not valid at a time, or nil if it is.
 func (k *Key) validAt(now time.Time) error {
 	switch {
 	case k.disabled:
@@ -234,7 +234,7 @@ func (k *Key) validAt(now time.Time) error {
 }
 
 // bearer returns the key in a trimmed Authorization header. The scheme is case-insensitive, and followed by any number of spaces
-// and tabs. ok is false if the header has another form; key is then what stands in its place.
+// and tabs. ok is false if the header is malformed; key is then the text in the key's place.
 func bearer(header []byte) (key []byte, ok bool) {
 	const scheme = "bearer"
 	if len(header) <= len(scheme) || !isSpace(header[len(scheme)]) {
@@ -269,24 +269,24 @@ func trim(b []byte) []byte {
 
 const codeMissing = "missing_api_key"
 
-func missing() *apierror.Error {
+func missingKey() *apierror.Error {
 	return &apierror.Error{
 		Status: 401, Kind: apierror.KindInvalidRequest, Code: codeMissing, Authenticate: true,
 		Message: "No API key was given. Send it in the header Authorization: Bearer YOUR_KEY.",
 	}
 }
 
-func invalid(cause error) *apierror.Error {
+func invalidKey(cause error) *apierror.Error {
 	return &apierror.Error{
 		Status: 401, Kind: apierror.KindInvalidRequest, Code: "invalid_api_key", Authenticate: true, Cause: cause,
 		Message: "The API key is not valid.",
 	}
 }
 
-func duplicate() *apierror.Error {
+func duplicateHeader() *apierror.Error {
 	return apierror.Invalid("duplicate_authorization", "", "The request has more than one Authorization header.")
 }
 
-func different() *apierror.Error {
+func differentKeys() *apierror.Error {
 	return apierror.Invalid("duplicate_authorization", "", "The request has different API keys in several headers.")
 }

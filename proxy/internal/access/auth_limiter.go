@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
 )
 
-// maxNetworks bounds the networks that are remembered. The one whose last invalid key is oldest is evicted first.
+// maxNetworks bounds the networks that are remembered. The network whose last invalid key is oldest is evicted first.
 const maxNetworks = 1 << 14
 
-// AuthLimiter limits the invalid keys from one address. Valid keys always pass, since many clients can share an address: what is
-// limited is what guessing costs the gateway and its log.
+// AuthLimiter limits the invalid keys from one address. Valid keys always pass, because many clients can share an address; the limit
+// only bounds what guessing costs the gateway and its log.
 //
 // The zero value is ready to use. It is safe for concurrent use.
 type AuthLimiter struct {
 	mu       sync.Mutex
-	networks *simplelru.LRU[netip.Prefix, *network] // nil before the first
+	networks *simplelru.LRU[netip.Prefix, *network] // nil before the first invalid key
 }
 
 // network is an address, or a network that belongs to one client, that sent invalid keys.
@@ -36,7 +36,7 @@ func (l *AuthLimiter) RecordInvalidKey(from netip.Addr, perMinute int64, now tim
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.networks == nil {
-		// The error is for a size that is not positive.
+		// NewLRU fails only if the size is not positive.
 		l.networks, _ = simplelru.NewLRU[netip.Prefix, *network](maxNetworks, nil)
 	}
 	n, known := l.networks.Get(prefix)
@@ -67,7 +67,7 @@ func clientNetwork(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		bits = 64
 	}
-	// The error is for the zero Addr, which counts like any other.
+	// Prefix fails only for the zero Addr, whose zero Prefix counts like any other.
 	p, _ := a.Prefix(bits)
 	return p
 }

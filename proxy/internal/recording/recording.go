@@ -1,11 +1,11 @@
-// Package recording takes down what a provider's plugin is given while the gateway serves: the client's request as the plugin gets it,
+// Package recording records the input of a provider's plugin while the gateway serves: the client's request as the plugin receives it,
 // and the upstream's response, byte for byte.
 //
-// It does not know what becomes of a Tape: whoever made the Recorder takes them from it, redacts and writes them. A request is never
-// delayed: a Tape that does not fit is dropped and counted.
+// The owner of a Recorder takes finished Tapes from it, and redacts and writes them. Recording never delays a request: a Tape that
+// exceeds the memory bounds is dropped and counted.
 //
-// Concurrency: a Recorder is safe for concurrent use. A Tape belongs to the goroutine of its request until End, and then to whoever
-// takes it.
+// Concurrency: a Recorder is safe for concurrent use. A Tape belongs to the goroutine of its request until End, and then to the caller of
+// Next.
 package recording
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxTapes is how many tapes wait to be written.
+	// maxTapes bounds the finished tapes that wait for Next.
 	maxTapes = 64
-	// maxHeld bounds the bytes of all tapes, also of those that requests in flight are filling.
+	// maxHeld bounds the bytes of all tapes, including those of requests in flight.
 	maxHeld = 64 << 20
 )
 
@@ -26,20 +26,20 @@ const (
 type Recorder struct {
 	provider string
 	ended    chan *Tape
-	held     atomic.Int64
+	held     atomic.Int64 // bytes of all tapes
 	dropped  atomic.Int64
 }
 
-// New returns a Recorder of a provider of the configuration.
+// New returns a Recorder for a provider of the configuration.
 func New(provider string) *Recorder {
 	return &Recorder{provider: provider, ended: make(chan *Tape, maxTapes)}
 }
 
-// Dropped is how many attempts were not recorded, for want of room.
+// Dropped returns how many attempts were not recorded because they exceeded the memory bounds.
 func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
 
-// Next returns the next tape, which its receiver gives back with Release. It waits for one until ctx ends, but returns those that are there
-// already also after that.
+// Next returns the next finished tape, which the caller must Release. It waits for one until ctx ends; tapes that are already finished are
+// returned even after that.
 func (r *Recorder) Next(ctx context.Context) (*Tape, error) {
 	select {
 	case t := <-r.ended:
@@ -54,7 +54,7 @@ func (r *Recorder) Next(ctx context.Context) (*Tape, error) {
 	}
 }
 
-// Start begins to record an attempt at a provider. It returns nil, which takes down nothing, where it is not the one that is recorded.
+// Start begins to record an attempt. It returns nil, a Tape that records nothing, if the Recorder does not record this provider.
 func (r *Recorder) Start(provider string) *Tape {
 	if r == nil || r.provider != provider {
 		return nil
@@ -62,24 +62,24 @@ func (r *Recorder) Start(provider string) *Tape {
 	return &Tape{recorder: r}
 }
 
-// How an attempt ended.
+// Ending is how an attempt ended.
 type Ending uint8
 
 // The endings.
 const (
-	Ended        Ending = iota // with all that the gateway wanted of the response, or without one
+	Ended        Ending = iota // the gateway read all that it needed, or there was no response
 	Truncated                  // the response was cut off
-	Disconnected               // the client had left
+	Disconnected               // the client disconnected
 )
 
-// Request is what a plugin learns of a client's request.
+// Request is a client's request as a plugin receives it.
 type Request struct {
-	Form, ClientForm string // APIs, by the names of forms
+	Form, ClientForm string // names of the API of Body and of the API that the client uses
 	Betas            []string
 	Target           string
 	MaxTokens        int64 // limits of the model
 	DefaultMaxTokens int64
-	Options          []byte // of the target, over those of the provider
+	Options          []byte // the target's, merged over the provider's
 	Stream           bool
 	Body             []byte
 }
@@ -87,7 +87,7 @@ type Request struct {
 // Header is a header of a response; its name is in lower case.
 type Header struct{ Name, Value string }
 
-// Tape is one attempt. Its text holds credentials and keys of clients as they came: Redact takes them out.
+// Tape is the recording of one attempt. It contains credentials and client keys in clear text, which Redact removes from a text.
 type Tape struct {
 	Request Request
 	Status  int // 0 if there was no response
@@ -96,15 +96,15 @@ type Tape struct {
 	Framing abi.Framing // of Body
 	Ending  Ending
 
-	// Redact takes credentials and keys of clients out of a text. It may be called from any goroutine.
+	// Redact removes credentials and client keys from a text. It is safe for concurrent use.
 	Redact func([]byte) []byte
 
 	recorder *Recorder
-	held     int64
-	full     bool
+	held     int64 // bytes that count towards the Recorder's
+	full     bool  // it exceeded maxHeld, and has been emptied
 }
 
-// SetRequest copies a request.
+// SetRequest records a copy of a request.
 func (t *Tape) SetRequest(q Request) {
 	if t == nil {
 		return
@@ -118,7 +118,7 @@ func (t *Tape) SetRequest(q Request) {
 	}
 }
 
-// SetHead begins a response.
+// SetHead records the status and headers of a response.
 func (t *Tape) SetHead(status int, headers func(yield func(name, value []byte))) {
 	if t == nil {
 		return
@@ -131,7 +131,7 @@ func (t *Tape) SetHead(status int, headers func(yield func(name, value []byte)))
 	})
 }
 
-// SetFraming says how the gateway splits the body into events.
+// SetFraming records how the gateway splits the body into events.
 func (t *Tape) SetFraming(f abi.Framing) {
 	if t != nil {
 		t.Framing = f
@@ -149,14 +149,14 @@ func lower(name []byte) string {
 	return string(text)
 }
 
-// Write copies a part of the response's body.
+// Write records a copy of the next part of the response's body.
 func (t *Tape) Write(p []byte) {
 	if t != nil && t.hold(len(p)) {
 		t.Body = append(t.Body, p...)
 	}
 }
 
-// hold reserves room, which a tape that is full has none of.
+// hold reserves n bytes, and reports whether the tape may grow by them. If they exceed maxHeld, the tape is full and gets emptied.
 func (t *Tape) hold(n int) bool {
 	if t.full {
 		return false
@@ -174,7 +174,7 @@ func (t *Tape) free() {
 	t.held, t.Headers, t.Body, t.Request = 0, nil, nil, Request{}
 }
 
-// End hands the tape over, or drops it where there is no room.
+// End finishes the tape for Next, or drops it if it is full or too many others are waiting.
 func (t *Tape) End(e Ending) {
 	if t == nil {
 		return
@@ -191,5 +191,5 @@ func (t *Tape) End(e Ending) {
 	t.recorder.dropped.Add(1)
 }
 
-// Release gives back a tape's room.
+// Release frees the tape's memory.
 func (t *Tape) Release() { t.free() }
