@@ -1,12 +1,12 @@
-// Package budgets is how operators look at budgets and change them in mid-window.
+// Package budgets lets operators inspect budgets and change them in mid-window.
 //
-// A change is a file that a command writes into a folder of the gateway's state folder: whoever may write there may change budgets, and
-// no address accepts changes. The gateway renames the file, which claims it, makes the change, and leaves a receipt, for which the
-// command waits. A change that no gateway claims stays for the next one to start. Each has an ID, and is made once whatever is repeated
-// after a crash.
+// A command writes a change as a file into a folder of the gateway's state folder. Permission to write there is permission to change
+// budgets; there is no network endpoint for it. The gateway claims the file by renaming it, applies the change, and writes a receipt, which
+// the command waits for. A change that no gateway has claimed waits for the next one to start. Each change has an ID, and is applied only
+// once, even if the gateway repeats it after a crash.
 //
-// The package owns the files, and lists of budgets and changes as people and programs read them. What a change does to a budget is the
-// gateway's (Apply), and counting is package spend's.
+// The package owns these files, and renders lists of budgets and changes as tables, JSON and CSV. The gateway supplies the function that
+// applies a change (Apply), and package spend counts.
 //
 // Concurrency: an Inbox is safe for concurrent use; everything else has no state.
 package budgets
@@ -32,12 +32,12 @@ import (
 
 // The bounds of a change.
 const (
-	maxName   = 1 << 10      // bytes
-	maxReason = 500          // bytes
-	maxFile   = 8 << 10      // bytes, of the file
-	maxRaise  = 9_000_000e9  // nano-dollars: the largest budget
-	idBytes   = 8            // of randomness
-	timeForm  = time.RFC3339 // of windows in files
+	maxName    = 1 << 10      // bytes
+	maxReason  = 500          // bytes
+	maxFile    = 8 << 10      // bytes of the file
+	maxRaise   = 9_000_000e9  // nano-dollars: the largest budget
+	idBytes    = 8            // random bytes of an ID
+	timeLayout = time.RFC3339 // of a window's start in the file
 )
 
 // Change is a change of a budget in one of its windows.
@@ -45,12 +45,12 @@ type Change struct {
 	ID     string
 	Scope  spend.Scope
 	Per    config.Period
-	Start  time.Time // of the window that is changed; zero for one without a start
-	Raise  cost.Nano // what the budget is raised by, negative to lower it; 0 makes all of it left again
+	Start  time.Time // start of the window; zero for a total budget
+	Raise  cost.Nano // amount to raise the budget by, negative to lower it; 0 resets it, which makes all of it left again
 	Reason string
 }
 
-// NewChange returns a change of the current window, without its start. usd is what the budget is raised by; "": it is reset.
+// NewChange returns a change whose Start is not set. usd is the amount to raise the budget by; "" resets it.
 func NewChange(kind, name, per, usd, reason string) (*Change, error) {
 	k, err := ParseKind(kind)
 	if err != nil {
@@ -69,7 +69,8 @@ func NewChange(kind, name, per, usd, reason string) (*Change, error) {
 	return c, c.Check()
 }
 
-// NewConfigured is NewChange for a budget of a configuration, in the window that now is in. end is the end of that; zero for one without.
+// NewConfigured returns a change of a configured budget, in the window that contains now. end is the window's end, zero for a total
+// budget.
 func NewConfigured(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *Change, end time.Time, err error) {
 	if c, err = NewChange(kind, name, per, usd, reason); err != nil {
 		return nil, end, err
@@ -91,7 +92,7 @@ func newID() string {
 	return hex.EncodeToString(id)
 }
 
-// Check says what is wrong with a change.
+// Check returns an error if the change is invalid.
 func (c *Change) Check() error {
 	switch {
 	case !validID(c.ID):
@@ -123,7 +124,7 @@ func ParseKind(name string) (spend.Kind, error) {
 	return 0, fmt.Errorf("invalid scope %q: want key, team, model or provider", name)
 }
 
-// document is a Change in its file.
+// document is a Change as JSON.
 type document struct {
 	ID     string     `json:"id"`
 	Scope  string     `json:"scope"`
@@ -134,11 +135,11 @@ type document struct {
 	Reason string     `json:"reason"`
 }
 
-// encode returns the change as its file has it.
+// encode returns the contents of the change's file.
 func (c *Change) encode() ([]byte, error) {
 	d := document{ID: c.ID, Scope: c.Scope.Kind.String(), Name: c.Scope.Name, Per: c.Per.String(), Reason: c.Reason}
 	if !c.Start.IsZero() {
-		d.Start = c.Start.UTC().Format(timeForm)
+		d.Start = c.Start.UTC().Format(timeLayout)
 	}
 	if c.Raise != 0 {
 		d.Raise = &c.Raise
@@ -146,19 +147,19 @@ func (c *Change) encode() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// Parse reads the file of a change.
+// Parse parses the contents of a change's file.
 func Parse(data []byte) (*Change, error) {
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("larger than %d bytes", maxFile)
+		return nil, fmt.Errorf("file is larger than %d bytes", maxFile)
 	}
 	in := json.NewDecoder(bytes.NewReader(data))
 	in.DisallowUnknownFields()
 	var d document
 	if err := in.Decode(&d); err != nil {
-		return nil, errors.New("not a change of a budget in JSON")
+		return nil, errors.New("file is not a budget change in JSON")
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return nil, errors.New("more than one JSON value")
+		return nil, errors.New("file has more than one JSON value")
 	}
 	kind, err := ParseKind(d.Scope)
 	if err != nil {
@@ -170,15 +171,15 @@ func Parse(data []byte) (*Change, error) {
 		return nil, errors.New("invalid period")
 	}
 	if c.Per != config.PerTotal {
-		if c.Start, err = time.Parse(timeForm, d.Start); err != nil || c.Start.IsZero() {
-			return nil, errors.New("invalid start of the window")
+		if c.Start, err = time.Parse(timeLayout, d.Start); err != nil || c.Start.IsZero() {
+			return nil, errors.New("invalid window_start")
 		}
 	} else if d.Start != "" {
 		return nil, errors.New("a total budget has no window")
 	}
 	if d.Raise != nil {
 		if c.Raise = *d.Raise; c.Raise == 0 {
-			return nil, errors.New("a raise by nothing")
+			return nil, errors.New("raise_usd is 0")
 		}
 	}
 	return c, c.Check()

@@ -22,69 +22,69 @@ import (
 // Folder is the folder of changes in the state folder.
 const Folder = "budget-changes"
 
-// What a file in the folder is, by the end of its name, which begins with the change's ID.
+// A file's name is the ID of a change and one of these extensions.
 const (
-	waiting = ".json"
-	claimed = ".claimed"
-	receipt = ".receipt"
+	waiting = ".json"    // a change that no gateway has claimed
+	claimed = ".claimed" // a change that a gateway is applying
+	receipt = ".receipt" // the outcome of a change
 )
 
 const (
 	retryInterval = time.Second
-	receiptAge    = time.Hour // after which nobody waits for a receipt
+	receiptAge    = time.Hour // after which a receipt is removed, as no command waits that long
 	pollInterval  = 20 * time.Millisecond
 )
 
-// ErrLater is the error of a change that cannot be made at this moment, and is tried again.
-var ErrLater = errors.New("the change is tried again")
+// ErrLater is the error of a change that cannot be applied now and is retried.
+var ErrLater = errors.New("the change will be retried")
 
-// Apply makes a change and says in a sentence what it did. It makes one with the same ID once. Its error is that of a change that cannot
-// be made, or wraps ErrLater.
+// Apply applies a change, unless one with the same ID has been applied, and returns a sentence that says what it did. Its error means that
+// the change cannot be applied, or if it wraps ErrLater, that it is to be retried.
 type Apply func(*Change) (string, error)
 
-// Receipt is what became of a change.
+// Receipt is the outcome of a change.
 type Receipt struct {
 	Made bool   `json:"made"`
 	Text string `json:"text"` // what was done, or why nothing was
 }
 
-// Inbox makes the changes that commands write into a folder. Close ends it.
+// Inbox applies the changes that commands write into a folder, until Close.
 type Inbox struct {
-	dir   string
-	apply Apply
-	log   *slog.Logger
-	files *watch.Watcher
-	blind chan struct{} // closed where the folder cannot be watched
+	dir     string
+	apply   Apply
+	log     *slog.Logger
+	files   *watch.Watcher
+	polling chan struct{} // closed if the folder cannot be watched and is polled instead
 
-	delayed map[string]bool // changes of which it was logged that they wait
+	delayed map[string]bool // IDs of changes whose delay has been logged
 
-	stop     chan struct{}
-	stopped  chan struct{}
-	closing  sync.Once
-	blinding sync.Once
+	stop        chan struct{}
+	stopped     chan struct{}
+	closing     sync.Once
+	startToPoll sync.Once
 }
 
-// Open begins to make the changes in a folder, those first that wait there.
+// Open begins to apply the changes in a folder, including those that are already there.
 func Open(dir string, apply Apply, log *slog.Logger) *Inbox {
-	i := &Inbox{dir: dir, apply: apply, log: log, blind: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
+	i := &Inbox{dir: dir, apply: apply, log: log, polling: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
 	var err error
-	if i.files, err = watch.New(i.unwatched); err != nil {
-		i.unwatched(err)
+	if i.files, err = watch.New(i.poll); err != nil {
+		i.poll(err)
 	}
 	i.files.Add(dir)
 	go i.run()
 	return i
 }
 
-// unwatched has the folder read each second: what is watched is limited for each user of a machine.
-func (i *Inbox) unwatched(err error) {
-	i.blinding.Do(func() {
-		i.log.Debug("changes of budgets are looked for each second", "error", err)
-		close(i.blind)
+// poll makes run read the folder every second. The system limits how many folders a user can watch.
+func (i *Inbox) poll(err error) {
+	i.startToPoll.Do(func() {
+		i.log.Debug("cannot watch for budget changes, polling every second", "error", err)
+		close(i.polling)
 	})
 }
 
-// Close waits for the change that is being made.
+// Close stops the Inbox. It waits for the change that is being applied.
 func (i *Inbox) Close() {
 	if i == nil {
 		return
@@ -100,33 +100,33 @@ func (i *Inbox) run() {
 	defer close(i.stopped)
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	blind, poll := i.blind, false
+	polling, poll := i.polling, false
 	for {
 		select {
 		case <-i.stop:
 			return
-		case <-blind:
-			blind, poll = nil, true
+		case <-polling:
+			polling, poll = nil, true
 		case <-i.files.Changed():
 		case <-retry.C:
 		}
-		if later := i.takeAll(); later || poll {
+		if later := i.applyAll(); later || poll {
 			retry.Reset(retryInterval)
 		}
 	}
 }
 
-// takeAll makes the changes in the folder, and reports whether one of them is to be tried again.
-func (i *Inbox) takeAll() (later bool) {
+// applyAll applies the changes in the folder, and reports whether any of them is to be retried.
+func (i *Inbox) applyAll() (later bool) {
 	names, err := list(i.dir)
 	if err != nil {
-		i.log.Error("changes of budgets cannot be read", "error", err)
+		i.log.Error("cannot read budget changes", "error", err)
 		return true
 	}
 	for _, name := range names {
 		path := filepath.Join(i.dir, name)
-		id, what := split(name)
-		switch what {
+		id, ext := splitName(name)
+		switch ext {
 		case receipt:
 			if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > receiptAge {
 				_ = os.Remove(path)
@@ -135,7 +135,7 @@ func (i *Inbox) takeAll() (later bool) {
 		case waiting:
 			err := os.Rename(path, filepath.Join(i.dir, id+claimed))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // whoever wrote it has removed it
+				continue // the command has withdrawn it
 			}
 			if err != nil {
 				i.delay(id, err)
@@ -143,7 +143,7 @@ func (i *Inbox) takeAll() (later bool) {
 				continue
 			}
 		}
-		if err := i.take(id); err != nil {
+		if err := i.applyClaimed(id); err != nil {
 			i.delay(id, err)
 			later = true
 		}
@@ -151,7 +151,7 @@ func (i *Inbox) takeAll() (later bool) {
 	return later
 }
 
-// delay logs, once for each change, why it is not made yet.
+// delay logs, once for each change, why it is not applied yet.
 func (i *Inbox) delay(id string, err error) {
 	if i.delayed[id] {
 		return
@@ -163,8 +163,8 @@ func (i *Inbox) delay(id string, err error) {
 	i.log.Warn("budget not changed yet", "id", id, "error", err)
 }
 
-// take makes a change that is claimed. Its error is that of a change that waits.
-func (i *Inbox) take(id string) error {
+// applyClaimed applies a claimed change and writes its receipt. An error means that the change is to be retried.
+func (i *Inbox) applyClaimed(id string) error {
 	path := filepath.Join(i.dir, id+claimed)
 	c, err := read(path, id)
 	var r Receipt
@@ -181,14 +181,14 @@ func (i *Inbox) take(id string) error {
 		r.Made = true
 	}
 	if err := r.write(i.dir, id); err != nil {
-		i.log.Warn("the receipt for a change of a budget cannot be written", "id", id, "error", err)
+		i.log.Warn("cannot write the receipt of a budget change", "id", id, "error", err)
 	}
 	return os.Remove(path)
 }
 
 // read reads the file of a change.
 func read(path, id string) (*Change, error) {
-	// The folder is private, but what is in it may be anything.
+	// The folder is private, but may contain anything.
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(errors.New("not a regular file"), err)
 	}
@@ -203,7 +203,7 @@ func read(path, id string) (*Change, error) {
 	}
 	c, err := Parse(data)
 	if err == nil && c.ID != id {
-		err = errors.New("the id is not that of the file's name")
+		err = errors.New("id differs from the file's name")
 	}
 	return c, err
 }
@@ -216,7 +216,7 @@ func (r *Receipt) write(dir, id string) error {
 	return writeFile(dir, id+receipt, data)
 }
 
-// list returns the names of the files in the folder that belong to changes, in the order of their age.
+// list returns the names of the files in the folder that belong to changes, the oldest first.
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -228,7 +228,7 @@ func list(dir string) ([]string, error) {
 	}
 	var files []file
 	for _, e := range entries {
-		if id, what := split(e.Name()); what == "" || !validID(id) {
+		if id, ext := splitName(e.Name()); ext == "" || !validID(id) {
 			continue
 		}
 		if info, err := e.Info(); err == nil {
@@ -243,17 +243,17 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// split takes a file's name apart; what is "" for one of another purpose.
-func split(name string) (id, what string) {
-	for _, what := range []string{waiting, claimed, receipt} {
-		if id, ok := strings.CutSuffix(name, what); ok {
-			return id, what
+// splitName splits a file's name into the change's ID and the extension, which is "" if the file belongs to no change.
+func splitName(name string) (id, ext string) {
+	for _, ext := range []string{waiting, claimed, receipt} {
+		if id, ok := strings.CutSuffix(name, ext); ok {
+			return id, ext
 		}
 	}
 	return "", ""
 }
 
-// writeFile writes a file at once: nobody reads half of it. It belongs to the owner of the folder, as root may write it for the gateway.
+// writeFile writes a file atomically. It makes the folder's owner the file's, because root may write a file that the gateway must read.
 func writeFile(dir, name string, data []byte) error {
 	f, err := os.CreateTemp(dir, ".new-*") // of mode 0600
 	if err != nil {
@@ -276,8 +276,8 @@ func writeFile(dir, name string, data []byte) error {
 	return nil
 }
 
-// Request has the gateway of a state folder make a change, and waits until ctx ends for what it says of it. Where no gateway is running, the
-// change waits for one that starts before the end of the window; zero: at any time.
+// Request sends a change to the gateway of a state folder, and waits for its receipt until ctx ends. If no gateway is running, the change
+// waits for one that starts before end, the end of the window; zero means at any time. Request returns what was done, as a sentence.
 func Request(ctx context.Context, stateDir string, c *Change, end time.Time) (string, error) {
 	if info, err := os.Stat(stateDir); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("there is no state folder %s: has a gateway run with this configuration, as this user?", stateDir)
@@ -299,9 +299,9 @@ func Request(ctx context.Context, stateDir string, c *Change, end time.Time) (st
 	r, err := Await(ctx, stateDir, c.ID)
 	switch {
 	case err != nil && ctx.Err() != nil && os.Remove(filepath.Join(stateDir, Folder, c.ID+waiting)) == nil:
-		return "", fmt.Errorf("%s has not taken the change, which is withdrawn; its log may say why", process)
+		return "", fmt.Errorf("%s did not accept the change in time, so it was withdrawn; check the gateway's log", process)
 	case err != nil && ctx.Err() != nil:
-		return "", fmt.Errorf("%s is about to make the change %s, and its log will say how that ends", process, c.ID)
+		return "", fmt.Errorf("%s is still applying the change %s; check the gateway's log for the result", process, c.ID)
 	case err != nil:
 		return "", err
 	case !r.Made:
@@ -310,7 +310,7 @@ func Request(ctx context.Context, stateDir string, c *Change, end time.Time) (st
 	return r.Text, nil
 }
 
-// Send leaves a change for the gateway of a state folder.
+// Send writes a change for the gateway of a state folder.
 func Send(stateDir string, c *Change) error {
 	data, err := c.encode()
 	if err != nil {
@@ -328,7 +328,7 @@ func Send(stateDir string, c *Change) error {
 	return writeFile(dir, c.ID+waiting, data)
 }
 
-// Await waits for what becomes of a change, until ctx ends.
+// Await waits for the receipt of a change until ctx ends, and removes it.
 func Await(ctx context.Context, stateDir, id string) (*Receipt, error) {
 	path := filepath.Join(stateDir, Folder, id+receipt)
 	poll := time.NewTicker(pollInterval)
@@ -353,7 +353,7 @@ func Await(ctx context.Context, stateDir, id string) (*Receipt, error) {
 	}
 }
 
-// Waiting returns the changes that no gateway has made yet.
+// Waiting returns the changes that no gateway has applied yet.
 func Waiting(stateDir string) ([]*Change, error) {
 	dir := filepath.Join(stateDir, Folder)
 	names, err := list(dir)
@@ -362,11 +362,11 @@ func Waiting(stateDir string) ([]*Change, error) {
 	}
 	var all []*Change
 	for _, name := range names {
-		id, what := split(name)
-		if what == receipt {
+		id, ext := splitName(name)
+		if ext == receipt {
 			continue
 		}
-		// One that cannot be read is the gateway's to report, or is made at this moment.
+		// A change that cannot be read has just been applied, or the gateway will report it.
 		if c, err := read(filepath.Join(dir, name), id); err == nil {
 			all = append(all, c)
 		}

@@ -23,7 +23,7 @@ type Filter struct {
 	Name string // "": all
 }
 
-// Check says what is wrong with a filter.
+// Check returns an error if the filter is invalid.
 func (f Filter) Check() error {
 	if f.Kind == "" {
 		return nil
@@ -36,14 +36,14 @@ func (f Filter) selects(s spend.Scope) bool {
 	return (f.Kind == "" || f.Kind == s.Kind.String()) && (f.Name == "" || f.Name == s.Name)
 }
 
-// List is a table for people and programs.
+// List is a table that can be written in any of Formats.
 type List struct {
 	name    string
 	columns []column
 	rows    [][]string
 }
 
-// column is a column of a List. What is empty is null in JSON.
+// column is a column of a List. An empty cell is null in JSON.
 type column struct {
 	name   string
 	number bool
@@ -66,8 +66,8 @@ func Describe(all []spend.Status, f Filter) *List {
 	return l
 }
 
-// History lists changes: those that were made, in their order, and those that wait for the gateway.
-func History(made []spend.Adjustment, waits []*Change, f Filter) *List {
+// History lists changes: those that were made, oldest first, and then those that wait for the gateway.
+func History(made []spend.Adjustment, pending []*Change, f Filter) *List {
 	l := &List{name: "changes", columns: []column{
 		{"time", false}, {"scope", false}, {"name", false}, {"per", false}, {"credit_usd", true}, {"reason", false}, {"id", false},
 	}}
@@ -78,7 +78,7 @@ func History(made []spend.Adjustment, waits []*Change, f Filter) *List {
 			l.rows = append(l.rows, []string{timeText(a.At), a.Scope.Kind.String(), a.Scope.Name, a.Per.String(), a.Credit.String(), a.Reason, a.ID})
 		}
 	}
-	for _, c := range waits {
+	for _, c := range pending {
 		if !f.selects(c.Scope) || slices.ContainsFunc(made, func(a spend.Adjustment) bool { return a.ID == c.ID }) {
 			continue
 		}
@@ -98,7 +98,7 @@ func timeText(t time.Time) string {
 	return t.Truncate(time.Second).Format(time.RFC3339)
 }
 
-// Write writes the list in one of Formats. A format of another name is an error of who asks.
+// Write writes the list in one of Formats. Any other format is an error.
 func (l *List) Write(w io.Writer, format string) error {
 	out := bufio.NewWriter(w)
 	var err error
@@ -118,7 +118,7 @@ func (l *List) Write(w io.Writer, format string) error {
 	return out.Flush()
 }
 
-// CheckFormat says what is wrong with the name of a format.
+// CheckFormat returns an error if format is not one of Formats.
 func CheckFormat(format string) error {
 	if slices.Contains(Formats, format) {
 		return nil
@@ -150,7 +150,7 @@ func (l *List) writeTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// printable keeps a cell on its line, and in its column.
+// printable replaces control characters, which would break lines or columns.
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
@@ -160,7 +160,7 @@ func printable(r rune) rune {
 
 func (l *List) writeCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	_ = c.Write(l.header()) // Error has it
+	_ = c.Write(l.header()) // Error returns its error
 	for _, row := range l.rows {
 		_ = c.Write(row)
 	}
@@ -187,7 +187,7 @@ func (l *List) writeJSON(w io.Writer) error {
 			case l.columns[i].number:
 				b = append(b, cell...)
 			default:
-				text, _ := json.Marshal(cell) // a string is always encoded
+				text, _ := json.Marshal(cell) // does not fail for a string
 				b = append(b, text...)
 			}
 		}

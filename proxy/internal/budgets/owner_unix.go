@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// giveTo gives a file to the owner of a folder, if this process is root.
+// giveTo changes a file's owner to that of a folder, if this process runs as root.
 func giveTo(name, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

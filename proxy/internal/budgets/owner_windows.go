@@ -1,4 +1,4 @@
 package budgets
 
-// giveTo does nothing: files belong to the folder's owner here.
+// giveTo does nothing: on Windows, files belong to the folder's owner.
 func giveTo(string, string) error { return nil }
