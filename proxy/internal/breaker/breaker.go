@@ -1,7 +1,7 @@
-// Package breaker is a circuit breaker: it keeps requests away from a resource that keeps failing, and lets single trial
-// requests find out when the resource has recovered.
+// Package breaker implements a circuit breaker: it keeps requests away from a resource that keeps failing, and lets single
+// trial requests find out when the resource has recovered.
 //
-// The clock is handed in with every call. Callers decide what a resource is (a provider's model, a plugin, a plugin for one
+// The current time is an argument of every call. Callers decide what a resource is (a provider's model, a plugin, a plugin for one
 // client key), what counts as a failure, and what to log.
 //
 // Concurrency: a Breaker and a Window are not safe for concurrent use; their owner locks them. No call blocks or allocates.
@@ -9,13 +9,13 @@ package breaker
 
 import "time"
 
-// Config is a breaker's policy. It is handed in with every call, so that a reload can change it.
+// Config is a breaker's policy. It is an argument of every call, so that a reload can change it.
 //
 // A closed breaker opens on a failure when all of Consecutive, Failures, Share and Grace are met. With neither Consecutive
 // nor Failures set it opens only by Trip.
 type Config struct {
-	Consecutive int           // minimum failures in a row; 0: not considered
-	Failures    int           // minimum failures within Window; 0: not considered
+	Consecutive int           // minimum failures in a row; 0 disables it
+	Failures    int           // minimum failures within Window; 0 disables it
 	Share       float64       // minimum share of failures within Window, 0 to 1
 	Window      time.Duration // how far back Failures and Share look
 	Grace       time.Duration // minimum time since the first failure within Window
@@ -34,7 +34,7 @@ type State uint8
 // The states.
 const (
 	Closed   State = iota // requests pass
-	Open                  // none do
+	Open                  // no requests pass
 	HalfOpen              // a trial is in flight, or may start
 )
 
@@ -43,7 +43,7 @@ var stateNames = [...]string{Closed: "closed", Open: "open", HalfOpen: "half-ope
 // String returns the state's name.
 func (s State) String() string { return stateNames[s] }
 
-// Change is what a result did to a breaker.
+// Change is the effect of a result on a breaker.
 type Change uint8
 
 // The changes.
@@ -71,10 +71,10 @@ type Breaker struct {
 	epoch       uint32
 	consecutive int           // failures in a row
 	openings    int           // openings since the last success, not counting those for a rate limit: the backoff's exponent
-	unproven    bool          // it has opened since the last success
+	unproven    bool          // no success since the last opening
 	trial       bool          // half-open, and a trial is in flight
 	rateLimited bool          // the failure that opened it was the resource's rate limit
-	pause       time.Duration // of the last opening
+	pause       time.Duration // length of the last pause
 	until       time.Time     // open: end of the pause; closed: end of the cooldown that the resource asked for
 	since       time.Time     // first failure within the window
 	window      Window
@@ -86,13 +86,13 @@ func (b *Breaker) State() State { return b.state }
 // Until returns when an open breaker allows a trial, or when the cooldown of a closed one ends; zero for neither.
 func (b *Breaker) Until() time.Time { return b.until }
 
-// Pause returns how long the breaker stayed or stays open after its last opening.
+// Pause returns the length of the last pause.
 func (b *Breaker) Pause() time.Duration { return b.pause }
 
 // Recovering reports whether a trial is in flight, or whether one has closed the breaker and no attempt has succeeded since.
 func (b *Breaker) Recovering() bool { return b.trial || b.state == Closed && b.unproven }
 
-// RateLimited reports whether what keeps attempts away is the resource's own rate limit.
+// RateLimited reports whether attempts are kept away because of the resource's own rate limit.
 func (b *Breaker) RateLimited() bool { return b.rateLimited || b.state == Closed }
 
 // Consecutive returns the number of failures in a row.
@@ -102,7 +102,7 @@ func (b *Breaker) Consecutive() int { return b.consecutive }
 // flight and no cooldown is running.
 func (b *Breaker) Ready(now time.Time) bool { return !now.Before(b.until) && !b.trial }
 
-// Wait returns how long no attempt should be sent, and whether that is because of the resource's rate limit.
+// Wait returns how long to wait before the next attempt, and whether that is because of the resource's rate limit.
 func (b *Breaker) Wait(now time.Time) (d time.Duration, rateLimited bool) {
 	d = max(b.until.Sub(now), 0)
 	if b.state == HalfOpen && d == 0 {
@@ -173,7 +173,7 @@ func (b *Breaker) Failure(c *Config, t Ticket, now time.Time, cooldown time.Dura
 	return Unchanged
 }
 
-// Cancel records that the attempt ended without saying anything about the resource. A trial makes room for another.
+// Cancel records that the attempt ended without showing anything about the resource. If it was the trial, another may start.
 func (b *Breaker) Cancel(t Ticket) {
 	if t.epoch == b.epoch && t.trial && b.state == HalfOpen {
 		b.trial = false
@@ -204,8 +204,8 @@ func (b *Breaker) Counts(c *Config, now time.Time) (successes, failures int) {
 // ForgetCounts empties the window.
 func (b *Breaker) ForgetCounts() { b.window = Window{} }
 
-// thresholdMet reports whether failures warrant opening. Consecutive alone would cut off a resource that answers half of its
-// requests as soon as luck runs out; Share alone one that is seldom used, for a single error.
+// thresholdMet reports whether failures warrant opening. Consecutive alone would sooner or later cut off a resource that serves
+// half of its requests, and Share alone a rarely used one after a single error.
 func (b *Breaker) thresholdMet(c *Config, now time.Time) bool {
 	if c.Consecutive <= 0 && c.Failures <= 0 || b.consecutive < c.Consecutive || now.Sub(b.since) < c.Grace {
 		return false

@@ -2,19 +2,17 @@ package breaker
 
 import "time"
 
-// Window counts successes and failures over a rolling window of time, in slots of an eighth of its width. The zero value
-// is empty.
+// Window counts successes and failures in a sliding time window, in slots of an eighth of its width. The zero value is empty.
 type Window struct {
 	width   time.Duration
 	started time.Time // start of slot 0
-	newest  int64     // newest slot, counted from started
+	newest  int64     // number of the newest slot
 	slots   [8]slot
 }
 
 type slot struct{ succeeded, failed int32 }
 
-// Add adds results to the slot of now. Negative numbers take results back, down to none. A width other than the last call's
-// empties the window.
+// Add adds results to the current slot. Negative numbers take results back, down to 0. A change of width empties the window.
 func (w *Window) Add(width time.Duration, now time.Time, successes, failures int) {
 	w.advance(width, now)
 	s := &w.slots[w.newest%int64(len(w.slots))]
@@ -31,7 +29,7 @@ func (w *Window) Counts(width time.Duration, now time.Time) (successes, failures
 	return successes, failures
 }
 
-// advance makes the slot of now the newest, and empties the slots that have left the window.
+// advance makes the current slot the newest, and empties the slots that have left the window.
 func (w *Window) advance(width time.Duration, now time.Time) {
 	if w.width != width || w.started.IsZero() {
 		*w = Window{width: width, started: now}

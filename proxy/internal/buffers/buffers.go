@@ -1,6 +1,6 @@
-// Package buffers keeps the memory of request and response bodies for the next ones.
+// Package buffers pools the buffers of request and response bodies.
 //
-// A buffer belongs to the caller of Get until Put gives it back. Put may be left out: the garbage collector frees the buffer then.
+// A buffer belongs to the caller of Get until Put returns it. Without Put, the garbage collector frees it.
 //
 // Concurrency: a Pool is safe for concurrent use.
 package buffers
@@ -8,19 +8,22 @@ package buffers
 import "sync"
 
 const (
-	// small is the capacity of a buffer for a body of unknown length.
+	// small is the minimum capacity of a new buffer.
 	small = 4 << 10
 
-	// large is the capacity from which a buffer is kept with the large ones.
+	// large is the capacity from which a buffer is pooled as a large one.
 	large = 32 << 10
 
-	// MaxKept is the largest capacity of a buffer that is kept for another body.
+	// MaxKept is the maximum capacity of a pooled buffer.
 	MaxKept = 256 << 10
 )
 
-// Pool is a pool of buffers. The large ones are kept apart, or most of them would be used for requests of a line. The zero value
-// is ready to use.
-type Pool struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
+// Pool is a pool of buffers. Large buffers are pooled separately, or most of them would be used for tiny requests. The zero value is
+// ready to use.
+type Pool struct {
+	small, large sync.Pool // *[]byte
+	handles      sync.Pool // *[]byte whose buffers are in use, so that Put does not allocate a pointer
+}
 
 func (p *Pool) class(size int) *sync.Pool {
 	if size < large {
@@ -29,7 +32,7 @@ func (p *Pool) class(size int) *sync.Pool {
 	return &p.large
 }
 
-// Get returns an empty buffer for a body of about size bytes, which may have less room than that.
+// Get returns an empty buffer for a body of about size bytes, 0 if unknown. Its capacity may be less than size.
 func (p *Pool) Get(size int) []byte {
 	h, ok := p.class(size).Get().(*[]byte)
 	if !ok {
@@ -41,7 +44,7 @@ func (p *Pool) Get(size int) []byte {
 	return b
 }
 
-// Put gives a buffer back, which nothing uses any more.
+// Put returns a buffer to the pool. The caller must not use it any more.
 func (p *Pool) Put(b []byte) {
 	if cap(b) == 0 || cap(b) > MaxKept {
 		return

@@ -1,6 +1,6 @@
-// Package chunked writes HTTP/1.1 responses in the chunked transfer coding, to connections that fasthttp has let go of.
+// Package chunked writes HTTP/1.1 responses in the chunked transfer coding, to connections hijacked from fasthttp.
 //
-// It owns the coding, and the memory of what is being written. It does not know what is in a response, nor when something of it is due.
+// It owns the coding and its buffers. Callers decide what to write and when.
 //
 // Concurrency: a Writer belongs to one goroutine.
 package chunked
@@ -12,13 +12,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 )
 
-// MaxOverhead is more than what surrounds the data of a chunk, in bytes.
+// MaxOverhead is an upper bound of the bytes that the coding adds to a chunk.
 const MaxOverhead = 32
 
-// last ends a body.
-var last = []byte("0\r\n\r\n")
+// lastChunk ends a body.
+var lastChunk = []byte("0\r\n\r\n")
 
-// Append appends data as one chunk. Without data it appends nothing, since an empty chunk would end the body.
+// Append appends data as one chunk. Without data it appends nothing, because an empty chunk would end the body.
 func Append[T ~string | ~[]byte](dst []byte, data T) []byte {
 	if len(data) == 0 {
 		return dst
@@ -27,16 +27,16 @@ func Append[T ~string | ~[]byte](dst []byte, data T) []byte {
 	return append(append(dst, data...), "\r\n"...)
 }
 
-// Writer writes a response. Each write is one chunk and one system call; the head leaves with the first one.
+// Writer writes a response. Each write is one chunk and one system call; the first also sends the head.
 type Writer struct {
 	conn    *downstream.Conn
 	buffers *buffers.Pool
-	head    []byte // until it is sent; from buffers
-	close   bool   // the connection is closed after the response
-	n       int64  // bytes of the body that were written
+	head    []byte // from buffers; nil once it is sent
+	close   bool   // close the connection after the response
+	n       int64  // bytes of the body written
 }
 
-// Start begins a response, of which head is the whole head, and copied. close says that it is the last one of its connection.
+// Start begins a response with a copy of head, which is complete. close means that the connection is closed after the response.
 func (w *Writer) Start(conn *downstream.Conn, pool *buffers.Pool, head []byte, close bool) {
 	*w = Writer{conn: conn, buffers: pool, head: append(pool.Get(len(head)), head...), close: close}
 }
@@ -44,7 +44,7 @@ func (w *Writer) Start(conn *downstream.Conn, pool *buffers.Pool, head []byte, c
 // Started reports whether Start has been called.
 func (w *Writer) Started() bool { return w.conn != nil }
 
-// HeadSent reports whether the head has left.
+// HeadSent reports whether the head has been sent.
 func (w *Writer) HeadSent() bool { return w.head == nil }
 
 // Written returns how many bytes of the body have been written, without what the coding adds.
@@ -66,8 +66,8 @@ func (w *Writer) Write(data []byte) error {
 	return err
 }
 
-// End ends the body, and reports whether the connection may serve another request.
+// End ends the body, and reports whether the connection may be reused.
 func (w *Writer) End() (keepAlive bool, err error) {
-	_, err = w.conn.Write(last)
+	_, err = w.conn.Write(lastChunk)
 	return !w.close, err
 }

@@ -1,7 +1,7 @@
-// Package excerpt makes the words of a provider or a plugin fit for the log: one line, of bounded length, without what they
-// repeat of the request that they are about.
+// Package excerpt turns a message of a provider or a plugin into text for the log: one line of bounded length, without the parts that
+// the message repeats from the request.
 //
-// It does not know credentials: its callers take those out first. It imports nothing of the gateway.
+// Callers remove credentials first. The package imports nothing from the gateway.
 //
 // Concurrency: an Excerpt belongs to one goroutine.
 package excerpt
@@ -14,43 +14,43 @@ import (
 )
 
 const (
-	// maxWords is how many bytes of the words are used: their beginning says what is wrong.
-	maxWords = 512
+	// maxMessage is how many bytes of the message are used: its beginning says what is wrong.
+	maxMessage = 512
 
-	// minRun is how many bytes in a row must be the same as in a text to count as repeated from it. Shorter runs are found in
-	// any two long texts.
+	// minRun is the minimum number of consecutive bytes that count as repeated from a text. Any two long texts share shorter runs.
 	minRun = 24
 
-	// minWhole is how long a text must be to count as repeated when all of it is. Shorter ones are parts of ordinary words.
+	// minWhole is the minimum length of a text that counts as repeated if the message has all of it. A shorter text may be part of
+	// an ordinary word.
 	minWhole = 8
 )
 
-// Excerpt is a provider's or plugin's words in the making.
+// Excerpt is a message of a provider or a plugin, and the parts of it to cut.
 type Excerpt struct {
-	words []byte
-	cut   [maxWords]bool
-	runs  map[uint64]struct{} // hashes of all runs of minRun bytes in words; nil until they are needed
-	maybe [64]uint64          // a bitmap of those hashes, most of which is empty
+	message []byte
+	cut     [maxMessage]bool    // by byte of message
+	runs    map[uint64]struct{} // hashes of all runs of minRun bytes in message; nil until they are needed
+	filter  [64]uint64          // a sparse bitmap of those hashes, checked before runs
 }
 
-// New returns the beginning of words. They are not copied, and must not change.
-func New(words []byte) *Excerpt {
-	words = bytes.TrimSpace(words)
-	n := min(len(words), maxWords)
-	for n < len(words) && n > 0 && !utf8.RuneStart(words[n]) {
+// New returns the beginning of a message. It is not copied, and must not change.
+func New(message []byte) *Excerpt {
+	message = bytes.TrimSpace(message)
+	n := min(len(message), maxMessage)
+	for n < len(message) && n > 0 && !utf8.RuneStart(message[n]) {
 		n--
 	}
-	return &Excerpt{words: words[:n]}
+	return &Excerpt{message: message[:n]}
 }
 
-// Cut removes what the words repeat of text, which takes time in proportion to its length.
+// Cut removes what the message repeats from text. It takes time proportional to the length of text.
 func (e *Excerpt) Cut(text []byte) {
-	if len(e.words) == 0 {
+	if len(e.message) == 0 {
 		return
 	}
-	if whole := bytes.TrimSpace(text); len(whole) >= minWhole && len(whole) <= len(e.words) {
+	if whole := bytes.TrimSpace(text); len(whole) >= minWhole && len(whole) <= len(e.message) {
 		for at := 0; ; {
-			i := bytes.Index(e.words[at:], whole)
+			i := bytes.Index(e.message[at:], whole)
 			if i < 0 {
 				break
 			}
@@ -58,14 +58,14 @@ func (e *Excerpt) Cut(text []byte) {
 			at += i + 1
 		}
 	}
-	if len(text) < minRun || len(e.words) < minRun {
+	if len(text) < minRun || len(e.message) < minRun {
 		return
 	}
 	if e.runs == nil {
 		e.hashRuns()
 	}
 	eachRun(text, func(at int, hash uint64) {
-		if e.maybe[hash>>58]&(1<<(hash>>52&63)) == 0 {
+		if e.filter[hash>>58]&(1<<(hash>>52&63)) == 0 {
 			return
 		}
 		if _, ok := e.runs[hash]; !ok {
@@ -73,7 +73,7 @@ func (e *Excerpt) Cut(text []byte) {
 		}
 		run := text[at : at+minRun]
 		for from := 0; ; {
-			i := bytes.Index(e.words[from:], run)
+			i := bytes.Index(e.message[from:], run)
 			if i < 0 {
 				return
 			}
@@ -90,14 +90,14 @@ func (e *Excerpt) mark(from, to int) {
 }
 
 func (e *Excerpt) hashRuns() {
-	e.runs = make(map[uint64]struct{}, len(e.words))
-	eachRun(e.words, func(_ int, hash uint64) {
+	e.runs = make(map[uint64]struct{}, len(e.message))
+	eachRun(e.message, func(_ int, hash uint64) {
 		e.runs[hash] = struct{}{}
-		e.maybe[hash>>58] |= 1 << (hash >> 52 & 63)
+		e.filter[hash>>58] |= 1 << (hash >> 52 & 63)
 	})
 }
 
-// eachRun calls f with a hash of each run of minRun bytes in p (Rabin-Karp). Its upper bits are well mixed.
+// eachRun calls f with a rolling hash (Rabin-Karp) of each run of minRun bytes in p. The hash's upper bits are well mixed.
 func eachRun(p []byte, f func(at int, hash uint64)) {
 	const base, mix = 1_099_511_628_211, 0x9e3779b97f4a7c15
 	power := uint64(1)
@@ -116,19 +116,19 @@ func eachRun(p []byte, f func(at int, hash uint64)) {
 	}
 }
 
-// String returns the words as one line of text, with "…" where something was cut. A token with "**" in it is a credential that
-// the provider has masked in part, and is left out.
+// String returns the message as one line of text, with "…" in place of each cut part. A word with "**" in it is a credential that the
+// provider has partly masked, and is redacted.
 func (e *Excerpt) String() string {
 	var b strings.Builder
-	for i := 0; i < len(e.words); {
+	for i := 0; i < len(e.message); {
 		if e.cut[i] {
-			for i < len(e.words) && e.cut[i] {
+			for i < len(e.message) && e.cut[i] {
 				i++
 			}
 			b.WriteString("…")
 			continue
 		}
-		r, n := utf8.DecodeRune(e.words[i:])
+		r, n := utf8.DecodeRune(e.message[i:])
 		switch {
 		case unicode.IsSpace(r), unicode.IsControl(r):
 			r = ' '

@@ -1,9 +1,9 @@
-// Package fairlru is a cache that clients share: bounded in bytes and in time, and none of them displaces the entries of
-// the others.
+// Package fairlru implements an LRU cache that clients share, bounded in bytes and in time, in which a client that uses more than its
+// share evicts its own entries.
 //
-// What has been neither stored nor asked for within the TTL is dropped. Where the bytes do not suffice, a client that holds
-// more than its share, one part of as many as there are clients, displaces what it has used least recently; else the least
-// recently used entry of all goes.
+// An entry that has been neither stored nor read within the TTL is dropped. If a new entry does not fit, and its client uses more than
+// its share (the maximum size divided by the number of clients), the client's least recently used entry is evicted, otherwise the least
+// recently used entry of all.
 //
 // A Cache is safe for concurrent use.
 package fairlru
@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// Cache holds values of type V by keys. A key may have several values, and a value several keys. Values are immutable.
+// Cache maps keys to values of type V. A key may have several values, and a value several keys. Values are immutable.
 type Cache[V any] struct {
 	maxSize int
 	ttl     time.Duration
 	now     func() time.Time
 
 	mu      sync.Mutex
-	byKey   map[string][]*entry[V] // the latest last
+	byKey   map[string][]*entry[V] // in the order in which they were stored
 	clients map[string]*client
 	order   list.List // of *entry, the most recently used first
 	size    int
-	timer   *time.Timer // drops what is too old; runs while there is anything
+	timer   *time.Timer // calls sweep; nil while the cache is empty
 }
 
-// client is what is held for one client.
+// client is the entries of one client.
 type client struct {
 	order list.List // of *entry, the most recently used first
 	size  int
@@ -40,14 +40,14 @@ type entry[V any] struct {
 	keys         []string
 	value        V
 	size         int
-	used         time.Time
-	global, mine *list.Element
+	used         time.Time     // last
+	global, mine *list.Element // in the order of all entries, and of the client's
 }
 
-// overhead is about what an entry takes besides its value, and each of its keys.
+// overhead is about how many bytes an entry takes in addition to its value, and each of its keys in addition to its text.
 const overhead = 256
 
-// New returns a cache of at most maxSize bytes. now is nil for time.Now.
+// New returns a cache of at most maxSize bytes. If now is nil, it uses time.Now.
 func New[V any](maxSize int, ttl time.Duration, now func() time.Time) *Cache[V] {
 	if now == nil {
 		now = time.Now
@@ -55,21 +55,21 @@ func New[V any](maxSize int, ttl time.Duration, now func() time.Time) *Cache[V] 
 	return &Cache[V]{maxSize: maxSize, ttl: ttl, now: now, byKey: make(map[string][]*entry[V]), clients: make(map[string]*client)}
 }
 
-// Size is how many bytes are in use.
+// Size returns how many bytes are in use.
 func (c *Cache[V]) Size() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.size
 }
 
-// Clients is how many clients hold anything.
+// Clients returns how many clients have entries.
 func (c *Cache[V]) Clients() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.clients)
 }
 
-// Weigh is about how many bytes a value of n bytes takes with its keys.
+// Weigh returns about how many bytes a value of n bytes takes with its keys.
 func Weigh(n int, keys []string) int {
 	n += overhead
 	for _, key := range keys {
@@ -78,9 +78,8 @@ func Weigh(n int, keys []string) int {
 	return n
 }
 
-// Put stores a value of n bytes for a client. Of the values that one of the keys has already, those are dropped that
-// replaced accepts; it is given how many there are. A value that takes more than one part in share of the cache is not
-// stored: Put reports false.
+// Put stores a value of n bytes for a client. It drops each value that one of the keys already has and for which replaced returns true;
+// same is the number of that key's values. Put returns false, and stores nothing, if the value takes more than 1/share of the cache.
 func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced func(old V, same int) bool) bool {
 	e := &entry[V]{client: name, keys: keys, value: v, size: Weigh(n, keys)}
 	if e.size > c.maxSize/share {
@@ -108,8 +107,8 @@ func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced f
 	return true
 }
 
-// Get returns the value of a key that choose returns, an index of the values it is given, the latest last; none if it is
-// negative. choose is called with the lock held.
+// Get returns the value of a key that choose selects. choose is called with the lock held; it gets the key's values in the order in
+// which they were stored, and returns an index, negative for none.
 func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,12 +132,12 @@ func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 	return e.value, true
 }
 
-// Latest returns the value that was stored last under a key.
+// Latest returns the key's value that was stored last.
 func (c *Cache[V]) Latest(key string) (V, bool) {
 	return c.Get(key, func(values []V) int { return len(values) - 1 })
 }
 
-// Delete drops all values of a key. It reports whether there were any.
+// Delete drops all values of a key, and reports whether there were any.
 func (c *Cache[V]) Delete(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +149,7 @@ func (c *Cache[V]) Delete(key string) bool {
 	return len(same) > 0
 }
 
-// add and the methods below need the lock.
+// add stores an entry. The caller holds c.mu, as for remove and expire.
 func (c *Cache[V]) add(e *entry[V]) {
 	own := c.clients[e.client]
 	if own == nil {
@@ -186,7 +185,7 @@ func (c *Cache[V]) remove(e *entry[V]) {
 	}
 }
 
-// expire drops what is too old: it is the least recently used.
+// expire drops the entries that are older than the TTL. They are at the end of the order.
 func (c *Cache[V]) expire() {
 	before := c.now().Add(-c.ttl)
 	for last := c.order.Back(); last != nil; last = c.order.Back() {
@@ -198,7 +197,7 @@ func (c *Cache[V]) expire() {
 	}
 }
 
-// sweep drops what is too old although nothing is stored or asked for.
+// sweep expires entries while the cache is not used.
 func (c *Cache[V]) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
