@@ -16,14 +16,14 @@ var contentTypes = [...]string{
 	abi.FramingAWSInvoke:      "application/vnd.amazon.eventstream",
 }
 
-// ContentType returns the media type of a framing, as an Accept header names it.
+// ContentType returns the media type of a framing, for an Accept header.
 func ContentType(f abi.Framing) string { return contentTypes[f] }
 
-// Detect returns the framing of a body that begins with first, which must not be empty; ok is false if it is none of those
-// that can be read.
+// Detect returns the framing of a body that begins with first, which must not be empty. declared is the framing that
+// the plugin expects. ok is false if the framing is unknown.
 //
-// The first byte counts for more than the content type: providers send a JSON error in response to a streaming request, and
-// events to one that asked for none. declared is what the plugin expects.
+// For JSON and SSE, the first byte takes precedence over the content type, because providers send a JSON error in
+// response to a streaming request, and events in response to a non-streaming one.
 func Detect(contentType, first []byte, declared abi.Framing) (f abi.Framing, ok bool) {
 	media := MediaType(contentType)
 	switch {
@@ -53,7 +53,7 @@ func Detect(contentType, first []byte, declared abi.Framing) (f abi.Framing, ok 
 	return abi.FramingJSON, IsJSON(contentType)
 }
 
-// IsJSON reports whether a content type is that of JSON, or of a format based on it.
+// IsJSON reports whether a content type is JSON or a format based on it (+json).
 func IsJSON(contentType []byte) bool {
 	m := MediaType(contentType)
 	return httpfield.EqualFold(m, contentTypes[abi.FramingJSON]) || len(m) > 5 && httpfield.EqualFold(m[len(m)-5:], "+json")

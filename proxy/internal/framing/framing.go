@@ -1,11 +1,11 @@
-// Package framing splits the body of a provider's response into events, whatever pieces it arrives in: one Decoder
-// interface, implemented by the packages sse, ndjson and eventstream below, and the detection of which one a body needs
-// (Detect). Package decoders has one of each, for reuse.
+// Package framing splits the body of a provider's response into events, independent of the pieces in which it arrives.
+// It defines the Decoder interface, which its subpackages sse, ndjson and eventstream implement, and detects the
+// framing of a body (Detect). Package decoders has a reusable set of decoders.
 //
-// It owns the framing alone: what an event means is for the provider's plugin or package openai/native, and where the bytes
-// come from and how long to wait for them is the caller's.
+// It knows only the framing. The provider's plugin or package openai/native interprets the events; the caller reads the
+// body and sets timeouts.
 //
-// Concurrency: a Decoder belongs to one goroutine. Decoders share nothing.
+// Concurrency: a Decoder belongs to one goroutine. Decoders share no state.
 package framing
 
 import (
@@ -17,11 +17,11 @@ import (
 // Event is one event of a body. Both slices are valid until the next call of any method of the Decoder.
 type Event struct {
 	Kind abi.EventKind // abi.EventPlain, except in AWS event streams
-	Name []byte        // empty where the framing or the event has no name
+	Name []byte        // empty if the framing or the event has no name
 	Data []byte
 }
 
-// Decoder is a push parser: Feed gives it bytes, Next returns events until there is none.
+// Decoder is a push parser: Feed passes bytes to it, and Next returns the events in them.
 //
 //	d.Feed(p)
 //	for {
@@ -29,35 +29,34 @@ type Event struct {
 //		if err != nil || !ok {
 //			break
 //		}
-//		// use ev; p must not change yet
+//		// use ev; p must not be modified yet
 //	}
 //
-// The events do not depend on how the body was cut, and neither do the errors. An event that lies whole in the bytes that
-// were fed is not copied where the framing allows that: Event points into them.
+// Neither events nor errors depend on how the body is split. If the framing permits it, an event that is entirely
+// within the bytes of one Feed is not copied: the Event points into p.
 type Decoder interface {
-	// Feed adds bytes. The Decoder uses p itself until Next has returned no event; then everything that is still needed
-	// has been copied. Bytes of an earlier Feed for which Next was not called to its end are kept as well, at the price of a
-	// copy.
+	// Feed adds bytes. The Decoder refers to p until Next returns ok = false; by then it has copied what it still
+	// needs. If Feed is called before that, the rest of the earlier bytes is copied.
 	Feed(p []byte)
 
 	// Next returns the next complete event. ok is false when more bytes are needed. An error is final until Reset.
 	Next() (ev Event, ok bool, err error)
 
-	// End says that the body has come to its clean end. It returns what Next would return, and then an event that lacks
-	// only its end, or an error where the framing makes that a truncated one. Call End until ok is false.
+	// End marks the clean end of the body. It returns the events that Next would return, and then a last event without
+	// a terminator, or an error if the framing requires one. Call End until ok is false.
 	End() (ev Event, ok bool, err error)
 
-	// Reset makes the Decoder ready for another body. Its limit stays.
+	// Reset prepares the Decoder for another body. Its options stay.
 	Reset()
 }
 
-// DefaultMaxEvent is the largest event that a Decoder accepts unless its MaxEvent says otherwise, in bytes.
+// DefaultMaxEvent is the default of a Decoder's MaxEvent, in bytes.
 const DefaultMaxEvent = 1 << 20
 
-// ErrTooLarge is the error of an event, or a part of one, that is longer than the Decoder's MaxEvent.
+// ErrTooLarge is the error of an event, or a part of one, that exceeds the Decoder's MaxEvent.
 var ErrTooLarge = errors.New("event of the stream exceeds the size limit")
 
-// Limit returns maxEvent, or the default where it is not set.
+// Limit returns maxEvent, or DefaultMaxEvent if it is not set.
 func Limit(maxEvent int) int {
 	if maxEvent > 0 {
 		return maxEvent
@@ -65,12 +64,12 @@ func Limit(maxEvent int) int {
 	return DefaultMaxEvent
 }
 
-// Reuse returns a buffer emptied, or nil if it is larger than the few kilobytes that a Decoder keeps between events. An event
-// may lie in it: its slice keeps a large buffer alive that is dropped here, and a small one is written to by a later call
-// only.
+// Reuse returns a buffer truncated to zero length, or nil if it is larger than a Decoder keeps between events. The
+// current Event may still point into the buffer: a small one is not overwritten until a later call, and a large one
+// stays alive through the Event.
 func Reuse(b []byte) []byte {
-	const most = 2 << 10
-	if cap(b) > most {
+	const maxKept = 2 << 10
+	if cap(b) > maxKept {
 		return nil
 	}
 	return b[:0]

@@ -1,6 +1,7 @@
-// Package decoders has a decoder of each framing, to be kept with what reads one body after another.
+// Package decoders has a Set with a decoder for each framing, so that a reader of many bodies does not allocate a
+// decoder for each.
 //
-// It knows which decoder belongs to which framing, and nothing of the bytes. A Set belongs to one goroutine.
+// It selects the decoder and does not parse anything itself. A Set belongs to one goroutine.
 package decoders
 
 import (
@@ -11,16 +12,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Set is a decoder of each framing, so that a body needs no new one. Those that are not used hold no memory. The zero value
-// is ready.
+// Set has a decoder for each framing. An unused decoder holds no buffers. The zero value is ready to use.
 type Set struct {
 	sse    sse.Decoder
 	ndjson ndjson.Decoder
 	aws    eventstream.Decoder
 }
 
-// Open returns the decoder of a framing, ready for another body whose events have at most maxEvent bytes (0 stands for
-// framing.DefaultMaxEvent); nil for abi.FramingJSON, which has no events. It is valid until the next call of Open or Reset.
+// Open resets the Set and returns the decoder of a framing, with events limited to maxEvent bytes (0 means
+// framing.DefaultMaxEvent). It returns nil for abi.FramingJSON, which has no events. The decoder is valid until the
+// next call of Open or Reset.
 func (s *Set) Open(f abi.Framing, maxEvent int) framing.Decoder {
 	s.Reset()
 	switch f {
@@ -37,7 +38,7 @@ func (s *Set) Open(f abi.Framing, maxEvent int) framing.Decoder {
 	return nil
 }
 
-// Reset drops what the decoders hold of a body.
+// Reset drops all data of the previous body.
 func (s *Set) Reset() {
 	s.sse.Reset()
 	s.ndjson.Reset()

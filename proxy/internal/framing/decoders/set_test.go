@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestOpenStartsAnotherBody(t *testing.T) {
+func TestOpenResetsDecoders(t *testing.T) {
 	var s decoders.Set
 	for _, c := range []struct {
-		framing     abi.Framing
-		begun, body string
+		framing       abi.Framing
+		partial, body string
 	}{
 		{abi.FramingSSE, "data: lost", "data: a\n\n"},
 		{abi.FramingNDJSON, `{"lost"`, "a\n"},
@@ -19,9 +19,9 @@ func TestOpenStartsAnotherBody(t *testing.T) {
 		{abi.FramingAWSEventStream, "\x00\x00", ""},
 	} {
 		d := s.Open(c.framing, 0)
-		d.Feed([]byte(c.begun))
+		d.Feed([]byte(c.partial))
 		if _, ok, err := d.Next(); ok || err != nil {
-			t.Fatalf("framing %d: an event of a part: %v, %v", c.framing, ok, err)
+			t.Fatalf("framing %d: partial event: Next = %v, %v", c.framing, ok, err)
 		}
 		d = s.Open(c.framing, 0)
 		d.Feed([]byte(c.body))
@@ -30,11 +30,11 @@ func TestOpenStartsAnotherBody(t *testing.T) {
 			t.Errorf("framing %d: event %q %q, %v, %v", c.framing, ev.Name, ev.Data, ok, err)
 		}
 		if _, ok, err := d.End(); ok || err != nil {
-			t.Errorf("framing %d: at the end: %v, %v", c.framing, ok, err)
+			t.Errorf("framing %d: End = %v, %v", c.framing, ok, err)
 		}
 	}
 	if s.Open(abi.FramingJSON, 0) != nil {
-		t.Error("JSON has a decoder")
+		t.Error("Open returned a decoder for JSON")
 	}
 }
 

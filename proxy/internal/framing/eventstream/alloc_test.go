@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 )
 
-// TestReadingAllocatesLikeSDK checks that reading a message allocates what the AWS SDK allocates for it and nothing
-// more, however the body is split.
+// TestReadingAllocatesLikeSDK checks that reading a body does not allocate more than decoding it with the AWS SDK
+// alone, however it is split.
 func TestReadingAllocatesLikeSDK(t *testing.T) {
 	body := recordings(t)["converse-stream-text-nova"]
 	var (
@@ -47,13 +47,14 @@ func TestReadingAllocatesLikeSDK(t *testing.T) {
 				}
 			})
 			if n > floor {
-				t.Errorf("%v allocations a body, the SDK needs %v", n, floor)
+				t.Errorf("%v allocations per body, want the SDK's %v", n, floor)
 			}
 		})
 	}
 }
 
-// TestAnnouncedLengthIsNotAllocated checks that no memory is allocated for a length before its bytes have arrived.
+// TestAnnouncedLengthIsNotAllocated checks that the length in the prelude does not cause an allocation before the bytes
+// arrive.
 func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	head := raw(1<<20, 0, nil, nil)[:12]
 	var d eventstream.Decoder

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 )
 
-// BenchmarkRead reads a recorded stream, at once and in the pieces of a small connection buffer.
+// BenchmarkRead reads a recorded stream as a whole, in pieces of the size of a small connection buffer, and in tiny
+// pieces.
 func BenchmarkRead(b *testing.B) {
 	body := recordings(b)["converse-stream-thinking-claude"]
 	for _, bb := range []struct {

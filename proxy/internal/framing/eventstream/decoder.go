@@ -14,29 +14,28 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-const (
-	// MaxHeaders is the most bytes that the headers of a frame may have. The SDK looks for each header among all that
-	// came before it, so that a frame full of headers would cost the square of their number.
-	MaxHeaders = 8 << 10
-)
+// MaxHeaders is the maximum length in bytes of the headers of a frame. The SDK searches all previous headers for each
+// header, so decoding takes time quadratic in their number.
+const MaxHeaders = 8 << 10
 
-// The errors of a Decoder, besides framing.ErrTooLarge and the errors of the SDK, wrapped: a checksum that does not match,
-// headers that cannot be read. None holds a byte of the body.
+// The errors of a Decoder. It also returns framing.ErrTooLarge and wrapped errors of the SDK, for checksum mismatches
+// and invalid headers. No error contains bytes of the body.
 var (
 	ErrTruncated = errors.New("event stream ends inside a frame")
 	ErrMalformed = errors.New("event stream frame is malformed")
 )
 
 const (
-	preludeLen = 12 // length, length of the headers, checksum of the two
-	trailerLen = 4  // checksum of all before it
+	preludeLen = 12 // frame length, headers length, and their checksum
+	trailerLen = 4  // checksum of the frame up to here
 
-	// payloadSlack is what the SDK needs free after a payload; with less it allocates a buffer of its own.
+	// payloadSlack is the free space that the SDK needs after the payload, so that it does not allocate a larger
+	// buffer.
 	payloadSlack = bytes.MinRead
 )
 
-// The headers that say what a message is, and the values of the first. The SDK has these names too, in a package that brings an HTTP
-// client along.
+// The headers that specify the kind of a message, and the values of the first. The SDK defines these names too, in a
+// package that imports an HTTP client.
 const (
 	messageType   = ":message-type"
 	eventType     = ":event-type"
@@ -49,33 +48,33 @@ const (
 	typeError     = "error"
 )
 
-// Decoder implements framing.Decoder. The name of an event is the event's, exception's or error's type, its data the payload;
-// of an error the message.
+// Decoder implements framing.Decoder. The name of an event is its event type, exception type or error code. Its data is
+// the payload, or the message of an error.
 //
-// A frame that lies whole in the bytes that were fed is read where it is. Only a partial one is collected in a buffer, which
-// grows with the bytes that arrive and not with the length that they announce; it is freed once the frame has been read, if
-// it is larger than a few kilobytes.
+// A frame that is entirely within the bytes of one Feed is decoded in place. A partial frame is collected in a buffer,
+// which grows with the bytes received, not to the announced length. It is freed after the frame is decoded if it is
+// larger than a few kilobytes.
 //
-// The first twelve bytes of a frame are checked before more of it is kept, so that a body that is not an event stream ends
-// with an error at once.
+// The prelude of a frame is checked before more of the frame is buffered, so a body that is not an event stream fails
+// at once.
 //
-// The zero value is ready.
+// The zero value is ready to use.
 type Decoder struct {
-	// MaxEvent bounds the length of a frame; 0 is framing.DefaultMaxEvent.
+	// MaxEvent is the maximum length of a frame in bytes; 0 means framing.DefaultMaxEvent.
 	MaxEvent int
 
-	// Invoke is for responses of InvokeModelWithResponseStream
-	// (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html): a chunk event stands for the
-	// model's own event, which its payload holds in base64. It has no name then.
+	// Invoke is set for responses of InvokeModelWithResponseStream
+	// (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html). A chunk event is then
+	// replaced by the model's own event, which is base64-encoded in its payload and has no name.
 	Invoke bool
 
-	in      []byte // what is left of the last Feed; the caller's memory
-	partial []byte // the current frame, as far as it has arrived, if it is not whole in what was fed
+	in      []byte // unread rest of the last Feed; owned by the caller
+	partial []byte // the bytes received of the current frame, if it spans more than one Feed
 
 	frames  eventstream.Decoder
 	reader  bytes.Reader
-	name    []byte // memory of Event.Name
-	payload []byte // memory of Event.Data
+	name    []byte // buffer of Event.Name
+	payload []byte // buffer of Event.Data
 	err     error
 }
 
@@ -111,7 +110,7 @@ func (d *Decoder) Next() (ev framing.Event, ok bool, err error) {
 	return ev, frame != nil, nil
 }
 
-// End implements framing.Decoder. A frame that is not complete is ErrTruncated.
+// End implements framing.Decoder. It returns ErrTruncated if a frame is incomplete.
 func (d *Decoder) End() (ev framing.Event, ok bool, err error) {
 	if ev, ok, err = d.Next(); ok || err != nil || len(d.partial) == 0 {
 		return ev, ok, err
@@ -120,7 +119,7 @@ func (d *Decoder) End() (ev framing.Event, ok bool, err error) {
 	return framing.Event{}, false, d.err
 }
 
-// frame returns the next whole frame, nil if it is not complete yet. It is valid until the next call.
+// frame returns the next frame, or nil if it is not complete yet. It is valid until the next call.
 func (d *Decoder) frame() ([]byte, error) {
 	if len(d.partial) == 0 {
 		n, err := d.frameLen(d.in)
@@ -151,7 +150,7 @@ func (d *Decoder) frame() ([]byte, error) {
 	return frame, nil
 }
 
-// consume removes n bytes from what was fed.
+// consume removes and returns the first n bytes of in.
 func (d *Decoder) consume(n int) []byte {
 	p := d.in[:n:n]
 	if d.in = d.in[n:]; len(d.in) == 0 {
@@ -160,7 +159,7 @@ func (d *Decoder) consume(n int) []byte {
 	return p
 }
 
-// frameLen reads and checks what a frame begins with. It returns the frame's length, 0 if that is not known yet.
+// frameLen checks the prelude of a frame and returns the frame's length, or 0 if the prelude is not complete yet.
 func (d *Decoder) frameLen(p []byte) (int, error) {
 	if len(p) < preludeLen {
 		return 0, nil
@@ -174,12 +173,12 @@ func (d *Decoder) frameLen(p []byte) (int, error) {
 	case total > limit || headers > MaxHeaders:
 		return 0, framing.ErrTooLarge
 	case total < preludeLen+trailerLen+headers:
-		return 0, fmt.Errorf("%w: it is shorter than its headers", ErrMalformed)
+		return 0, fmt.Errorf("%w: shorter than its headers", ErrMalformed)
 	}
 	return int(total), nil
 }
 
-// decode reads a whole frame.
+// decode decodes a complete frame.
 func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 	headers := binary.BigEndian.Uint32(frame[4:])
 	if payload := len(frame) - preludeLen - trailerLen - int(headers); cap(d.payload) < payload+payloadSlack {
@@ -192,49 +191,50 @@ func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 		return framing.Event{}, fmt.Errorf("event stream frame: %w", err)
 	}
 	var ev framing.Event
-	var named string
+	var name string
 	switch kind := text(m.Headers, messageType); kind {
 	case typeEvent:
-		named = text(m.Headers, eventType)
+		name = text(m.Headers, eventType)
 		ev = framing.Event{Kind: abi.EventPlain, Data: m.Payload}
-		if d.Invoke && named == "chunk" {
-			named = ""
+		if d.Invoke && name == "chunk" {
+			name = ""
 			if ev.Data, err = unwrap(m.Payload); err != nil {
 				return framing.Event{}, err
 			}
 		}
 	case typeException:
-		named = text(m.Headers, exceptionType)
+		name = text(m.Headers, exceptionType)
 		ev = framing.Event{Kind: abi.EventException, Data: m.Payload}
 	case typeError:
-		named = text(m.Headers, errorCode)
+		name = text(m.Headers, errorCode)
 		ev = framing.Event{Kind: abi.EventError, Data: append(d.payload[:0], text(m.Headers, errorMessage)...)}
 	default:
-		return framing.Event{}, fmt.Errorf("%w: its message type is absent or unknown", ErrMalformed)
+		return framing.Event{}, fmt.Errorf("%w: message type is missing or unknown", ErrMalformed)
 	}
-	d.name = append(d.name[:0], named...)
+	d.name = append(d.name[:0], name...)
 	ev.Name = d.name
 	d.name, d.payload = framing.Reuse(d.name), framing.Reuse(d.payload)
 	return ev, nil
 }
 
-// unwrap returns what a chunk's payload, {"bytes":"…","p":"…"}, holds; p is padding of letters. It is written over the payload.
+// unwrap returns the decoded event in a chunk's payload, {"bytes":"…","p":"…"}, where p is padding. It decodes in
+// place, overwriting the payload.
 func unwrap(payload []byte) ([]byte, error) {
 	_, rest, _ := bytes.Cut(payload, []byte(`"bytes"`))
 	rest, colon := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(":"))
 	rest, open := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(`"`))
 	inside, _, closed := bytes.Cut(rest, []byte(`"`))
 	if !colon || !open || !closed {
-		return nil, fmt.Errorf("%w: a chunk without bytes", ErrMalformed)
+		return nil, fmt.Errorf("%w: chunk without bytes", ErrMalformed)
 	}
 	n, err := base64.StdEncoding.Decode(inside, inside)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the bytes of a chunk are not base64", ErrMalformed)
+		return nil, fmt.Errorf("%w: bytes of a chunk are not base64", ErrMalformed)
 	}
 	return inside[:n], nil
 }
 
-// text is a header that is a string, "" if it is absent or of another type.
+// text returns the value of a string header, or "" if it is absent or of another type.
 func text(headers eventstream.Headers, name string) string {
 	s, _ := headers.Get(name).(eventstream.StringValue)
 	return string(s)

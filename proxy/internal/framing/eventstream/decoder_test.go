@@ -27,7 +27,7 @@ type event struct {
 	Name, Data string
 }
 
-// read feeds the pieces one after the other, takes all events, and ends the body.
+// read feeds the pieces in order and returns all events, including those that End returns.
 func read(d *eventstream.Decoder, pieces ...[]byte) ([]event, error) {
 	var got []event
 	for _, p := range pieces {
@@ -43,7 +43,7 @@ func read(d *eventstream.Decoder, pieces ...[]byte) ([]event, error) {
 			}
 			got = append(got, event{ev.Kind, string(ev.Name), string(ev.Data)})
 		}
-		// Nothing of a Feed may be used once Next has said that it needs more.
+		// The decoder must not refer to the fed bytes once Next has returned ok = false.
 		for i := range p {
 			p[i] = 0xDD
 		}
@@ -57,8 +57,8 @@ func read(d *eventstream.Decoder, pieces ...[]byte) ([]event, error) {
 	}
 }
 
-// judge reads a body with the SDK alone.
-func judge(body []byte) ([]event, error) {
+// readSDK reads a body with the SDK alone.
+func readSDK(body []byte) ([]event, error) {
 	var want []event
 	for r := bytes.NewReader(body); r.Len() > 0; {
 		m, err := sdk.NewDecoder().Decode(r, nil)
@@ -102,7 +102,7 @@ func recordings(tb testing.TB) map[string][]byte {
 	return all
 }
 
-// message encodes a frame with string headers, given as names and values.
+// message encodes a frame with string headers, given as pairs of names and values.
 func message(tb testing.TB, payload string, headers ...string) []byte {
 	tb.Helper()
 	var hs sdk.Headers
@@ -121,7 +121,7 @@ func encode(tb testing.TB, m sdk.Message) []byte {
 	return buf.Bytes()
 }
 
-// raw makes a frame of its parts as they stand, with checksums that match.
+// raw returns a frame with the given lengths and parts, which need not be consistent, and valid checksums.
 func raw(total, headersLen uint32, headers, payload []byte) []byte {
 	p := binary.BigEndian.AppendUint32(nil, total)
 	p = binary.BigEndian.AppendUint32(p, headersLen)
@@ -134,12 +134,12 @@ func raw(total, headersLen uint32, headers, payload []byte) []byte {
 func TestRecordedStreams(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
-			want, err := judge(body)
+			want, err := readSDK(body)
 			if err != nil || len(want) == 0 {
 				t.Fatalf("the SDK reads %d events: %v", len(want), err)
 			}
 			if last := want[len(want)-1].Name; last != "metadata" {
-				t.Errorf("the last event is %s", last)
+				t.Errorf("the last event is %s, want metadata", last)
 			}
 			got, err := read(new(eventstream.Decoder), body)
 			if err != nil {
@@ -152,16 +152,17 @@ func TestRecordedStreams(t *testing.T) {
 	}
 }
 
-// small is the length of a recording that is tried at every place; a longer one is tried at one in some.
+// small is the length up to which a recording is cut at every byte.
 const small = 1500
 
+// stride returns the distance between the places at which a recording is cut.
 func stride(body []byte) int { return 1 + len(body)/small*4 }
 
 // covers: B2
 func TestSplitAtEveryByte(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
-			want, err := judge(body)
+			want, err := readSDK(body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +180,7 @@ func TestSplitAtEveryByte(t *testing.T) {
 			}
 			d.Reset()
 			if got, err := read(&d, bytewise...); err != nil || !cmp.Equal(want, got) {
-				t.Errorf("in single bytes: %v\n%s", err, cmp.Diff(want, got))
+				t.Errorf("byte by byte: %v\n%s", err, cmp.Diff(want, got))
 			}
 		})
 	}
@@ -194,7 +195,7 @@ func TestSplitInManyPieces(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		body := all[rapid.SampledFrom(names).Draw(t, "recording")]
-		want, err := judge(body)
+		want, err := readSDK(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,17 +211,17 @@ func TestSplitInManyPieces(t *testing.T) {
 	})
 }
 
-// TestTruncatedBody checks that a body that ends within a message is an error, after every complete event.
+// TestTruncatedBody checks that a body that ends inside a frame returns all complete events and then an error.
 //
 // covers: B2
 func TestTruncatedBody(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
-			whole, err := judge(body)
+			whole, err := readSDK(body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			between := map[int]int{0: 0} // the end of each frame, and how many events come before it
+			between := map[int]int{0: 0} // number of events before the end of each frame, by offset
 			for at, n := 0, 0; at < len(body); {
 				at += int(binary.BigEndian.Uint32(body[at:]))
 				n++
@@ -283,13 +284,13 @@ func TestMessageTypes(t *testing.T) {
 		// covers: B3
 		"exception": {message(t, `{"message":"Slow down"}`, ":message-type", "exception", ":exception-type", "throttlingException", ":content-type", "application/json"), event{abi.EventException, "throttlingException", `{"message":"Slow down"}`}, nil},
 		// covers: B4
-		"error":                  {message(t, "", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke"), event{abi.EventError, "InternalError", "It broke"}, nil},
-		"error with payload":     {message(t, "payload", ":error-message", "It broke", ":error-code", "E", ":message-type", "error"), event{abi.EventError, "E", "It broke"}, nil},
-		"error with nothing":     {message(t, "", ":message-type", "error"), event{abi.EventError, "", ""}, nil},
-		"unknown type":           {message(t, "{}", ":message-type", "Event", ":event-type", "x"), event{}, eventstream.ErrMalformed},
-		"no type":                {message(t, "{}", ":event-type", "x"), event{}, eventstream.ErrMalformed},
-		"no headers":             {message(t, "{}"), event{}, eventstream.ErrMalformed},
-		"type that is no string": {encode(t, sdk.Message{Headers: sdk.Headers{{Name: ":message-type", Value: sdk.BytesValue("event")}}}), event{}, eventstream.ErrMalformed},
+		"error":                {message(t, "", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke"), event{abi.EventError, "InternalError", "It broke"}, nil},
+		"error with payload":   {message(t, "payload", ":error-message", "It broke", ":error-code", "E", ":message-type", "error"), event{abi.EventError, "E", "It broke"}, nil},
+		"error with nothing":   {message(t, "", ":message-type", "error"), event{abi.EventError, "", ""}, nil},
+		"unknown type":         {message(t, "{}", ":message-type", "Event", ":event-type", "x"), event{}, eventstream.ErrMalformed},
+		"no type":              {message(t, "{}", ":event-type", "x"), event{}, eventstream.ErrMalformed},
+		"no headers":           {message(t, "{}"), event{}, eventstream.ErrMalformed},
+		"type is not a string": {encode(t, sdk.Message{Headers: sdk.Headers{{Name: ":message-type", Value: sdk.BytesValue("event")}}}), event{}, eventstream.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := read(new(eventstream.Decoder), test.frame)
@@ -303,10 +304,7 @@ func TestMessageTypes(t *testing.T) {
 	}
 }
 
-// TestCorruptMessage flips every bit of a message: each is covered by a checksum.
-//
-// covers: B2
-func TestChunksOfInvokeModel(t *testing.T) {
+func TestInvokeModelChunks(t *testing.T) {
 	chunk := func(payload string) []byte {
 		return message(t, payload, ":message-type", "event", ":event-type", "chunk")
 	}
@@ -323,7 +321,7 @@ func TestChunksOfInvokeModel(t *testing.T) {
 		d.Invoke = false
 		d.Reset()
 		if got, err = read(d, chunk(payload)); err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "chunk", payload}}) {
-			t.Errorf("%s as it is: %v, %v", payload, got, err)
+			t.Errorf("%s without Invoke: %v, %v", payload, got, err)
 		}
 	}
 	for _, payload := range []string{``, `{}`, `{"bytes":1}`, `{"bytes":"a`, `{"bytes":"!"}`, `{"bytes"`, `"bytes`} {
@@ -337,6 +335,9 @@ func TestChunksOfInvokeModel(t *testing.T) {
 	}
 }
 
+// TestCorruptMessage flips each bit of a message. Checksums cover all of them.
+//
+// covers: B2
 func TestCorruptMessage(t *testing.T) {
 	frame := message(t, `{"delta":{"text":"Hi"}}`, ":message-type", "event", ":event-type", "contentBlockDelta")
 	for bit := range len(frame) * 8 {
@@ -359,17 +360,17 @@ func TestRejectsInvalidMessages(t *testing.T) {
 		max  int
 		want error
 	}{
-		"no event stream":             {[]byte(`{"message":"x"}`), 0, sdk.ChecksumError{}},
+		"not an event stream":         {[]byte(`{"message":"x"}`), 0, sdk.ChecksumError{}},
 		"server-sent events":          {[]byte("data: {}\n\ndata: [DONE]\n\n"), 0, sdk.ChecksumError{}},
-		"length of nothing":           {raw(0, 0, nil, nil), 0, eventstream.ErrMalformed},
+		"length of zero":              {raw(0, 0, nil, nil), 0, eventstream.ErrMalformed},
 		"shorter than a frame":        {raw(15, 0, nil, nil), 0, eventstream.ErrMalformed},
 		"shorter than its headers":    {raw(100, 90, make([]byte, 84), nil), 0, eventstream.ErrMalformed},
 		"over the default":            {raw(1<<20+1, 0, nil, nil), 0, framing.ErrTooLarge},
 		"over the limit":              {raw(1001, 0, nil, nil), 1000, framing.ErrTooLarge},
-		"as long as can be":           {raw(1<<32-1, 0, nil, nil), 1 << 62, framing.ErrTooLarge},
-		"more headers than can be":    {raw(1<<20, eventstream.MaxHeaders+1, nil, nil), 0, framing.ErrTooLarge},
+		"maximum length":              {raw(1<<32-1, 0, nil, nil), 1 << 62, framing.ErrTooLarge},
+		"too many headers":            {raw(1<<20, eventstream.MaxHeaders+1, nil, nil), 0, framing.ErrTooLarge},
 		"headers longer than a frame": {raw(100, 1<<32-1, nil, nil), 0, framing.ErrTooLarge},
-		"header cut in its value":     {raw(16+18, 18, []byte(typed[:18]), nil), 0, io.ErrUnexpectedEOF},
+		"header cut inside its value": {raw(16+18, 18, []byte(typed[:18]), nil), 0, io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := eventstream.Decoder{MaxEvent: test.max}
@@ -387,14 +388,14 @@ func TestRejectsInvalidMessages(t *testing.T) {
 			}
 		})
 	}
-	t.Run("header of an unknown type", func(t *testing.T) {
+	t.Run("unknown header type", func(t *testing.T) {
 		headers := []byte("\x01x\x0a" + typed)
 		n := uint32(len(headers))
 		if got, err := read(new(eventstream.Decoder), raw(16+n, n, headers, nil)); err == nil || len(got) != 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	t.Run("just within the limit", func(t *testing.T) {
+	t.Run("exactly at the limit", func(t *testing.T) {
 		frame := message(t, strings.Repeat("x", 500), ":message-type", "event", ":event-type", "x")
 		d := eventstream.Decoder{MaxEvent: len(frame)}
 		if got, err := read(&d, frame); err != nil || len(got) != 1 {
@@ -416,16 +417,16 @@ func FuzzDecoder(f *testing.F) {
 	f.Add(raw(16, 0, nil, nil), 12)
 	f.Add(raw(100, 90, make([]byte, 84), nil), 3)
 	f.Fuzz(func(t *testing.T, body []byte, cut int) {
-		want, wantErr := judge(body)
+		want, wantErr := readSDK(body)
 		cut = min(max(cut, 0), len(body))
 		for _, pieces := range [][][]byte{{body}, {body[:cut], body[cut:]}} {
 			got, err := read(new(eventstream.Decoder), pieces...)
 			if errors.Is(err, framing.ErrTooLarge) {
-				// The SDK has no limit. What came before must still be the same.
+				// The SDK has no limit. The events before the error must still be the same.
 				want, wantErr = want[:min(len(want), len(got))], err
 			}
 			if (err == nil) != (wantErr == nil) || len(got) != len(want) || len(got) > 0 && !cmp.Equal(got, want) {
-				t.Fatalf("%v, the SDK: %v\n%s", err, wantErr, cmp.Diff(want, got))
+				t.Fatalf("error %v, SDK's error %v\n%s", err, wantErr, cmp.Diff(want, got))
 			}
 		}
 	})

@@ -2,7 +2,7 @@ package eventstream
 
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
-// exceptions are what the exceptions of a stream of Bedrock stand for
+// exceptions maps the exceptions of a Bedrock stream to kinds of failure
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html).
 var exceptions = map[string]abi.FailKind{
 	"internalServerException":     abi.FailServer,
@@ -13,7 +13,7 @@ var exceptions = map[string]abi.FailKind{
 	"validationException":         abi.FailInvalidRequest,
 }
 
-// ExceptionKind is the kind of failure that an exception or error event with this name stands for.
+// ExceptionKind returns the kind of failure of an exception or error event with the given name.
 func ExceptionKind(name []byte) abi.FailKind {
 	if kind, known := exceptions[string(name)]; known {
 		return kind

@@ -35,7 +35,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 				}
 			})
 			if n != 0 || events != 2*101 {
-				t.Errorf("%v allocations a body, %d events", n, events)
+				t.Errorf("%v allocations per body, want 0; %d events, want %d", n, events, 2*101)
 			}
 		})
 	}

@@ -8,19 +8,19 @@ import (
 
 // Decoder implements framing.Decoder. Events have no name; their data is the line without its end.
 //
-// Lines end with LF or CRLF. A line of nothing but spaces, tabs and CRs is blank and no event; some servers write such
-// lines to keep a connection alive. A lone CR ends no line, for it is white space in JSON.
+// Lines end with LF or CRLF. A lone CR does not end a line, because it is white space in JSON. Lines of only spaces,
+// tabs and CRs are ignored: some servers write them to keep a connection alive.
 //
-// A line that lies whole in the bytes that were fed is not copied. A partial line is collected in a buffer of at most
-// MaxEvent, which is freed after use if it is larger than a few kilobytes.
+// A line that is entirely within the bytes of one Feed is not copied. A partial line is collected in a buffer of at
+// most MaxEvent bytes, which is freed after use if it is larger than a few kilobytes.
 //
-// The zero value is ready.
+// The zero value is ready to use.
 type Decoder struct {
-	// MaxEvent bounds the length of a line, all bytes before its LF; 0 is framing.DefaultMaxEvent.
+	// MaxEvent is the maximum number of bytes before the LF of a line; 0 means framing.DefaultMaxEvent.
 	MaxEvent int
 
-	in   []byte // what is left of the last Feed; the caller's memory
-	line []byte // the beginning of a line whose end has not arrived
+	in   []byte // unread rest of the last Feed; owned by the caller
+	line []byte // the start of a line whose end has not arrived yet
 	err  error
 }
 
@@ -72,7 +72,7 @@ func (d *Decoder) Next() (ev framing.Event, ok bool, err error) {
 	}
 }
 
-// End implements framing.Decoder. A last line without its LF counts: whether it is complete shows in its data.
+// End implements framing.Decoder. It returns a last line without an LF. Its data shows whether it is complete.
 func (d *Decoder) End() (ev framing.Event, ok bool, err error) {
 	if ev, ok, err = d.Next(); ok || err != nil {
 		return ev, ok, err
@@ -87,7 +87,7 @@ func (d *Decoder) fail() error {
 	return d.err
 }
 
-// trimEnd removes the CR of a CRLF from a line, and returns nothing for a blank one.
+// trimEnd removes the CR of a CRLF from a line. It returns nil if the line is blank.
 func trimEnd(line []byte) []byte {
 	for i := len(line) - 1; i >= 0; i-- {
 		switch line[i] {

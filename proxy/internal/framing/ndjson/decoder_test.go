@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/ndjson"
 )
 
-// read feeds the pieces one after the other and takes all events, the one that only the end gives as well.
+// read feeds the pieces in order and returns all events, including the one that End returns.
 func read(max int, pieces ...string) ([]string, error) {
 	d := &ndjson.Decoder{MaxEvent: max}
 	var got []string
@@ -30,7 +30,7 @@ func read(max int, pieces ...string) ([]string, error) {
 			}
 			got = append(got, string(ev.Name)+string(ev.Data))
 		}
-		// Nothing of a Feed may be used once Next has said that it needs more.
+		// The decoder must not refer to the fed bytes once Next has returned ok = false.
 		for i := range buf {
 			buf[i] = 0xDD
 		}
@@ -51,15 +51,15 @@ func TestLines(t *testing.T) {
 		name, body string
 		want       []string
 	}{
-		{"nothing", "", nil},
+		{"empty body", "", nil},
 		{"LF", "{}\n[1]\n", []string{"{}", "[1]"}},
 		{"CRLF", "{}\r\n[1]\r\n", []string{"{}", "[1]"}},
-		{"both", "1\n2\r\n3\n", []string{"1", "2", "3"}},
-		{"a CR inside a line", "{\r}\n", []string{"{\r}"}},
+		{"LF and CRLF", "1\n2\r\n3\n", []string{"1", "2", "3"}},
+		{"CR inside a line", "{\r}\n", []string{"{\r}"}},
 		{"one CR of two", "1\r\r\n", []string{"1\r"}},
-		{"a CR alone ends no line", "1\r2\r", []string{"1\r2"}},
+		{"lone CR does not end a line", "1\r2\r", []string{"1\r2"}},
 		{"blank lines", "\n\r\n \t\n1\n\n \r\n\r\r\n2\n\n", []string{"1", "2"}},
-		{"white space around JSON stays", " {} \n\t1\t\r\n", []string{" {} ", "\t1\t"}},
+		{"white space around JSON is kept", " {} \n\t1\t\r\n", []string{" {} ", "\t1\t"}},
 		{"unterminated", "1\n{\"done\":true}", []string{"1", `{"done":true}`}},
 		{"unterminated with half a CRLF", "1\n2\r", []string{"1", "2"}},
 		{"unterminated and blank", "1\n  ", []string{"1"}},
@@ -113,7 +113,7 @@ func TestEventAliasesInput(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	if &ev.Data[0] != &p[1] {
-		t.Error("a line that lies whole in the feed was copied")
+		t.Error("a line within the bytes of one Feed was copied")
 	}
 }
 
@@ -151,10 +151,10 @@ func TestHugeLine(t *testing.T) {
 		fails      bool
 	}{
 		{"at the limit", "12345678\n", []string{"12345678"}, false},
-		{"over it", "123456789\n", nil, true},
-		{"over it by its CR", "12345678\r\n", nil, true},
-		{"over it and unterminated", "1\n123456789", []string{"1"}, true},
-		{"blank and over it", "1\n         \n2\n", []string{"1"}, true},
+		{"over the limit", "123456789\n", nil, true},
+		{"over the limit by its CR", "12345678\r\n", nil, true},
+		{"over the limit and unterminated", "1\n123456789", []string{"1"}, true},
+		{"blank and over the limit", "1\n         \n2\n", []string{"1"}, true},
 		{"many lines", strings.Repeat("1234567\n", 3), []string{"1234567", "1234567", "1234567"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestHugeLine(t *testing.T) {
 		}
 		d.Feed([]byte("1\n"))
 		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
-			t.Errorf("the error did not stay: %v", err)
+			t.Errorf("Next after the error: %v", err)
 		}
 		if _, _, err := d.End(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("End after the error: %v", err)
@@ -212,11 +212,11 @@ func TestResetDropsPartialLine(t *testing.T) {
 		t.Errorf("Next = %q, %v, %v", ev.Data, ok, err)
 	}
 	if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
-		t.Errorf("the limit did not stay: %v", err)
+		t.Errorf("got %v, want ErrTooLarge: Reset must keep the limit", err)
 	}
 }
 
-// TestAnySplitGivesSameEvents splits recorded bodies at every place.
+// TestAnySplitGivesSameEvents splits a recorded body at random places.
 //
 // covers: S9
 func TestAnySplitGivesSameEvents(t *testing.T) {
@@ -240,7 +240,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 	})
 }
 
-// TestRandomBodies compares bodies of random lines and line endings, split at random, with the model.
+// TestRandomBodies compares the events of random bodies, split at random places, with the model.
 //
 // covers: S9
 func TestRandomBodies(t *testing.T) {
@@ -282,7 +282,7 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// model reads a whole body the slow and plain way.
+// model is a simple reference implementation.
 func model(body string, max int) (events []string, tooLarge bool) {
 	for _, l := range strings.Split(body, "\n") {
 		if len(l) > max {
@@ -304,7 +304,8 @@ func cut(t *rapid.T, s string) []string {
 	return pieces
 }
 
-// BenchmarkRead reads a recorded stream, at once, in the pieces of a small connection buffer, and in tiny pieces.
+// BenchmarkRead reads a recorded stream as a whole, in pieces of the size of a small connection buffer, and in tiny
+// pieces.
 func BenchmarkRead(b *testing.B) {
 	body, err := os.ReadFile("testdata/ollama-plain.ndjson")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package ndjson reads newline-delimited JSON, one JSON text a line. Whether a line is valid JSON is the caller's to check.
+// Package ndjson reads newline-delimited JSON, one JSON text per line. It does not check that a line is valid JSON.
 //
 // Concurrency: a Decoder belongs to one goroutine.
 package ndjson

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
 )
 
-// BenchmarkRead reads a recorded stream, at once, in the pieces of a small connection buffer, and in tiny pieces.
+// BenchmarkRead reads a recorded stream as a whole, in pieces of the size of a small connection buffer, and in tiny
+// pieces.
 func BenchmarkRead(b *testing.B) {
 	body, err := os.ReadFile("testdata/anthropic-plain.sse")
 	if err != nil {

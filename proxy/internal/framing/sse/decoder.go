@@ -8,32 +8,33 @@ import (
 
 // Decoder implements framing.Decoder.
 //
-// Lines end with LF, CRLF or CR. An event is dispatched as soon as the empty line after it is known to be empty: a CR
-// ends its line at once, and where it was the CR of a CRLF the LF is dropped when it comes, perhaps with the
-// next Feed. So an event that ends with CR CR does not wait for another byte.
+// Lines end with LF, CRLF or CR. A CR ends its line at once; an LF that follows it, possibly in the next Feed, is
+// skipped. An event that ends with CR CR is therefore returned without waiting for another byte.
 //
-// An event whose one data line lies whole in the bytes that were fed is not copied. Everything else is collected in buffers
-// of the Decoder, of at most MaxEvent for each of a partial line, the data and the name, which are freed after use if they
-// are larger than a few kilobytes.
+// An event with one data line that is entirely within the bytes of one Feed is not copied. Everything else is collected
+// in buffers: a partial line, the data and the name, of at most MaxEvent bytes each. Buffers larger than a few
+// kilobytes are freed after use.
 //
-// The zero value is ready.
+// The zero value is ready to use.
 type Decoder struct {
-	// MaxEvent bounds the length of a line and of the joined data of an event; 0 is framing.DefaultMaxEvent.
+	// MaxEvent is the maximum length in bytes of a line and of the joined data of an event; 0 means
+	// framing.DefaultMaxEvent.
 	MaxEvent int
 
-	in []byte // what is left of the last Feed; the caller's memory
-	lf int    // index in in of its first LF, -1 if it has none, stale if lfKnown is not set
+	in []byte // unread rest of the last Feed; owned by the caller
+	lf int    // index of the first LF of in, or -1; valid if lfKnown is set
 
 	lfKnown bool
-	skipLF  bool // the last line ended with a CR: an LF that follows belongs to it
-	bom     int8 // bytes of the byte order mark seen, len(bom) when that is decided
+	skipLF  bool // the last line ended with a CR, so skip an LF that follows
+	bom     int8 // number of matched bytes of a byte order mark; len(bom) once the start of the body has been checked
 
-	hasData, ownData bool // ownData: data is dataBuf, not the caller's memory
-	ownName          bool
-	data, name       []byte
+	// The current event. data and name point into the caller's memory unless ownData and ownName are set.
+	hasData, ownData, ownName bool
+	data, name                []byte
 
-	line, dataBuf, nameBuf []byte
-	err                    error
+	line             []byte // the current line, if it began in an earlier Feed
+	dataBuf, nameBuf []byte
+	err              error
 }
 
 const bom = "\xEF\xBB\xBF"
@@ -99,8 +100,8 @@ func (d *Decoder) Next() (ev framing.Event, ok bool, err error) {
 	}
 }
 
-// End implements framing.Decoder. An event that lacks only its empty line counts: some providers omit it, and whether such an
-// event is complete shows in its data.
+// End implements framing.Decoder. It returns a last event without the empty line, which some providers omit. Its data
+// shows whether it is complete.
 func (d *Decoder) End() (ev framing.Event, ok bool, err error) {
 	if ev, ok, err = d.Next(); ok || err != nil {
 		return ev, ok, err
@@ -125,13 +126,13 @@ func (d *Decoder) advance(n int) {
 	d.in = d.in[n:]
 	d.lf -= n
 	if d.lf < 0 {
-		d.lfKnown = d.lfKnown && d.lf+n < 0 // none was left, and none has come
+		d.lfKnown = d.lfKnown && d.lf+n < 0 // there was no LF, so there still is none
 		d.lf = -1
 	}
 }
 
-// lineEnd returns the length of the line that in begins with, and whether its end is there. The place of the next LF
-// is remembered, or a body of short lines that end with CR would be searched for it to the end again and again.
+// lineEnd returns the length of the first line of in, and whether it is terminated. It caches the position of the next
+// LF. Otherwise, a body of short lines that end with CR would be searched to its end for each line.
 func (d *Decoder) lineEnd() (n int, found bool) {
 	if !d.lfKnown {
 		d.lf, d.lfKnown = bytes.IndexByte(d.in, '\n'), true
@@ -146,8 +147,8 @@ func (d *Decoder) lineEnd() (n int, found bool) {
 	return len(p), d.lf >= 0
 }
 
-// apply reads one line that is not empty. own says that the line is d.line. It reports false where the event becomes
-// too large.
+// apply adds a non-empty line to the current event. own is set if the line is d.line instead of the caller's memory. It
+// returns false if the event becomes too large.
 func (d *Decoder) apply(line []byte, own bool) bool {
 	name, value, _ := bytes.Cut(line, []byte{':'})
 	if len(value) > 0 && value[0] == ' ' {
@@ -178,7 +179,7 @@ func (d *Decoder) apply(line []byte, own bool) bool {
 	return true
 }
 
-// dispatch ends the current event and reports whether it is one: an event without a data line is not.
+// dispatch ends the current event. It returns false if the event has no data line, and must be ignored.
 func (d *Decoder) dispatch() (framing.Event, bool) {
 	ev, ok := framing.Event{Name: d.name, Data: d.data}, d.hasData
 	d.data, d.name, d.hasData, d.ownData, d.ownName = nil, nil, false, false, false
@@ -186,7 +187,7 @@ func (d *Decoder) dispatch() (framing.Event, bool) {
 	return ev, ok
 }
 
-// carry copies what the caller's memory holds of the current event, for its bytes are used up.
+// carry copies the parts of the current event that are in the caller's memory, because all of its bytes are read.
 func (d *Decoder) carry() {
 	d.line = append(d.line, d.in...)
 	d.in, d.lfKnown = nil, false
@@ -212,7 +213,7 @@ func (d *Decoder) ownNameBuf() {
 	}
 }
 
-// readBOM skips a byte order mark at the body's start, which may come in three pieces.
+// readBOM skips a byte order mark at the start of the body, which may arrive in several pieces.
 func (d *Decoder) readBOM() {
 	for len(d.in) > 0 && d.bom < int8(len(bom)) {
 		if d.in[0] != bom[d.bom] {

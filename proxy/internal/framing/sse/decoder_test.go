@@ -16,7 +16,7 @@ import (
 
 type event struct{ Name, Data string }
 
-// read feeds the pieces one after the other and takes all events, those that only the end gives as well.
+// read feeds the pieces in order and returns all events, including those that End returns.
 func read(max int, pieces ...string) ([]event, error) {
 	d := &sse.Decoder{MaxEvent: max}
 	var got []event
@@ -33,7 +33,7 @@ func read(max int, pieces ...string) ([]event, error) {
 			}
 			got = append(got, event{string(ev.Name), string(ev.Data)})
 		}
-		// Nothing of a Feed may be used once Next has said that it needs more.
+		// The decoder must not refer to the fed bytes once Next has returned ok = false.
 		for i := range buf {
 			buf[i] = 0xDD
 		}
@@ -62,16 +62,16 @@ func TestFraming(t *testing.T) {
 		name, body string
 		want       []event
 	}{
-		{"nothing", "", nil},
+		{"empty body", "", nil},
 		{"LF", "data: a\n\ndata: b\n\n", data("a", "b")},
 		// covers: F43
 		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
 		{"CR", "data: a\r\rdata: b\r\r", data("a", "b")},
-		{"mixed line ends", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\rdata: e\r\n\r", data("a", "b", "c", "d", "e")},
+		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\rdata: e\r\n\r", data("a", "b", "c", "d", "e")},
 		{"byte order mark", "\xEF\xBB\xBFdata: a\n\n", data("a")},
 		{"byte order mark only at the start", "data: a\n\n\xEF\xBB\xBFdata: b\n\n", data("a")},
 		{"half a byte order mark", "\xEF\xBBdata: a\n\ndata: b\n\n", data("b")},
-		{"no space", "data:a\n\n", data("a")},
+		{"no space after the colon", "data:a\n\n", data("a")},
 		{"one space of two", "data:  a\n\n", data(" a")},
 		{"trailing spaces stay", "data: {}   \n\n", data("{}   ")},
 		{"tab stays", "data:\ta\n\n", data("\ta")},
@@ -91,10 +91,10 @@ func TestFraming(t *testing.T) {
 		{"binary", "\x00\x01\x02\xFF\xFE\n\x00\n\n", nil},
 		{"NUL in data", "data: \x00\n\n", data("\x00")},
 		{"no empty line at the end", "data: a\n\ndata: b\n", data("a", "b")},
-		{"no line end at the end", "event: x\ndata: [DONE]", []event{{"x", "[DONE]"}}},
-		{"a CR at the end", "data: a\r", data("a")},
-		{"a name at the end", "data: a\n\nevent: x", data("a")},
-		{"a comment at the end", "data: a\n\n: x", data("a")},
+		{"unterminated last line", "event: x\ndata: [DONE]", []event{{"x", "[DONE]"}}},
+		{"CR at the end", "data: a\r", data("a")},
+		{"event name at the end", "data: a\n\nevent: x", data("a")},
+		{"comment at the end", "data: a\n\n: x", data("a")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -139,10 +139,10 @@ func TestEventIsReturnedAtLastByte(t *testing.T) {
 		if !ok || err != nil || string(ev.Data) != "a" {
 			t.Errorf("%q: Next = %q, %v, %v", body, ev.Data, ok, err)
 		}
-		// The second half of the CRLF ends nothing more.
+		// The LF of a CRLF does not end another line.
 		d.Feed([]byte("\n"))
 		if _, ok, err := d.Next(); ok || err != nil {
-			t.Errorf("%q: LF behind it: %v, %v", body, ok, err)
+			t.Errorf("%q: after another LF: Next = %v, %v", body, ok, err)
 		}
 	}
 }
@@ -157,11 +157,11 @@ func TestHugeEvent(t *testing.T) {
 		fails      bool
 	}{
 		{"line at the limit", "data: 0123456789\n\n", data("0123456789"), false},
-		{"line over it", "data: 0123456789a\n\n", nil, true},
-		{"comment over it", "data: a\n\n: 0123456789abcdef\n\ndata: b\n\n", data("a"), true},
-		{"line over it that does not end", "data: a\n\ndata: 0123456789a", data("a"), true},
+		{"line over the limit", "data: 0123456789a\n\n", nil, true},
+		{"comment over the limit", "data: a\n\n: 0123456789abcdef\n\ndata: b\n\n", data("a"), true},
+		{"unterminated line over the limit", "data: a\n\ndata: 0123456789a", data("a"), true},
 		{"joined data at the limit", "data: 0123456\ndata: 01234567\n\n", data("0123456\n01234567"), false},
-		{"joined data over it", "data: 01234567\ndata: 01234567\n\n", nil, true},
+		{"joined data over the limit", "data: 01234567\ndata: 01234567\n\n", nil, true},
 		{"many comments", strings.Repeat(": 0123456789\n", 50) + "data: a\n\n", data("a"), false},
 		{"many events", strings.Repeat("data: 01234567\n\n", 3), data("01234567", "01234567", "01234567"), false},
 	} {
@@ -194,7 +194,7 @@ func TestHugeEvent(t *testing.T) {
 		}
 		d.Feed(piece)
 		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
-			t.Errorf("the error did not stay: %v", err)
+			t.Errorf("Next after the error: %v", err)
 		}
 		if _, _, err := d.End(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("End after the error: %v", err)
@@ -261,11 +261,11 @@ func TestEventAliasesInput(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	if &ev.Data[0] != &p[19] || &ev.Name[0] != &p[7] {
-		t.Error("an event that lies whole in the feed was copied")
+		t.Error("an event within the bytes of one Feed was copied")
 	}
 }
 
-// TestAnySplitGivesSameEvents splits recorded bodies at every place.
+// TestAnySplitGivesSameEvents splits recorded bodies at random places.
 //
 // covers: S9 F42
 func TestAnySplitGivesSameEvents(t *testing.T) {
@@ -305,7 +305,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 	}
 }
 
-// TestRandomBodies compares bodies of random lines and line endings, split at random, with the model.
+// TestRandomBodies compares the events of random bodies, split at random places, with the model.
 //
 // covers: S9
 func TestRandomBodies(t *testing.T) {

@@ -15,13 +15,14 @@ type modelled struct {
 	tooLarge bool
 }
 
-// model reads a whole body the slow and plain way: line ends made equal, split into lines, fields by the book.
+// model is a simple reference implementation: it normalizes line endings, splits the body into lines, and parses the
+// fields.
 func model(body []byte, max int) (m modelled) {
 	s := strings.TrimPrefix(string(body), "\xEF\xBB\xBF")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	s = strings.ReplaceAll(s, "\r", "\n")
 	lines := strings.Split(s, "\n")
-	// What stands behind the last line end is a line if it is not empty; the end then stands for an empty line.
+	// An unterminated last line counts if it is not empty. Add the empty line that ends its event.
 	if lines[len(lines)-1] != "" {
 		lines = append(lines, "")
 	}
