@@ -1,18 +1,19 @@
-// Package glob matches text against patterns in which * stands for a run of any bytes.
+// Package glob matches text against patterns in which * matches any sequence of bytes.
 //
 // Concurrency: functions only.
 package glob
 
-// Match reports whether pattern covers the whole of text. Each * stands for at least least bytes. It does not allocate.
+// Match reports whether pattern matches all of text. Each * matches at least minStar bytes. Match does not allocate.
 //
-// Only the last star seen is backtracked to, which is enough: it can take whatever an earlier one would have.
-func Match[T ~string | ~[]byte](pattern string, text T, least int) bool {
+// It backtracks only to the last star seen, which is sufficient: that star can match any bytes that an earlier one
+// would have to.
+func Match[T ~string | ~[]byte](pattern string, text T, minStar int) bool {
 	p, t := 0, 0
-	star, from := -1, 0 // the last star, and where the text after it starts
+	star, from := -1, 0 // index of the last star, and where the text after its match begins
 	for {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, t+least
+			star, from = p, t+minStar
 			p, t = p+1, from
 			if from > len(text) {
 				return false

@@ -13,7 +13,7 @@ import (
 func TestMatch(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, text   string
-		empty, nonEmpty bool // whether it matches with stars of at least 0 and 1 bytes
+		empty, nonEmpty bool // want with minStar 0 and 1
 	}{
 		{"", "", true, true},
 		{"a", "a", true, true},
@@ -31,23 +31,23 @@ func TestMatch(t *testing.T) {
 		{"*a*b", "aab", true, false},
 	} {
 		if got := glob.Match(tt.pattern, tt.text, 0); got != tt.empty {
-			t.Errorf("%q matches %q: %t", tt.pattern, tt.text, got)
+			t.Errorf("Match(%q, %q, 0) = %t", tt.pattern, tt.text, got)
 		}
 		if got := glob.Match(tt.pattern, []byte(tt.text), 1); got != tt.nonEmpty {
-			t.Errorf("%q matches %q with non-empty stars: %t", tt.pattern, tt.text, got)
+			t.Errorf("Match(%q, %q, 1) = %t", tt.pattern, tt.text, got)
 		}
 	}
 }
 
-// TestMatchIsThatOfARegularExpression compares with package regexp.
-func TestMatchIsThatOfARegularExpression(t *testing.T) {
+// TestMatchAgreesWithRegexp compares Match with the equivalent regular expression.
+func TestMatchAgreesWithRegexp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOfN(rapid.SampledFrom([]rune("ab*")), 0, 10, -1).Draw(t, "pattern")
 		text := rapid.StringOfN(rapid.SampledFrom([]rune("ab")), 0, 14, -1).Draw(t, "text")
-		for least, star := range []string{".*", ".+"} {
+		for minStar, star := range []string{".*", ".+"} {
 			want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, star) + "$").MatchString(text)
-			if got := glob.Match(pattern, text, least); got != want {
-				t.Fatalf("%q matches %q with stars of %d bytes: %t, want %t", pattern, text, least, got, want)
+			if got := glob.Match(pattern, text, minStar); got != want {
+				t.Fatalf("Match(%q, %q, %d) = %t, want %t", pattern, text, minStar, got, want)
 			}
 		}
 	})

@@ -1,15 +1,15 @@
-// Package httpfield checks and compares the names and values of HTTP header fields. It applies the rules of
-// golang.org/x/net/http/httpguts to bytes, which httpguts itself takes only as strings.
+// Package httpfield checks and compares the names and values of HTTP header fields. Its rules are those of
+// golang.org/x/net/http/httpguts, which only accepts strings.
 //
 // Concurrency: functions only.
 package httpfield
 
 import "golang.org/x/net/http/httpguts"
 
-// Text is a string or bytes.
+// Text is a string or a byte slice.
 type Text interface{ ~string | ~[]byte }
 
-// ValidName reports whether name can be the name of a field: a token (RFC 9110, 5.6.2).
+// ValidName reports whether name is a valid field name: a token (RFC 9110, 5.6.2).
 func ValidName[T Text](name T) bool {
 	for i := range len(name) {
 		if !httpguts.IsTokenRune(rune(name[i])) {
@@ -19,7 +19,7 @@ func ValidName[T Text](name T) bool {
 	return len(name) > 0
 }
 
-// ValidValue reports whether value can be the value of a field: no control character but tab (RFC 9110, 5.5).
+// ValidValue reports whether value is a valid field value: no control characters except tab (RFC 9110, 5.5).
 func ValidValue[T Text](value T) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -29,7 +29,7 @@ func ValidValue[T Text](value T) bool {
 	return true
 }
 
-// ASCII reports whether text has only ASCII characters.
+// ASCII reports whether text consists of ASCII characters.
 func ASCII[T Text](text T) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 {
@@ -39,7 +39,8 @@ func ASCII[T Text](text T) bool {
 	return true
 }
 
-// VisibleASCII reports whether text can be a token in a header and in the log: visible ASCII characters without a space.
+// VisibleASCII reports whether text consists of visible ASCII characters without spaces, so that it is one word in a
+// header and in the log.
 func VisibleASCII[T Text](text T) bool {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' {
@@ -49,8 +50,8 @@ func VisibleASCII[T Text](text T) bool {
 	return true
 }
 
-// EqualFold reports whether text equals lower, which is in lower case, ignoring the case of ASCII letters. Unlike
-// bytes.EqualFold it does not fold other characters, such as the Kelvin sign to k.
+// EqualFold reports whether text equals lower, which must be in lower case, ignoring the case of ASCII letters. Unlike
+// bytes.EqualFold, it does not fold other characters, such as the Kelvin sign to k.
 func EqualFold[T Text](text T, lower string) bool {
 	if len(text) != len(lower) {
 		return false
@@ -63,7 +64,7 @@ func EqualFold[T Text](text T, lower string) bool {
 	return true
 }
 
-// AppendLower appends name to dst with its ASCII letters in lower case.
+// AppendLower appends name to dst with ASCII letters in lower case.
 func AppendLower[T Text](dst []byte, name T) []byte {
 	for i := range len(name) {
 		dst = append(dst, toLower(name[i]))

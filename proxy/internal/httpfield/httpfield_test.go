@@ -9,22 +9,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// TestNamesAndValuesAreThoseOfHTTPGuts compares with httpguts for every byte.
-func TestNamesAndValuesAreThoseOfHTTPGuts(t *testing.T) {
+// TestValidityAgreesWithHTTPGuts compares the functions with httpguts for every byte.
+func TestValidityAgreesWithHTTPGuts(t *testing.T) {
 	for c := range 256 {
 		s := "a" + string([]byte{byte(c)}) + "b"
 		if got, want := httpfield.ValidName(s), httpguts.ValidHeaderFieldName(s); got != want {
-			t.Errorf("name %q is valid: %t, want %t", s, got, want)
+			t.Errorf("ValidName(%q) = %t, want %t", s, got, want)
 		}
 		if got, want := httpfield.ValidValue([]byte(s)), httpguts.ValidHeaderFieldValue(s); got != want {
-			t.Errorf("value %q is valid: %t, want %t", s, got, want)
+			t.Errorf("ValidValue(%q) = %t, want %t", s, got, want)
 		}
 		if got, want := httpfield.ASCII(s), c < 0x80; got != want {
-			t.Errorf("%q is ASCII: %t, want %t", s, got, want)
+			t.Errorf("ASCII(%q) = %t, want %t", s, got, want)
 		}
 	}
 	if httpfield.ValidName("") || !httpfield.ValidValue("") {
-		t.Error("a name must not be empty, a value may be")
+		t.Error("an empty name must be invalid, and an empty value valid")
 	}
 }
 
@@ -42,7 +42,7 @@ func TestEqualFold(t *testing.T) {
 		{"[", "{", false},
 	} {
 		if got := httpfield.EqualFold([]byte(tt.text), tt.lower); got != tt.want {
-			t.Errorf("%q and %q: %t, want %t", tt.text, tt.lower, got, tt.want)
+			t.Errorf("EqualFold(%q, %q) = %t, want %t", tt.text, tt.lower, got, tt.want)
 		}
 	}
 	all := make([]byte, 256)
@@ -56,6 +56,6 @@ func TestEqualFold(t *testing.T) {
 		return r
 	}, string(all[:128])) + string(all[128:])
 	if got := string(httpfield.AppendLower(nil, all)); got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("AppendLower: got %q, want %q", got, want)
 	}
 }

@@ -4,9 +4,9 @@ package privatedir
 
 import "io/fs"
 
-// enforcesModes is false where access is governed by lists that Go does not show: there the directory is as private as
-// the one that the operator named.
+// enforcesModes is false because access is governed by access control lists, which Go does not expose. The operator is
+// trusted to choose a private directory.
 const enforcesModes = false
 
-// ownedByUser trusts the operator's choice for the same reason.
+// ownedByUser is not used on this system.
 func ownedByUser(fs.FileInfo) bool { return true }

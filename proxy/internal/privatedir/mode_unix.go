@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// enforcesModes says that the permission bits of a directory mean what they say.
+// enforcesModes is true if the system enforces permission bits.
 const enforcesModes = true
 
 // ownedByUser reports whether a file belongs to the user that this process runs as, or to root.

@@ -1,6 +1,7 @@
-// Package privatedir tells whether other users could replace what is in a directory, for those who trust what they find there.
+// Package privatedir checks that other users cannot replace the files in a directory, for callers that trust these
+// files.
 //
-// It does not make directories, and decides nothing about links: the caller says what it looks at.
+// It neither creates directories nor follows links: the caller passes the result of os.Stat or os.Lstat.
 package privatedir
 
 import (
@@ -9,11 +10,11 @@ import (
 	"io/fs"
 )
 
-// ErrWritable is for a directory that other users can write.
+// ErrWritable is the error for a directory that other users can write to.
 var ErrWritable = errors.New("is writable by other users")
 
-// Check returns what is wrong with a directory, as the end of a sentence that begins with its name; nil if only this user and root can
-// change it.
+// Check returns an error unless only this user and root can change the directory. The error's text follows the
+// directory's name, as in "/tmp is writable by other users".
 func Check(info fs.FileInfo) error {
 	switch {
 	case !info.IsDir():

@@ -1,7 +1,6 @@
-// Package rescue recovers panics where one would end the process although only one request, connection or call is
-// concerned.
+// Package rescue recovers panics that affect only one request, connection or call and must not end the process.
 //
-// It owns how a panic is remembered. What it means, and counting it, is up to whoever gets the Error.
+// It turns a panic into an Error. The caller decides what the Error means, and logs and counts it.
 //
 // Concurrency: an Error may be used from any goroutine.
 package rescue
@@ -12,7 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Error is a panic. It holds its type and stack, never its value, which may be anything, a prompt or a key among it.
+// Error is a recovered panic. It has the value's type and the stack, but not the value, which may contain a prompt or a
+// key.
 type Error struct {
 	Type  string
 	Stack []byte
@@ -20,22 +20,22 @@ type Error struct {
 	reported atomic.Bool
 }
 
-// Error says that there was a panic.
+// Error returns the type of the panic's value.
 func (e *Error) Error() string { return "panic of type " + e.Type }
 
-// First returns true once: many may wait for what has panicked, and it is to be counted as one.
+// First reports whether this is its first call, so that a panic whose Error several callers receive is counted once.
 func (e *Error) First() bool { return !e.reported.Swap(true) }
 
 func newError(value any) *Error { return &Error{Type: fmt.Sprintf("%T", value), Stack: debug.Stack()} }
 
-// Into is deferred by a function that returns an error: a panic becomes that error.
+// Into turns a panic into the error that a function returns. It must be deferred.
 func Into(err *error) {
 	if v := recover(); v != nil {
 		*err = newError(v)
 	}
 }
 
-// Recover is deferred by a function that returns no error: handle is called with a panic.
+// Recover calls handle with the Error of a panic. It must be deferred, by a function that returns no error.
 func Recover(handle func(*Error)) {
 	if v := recover(); v != nil {
 		handle(newError(v))

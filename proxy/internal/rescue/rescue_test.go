@@ -9,38 +9,38 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-func TestRecover(t *testing.T) {
+func TestInto(t *testing.T) {
 	run := func(f func() error) (err error) {
 		defer rescue.Into(&err)
 		return f()
 	}
 	plain := errors.New("plain")
 	if err := run(func() error { return plain }); err != plain {
-		t.Errorf("an error became %v", err)
+		t.Errorf("got %v, want the function's own error", err)
 	}
 	if err := run(func() error { return nil }); err != nil {
-		t.Errorf("nothing became %v", err)
+		t.Errorf("got %v without an error or a panic", err)
 	}
-	err := fmt.Errorf("around it: %w", run(func() error { panic("a secret") }))
+	err := fmt.Errorf("wrapped: %w", run(func() error { panic("a secret") }))
 	e, ok := errors.AsType[*rescue.Error](err)
-	if !ok || e.Type != "string" || !strings.Contains(string(e.Stack), "rescue_test.go") || err.Error() != "around it: panic of type string" {
-		t.Errorf("a panic became %v, with\n%s", err, e.Stack)
+	if !ok || e.Type != "string" || !strings.Contains(string(e.Stack), "rescue_test.go") || err.Error() != "wrapped: panic of type string" {
+		t.Errorf("panic: got %v, with stack\n%s", err, e.Stack)
 	}
 	if !e.First() || e.First() {
-		t.Error("it is not counted once")
+		t.Error("First must return true once and then false")
 	}
 }
 
-func TestRecoverHandles(t *testing.T) {
+func TestRecover(t *testing.T) {
 	run := func(f func()) (e *rescue.Error) {
 		defer rescue.Recover(func(p *rescue.Error) { e = p })
 		f()
 		return nil
 	}
 	if e := run(func() {}); e != nil {
-		t.Errorf("no panic became %v", e)
+		t.Errorf("handle was called with %v without a panic", e)
 	}
 	if e := run(func() { panic(1) }); e == nil || e.Type != "int" || !strings.Contains(string(e.Stack), "rescue_test.go") {
-		t.Errorf("a panic became %+v", e)
+		t.Errorf("panic: handle was called with %+v", e)
 	}
 }
