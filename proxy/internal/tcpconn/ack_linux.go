@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unacked reports whether the peer has not acknowledged all that was written.
+// Unacked reports whether some written data has not been acknowledged by the peer.
 func Unacked(fd uintptr) bool {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return err == nil && n > 0
 }
 
-// RoundTrip returns the smoothed round-trip time to the peer, of which the handshake is the first sample; 0: unknown.
+// RoundTrip returns the smoothed round-trip time to the peer, or 0 if it is unknown. The handshake is its first sample.
 func RoundTrip(fd uintptr) time.Duration {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -21,7 +21,8 @@ func RoundTrip(fd uintptr) time.Duration {
 	return time.Duration(info.Rtt) * time.Microsecond
 }
 
-// SinceLastAck returns how long ago the peer last acknowledged anything, be it a probe of its receive window.
+// SinceLastAck returns the time since the last acknowledgement from the peer, including responses to zero-window
+// probes.
 func SinceLastAck(fd uintptr) time.Duration {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -4,7 +4,7 @@ package tcpconn
 
 import "golang.org/x/sys/unix"
 
-// Poll returns which of events, and which errors, a descriptor has at this moment. It does not wait.
+// Poll returns the poll events, including errors, that are pending for a descriptor. It does not wait.
 func Poll(fd uintptr, events int16) int16 {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 	for {

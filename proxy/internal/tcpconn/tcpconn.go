@@ -1,10 +1,10 @@
-// Package tcpconn sets and asks what package net leaves to the kernel of a TCP connection: keep-alive probes, a reset on
-// close, what is readable, and what the peer has acknowledged.
+// Package tcpconn sets options and reads kernel state of TCP connections: keep-alive probes, a reset on close,
+// readiness, and acknowledgements by the peer.
 //
-// It owns no connection and no policy: how long a silent peer is tolerated is its callers' decision.
+// It owns no connections and no policy. Callers decide how long to tolerate a silent peer.
 //
-// Concurrency: all functions are safe for concurrent use. Those that take a descriptor are called within
-// syscall.RawConn.Control, which keeps it open meanwhile.
+// Concurrency: all functions are safe for concurrent use. Functions that take a descriptor must be called within
+// syscall.RawConn.Control, which keeps the descriptor open.
 package tcpconn
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Of returns the TCP connection that c is, or that TLS runs on; nil for one in memory.
-func Of(c net.Conn) *net.TCPConn {
+// unwrap returns c, or the connection below TLS, as a TCP connection; nil if it is not TCP, such as one in memory.
+func unwrap(c net.Conn) *net.TCPConn {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = over.NetConn()
 	}
@@ -21,22 +21,21 @@ func Of(c net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// KeepAlive makes the kernel probe a peer that has been silent for idle, count times at interval, and then end the
-// connection.
+// KeepAlive enables keep-alive probes: after the peer has been silent for idle, the kernel sends up to count probes at
+// the given interval, and then closes the connection.
 //
-// Callers vary the durations randomly from connection to connection: the kernel fires timers of connections that were
-// opened together together, and of thousands of probes sent at once most are dropped on the way, so that healthy peers
-// would be given up.
+// Callers must randomize the durations per connection. Otherwise, the kernel probes connections that were opened
+// together at the same time. Most of thousands of simultaneous probes are lost, and healthy connections are closed.
 func KeepAlive(c net.Conn, idle, interval time.Duration, count int) {
-	if tcp := Of(c); tcp != nil {
-		// Without it the connection works, and timeouts find a dead peer later.
+	if tcp := unwrap(c); tcp != nil {
+		// Without keep-alive the connection still works, and timeouts detect a dead peer later.
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: idle, Interval: interval, Count: count})
 	}
 }
 
-// SetLingerZero makes Close reset the connection and drop what has not been delivered.
+// SetLingerZero makes Close reset the connection and discard undelivered data.
 func SetLingerZero(c net.Conn) {
-	if tcp := Of(c); tcp != nil {
+	if tcp := unwrap(c); tcp != nil {
 		_ = tcp.SetLinger(0)
 	}
 }
