@@ -173,7 +173,7 @@ func (b *pluginBreaker) failsForMost(now time.Time) bool {
 	return now.Sub(b.since) >= breakerPolicy.Grace && failures >= breakerPolicy.Failures && bad >= breakerTenants && 2*bad >= active
 }
 
-// tenantBreaker returns a tenant's breaker, making one if necessary. It is nil if there are too many.
+// tenantBreaker returns a tenant's breaker, making one if necessary. It returns nil if there are too many.
 func (b *pluginBreaker) tenantBreaker(t tenant) *breaker.Breaker {
 	own := b.tenants[t]
 	if own == nil && len(b.tenants) < maxTenantBreakers {

@@ -59,7 +59,7 @@ type call struct {
 	plugin  *Plugin
 	meter   meter // nil for a native guest
 	phase   abi.Phase
-	running int // index in abi.Imports of the running import, -1 for none
+	running int // index in abi.Imports of the running import, or -1
 	err     *CallError
 
 	output, limit int64 // bytes of output so far, and their maximum
@@ -145,7 +145,7 @@ func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
-	c.refused.why, c.refusedHeader.why, c.filterRefused.on = nil, nil, false
+	c.refused.reason, c.refusedHeader.reason, c.filterRefused.refused = nil, nil, false
 	c.output = 0
 	c.done, c.stateSet = false, false
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
@@ -243,7 +243,7 @@ func (c *call) importPanicked(p *rescue.Error) {
 	c.err = e
 }
 
-// beginImport is called first by every import. It is false if the import must do nothing, because the call has failed
+// beginImport is called first by every import. It returns false if the import must do nothing, because the call has failed
 // or
 // its phase does not allow the import.
 func (c *call) beginImport(imp int) bool {
@@ -269,7 +269,7 @@ func callsOf(phases abi.Phase) string {
 	return strings.Join(names, ", ")
 }
 
-// countOutput counts n bytes of output. It is false if the call has exceeded its limit.
+// countOutput counts n bytes of output. It returns false if the call has exceeded its limit.
 func (c *call) countOutput(n int) bool {
 	c.output += int64(n)
 	if c.output > c.limit {
@@ -293,15 +293,15 @@ func (c *call) chargeUnits(n int64) {
 	}
 }
 
-// checkName checks an ID, a name or another short single-line text. what names it in the error.
-func (c *call) checkName(p []byte, what string) bool {
+// checkName checks an ID, a name or another short single-line text. The error refers to it as subject.
+func (c *call) checkName(p []byte, subject string) bool {
 	switch {
 	case len(p) > abi.MaxName:
-		c.abort(KindProtocol, what+" is longer than the contract allows")
+		c.abort(KindProtocol, subject+" is longer than the contract allows")
 	case !utf8.Valid(p):
-		c.abort(KindProtocol, what+" is not UTF-8")
+		c.abort(KindProtocol, subject+" is not UTF-8")
 	case hasControl(p):
-		c.abort(KindProtocol, what+" contains a control character")
+		c.abort(KindProtocol, subject+" contains a control character")
 	default:
 		return true
 	}

@@ -335,7 +335,7 @@ func (c *call) commitRequest() error {
 		}
 		c.commitState()
 		a.Answered = true
-	case len(c.path) == 0 && c.refused.why != nil:
+	case len(c.path) == 0 && c.refused.reason != nil:
 		return c.newProtocolError(c.refusedRequest())
 	case len(c.path) == 0:
 		return c.newProtocolError(errNoRequest)
@@ -392,7 +392,7 @@ func (c *call) body() ([]byte, error) {
 // commitList sets the result of provider_list. A plugin that sets no path has no model list.
 func (c *call) commitList() error {
 	if len(c.path) == 0 {
-		if c.refused.why != nil {
+		if c.refused.reason != nil {
 			return c.newProtocolError(c.refusedRequest())
 		}
 		c.result.out = OutRequest{}

@@ -312,7 +312,7 @@ func (c *call) applyBatch() error {
 const largeInput = framing.DefaultMaxEvent
 
 // oversized returns the provider's error if the plugin has run out of memory because the response was too large. Such a
-// failure does not count for the circuit breaker. It is nil for every other failure.
+// failure does not count for the circuit breaker. It returns nil for every other failure.
 func (inv *invocation) oversized(failed *CallError) error {
 	n := len(inv.first) + len(inv.second)
 	if failed.Kind != KindMemory || n <= largeInput || exports[inv.export].phase != abi.PhaseAnswer {

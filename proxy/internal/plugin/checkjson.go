@@ -12,15 +12,14 @@ import (
 // outlineBytes is the maximum length of the outline that an error shows of a document.
 const outlineBytes = 60
 
-// notJSON returns the error for a document that is not JSON. It has the offset and an outline but no content. what
-// names
-// the document.
-func notJSON(what string, document []byte, err error) error {
+// notJSON returns the error for a document that is not JSON. It has the offset and an outline but no content, and
+// refers to the document as subject.
+func notJSON(subject string, document []byte, err error) error {
 	e, ok := errors.AsType[*jsondoc.SyntaxError](err)
 	if !ok {
 		return err
 	}
-	err = fmt.Errorf("%s is not JSON: %s at byte %d of %d", what, e.Reason, e.Offset, len(document))
+	err = fmt.Errorf("%s is not JSON: %s at byte %d of %d", subject, e.Reason, e.Offset, len(document))
 	if outline := jsondoc.Outline(document, e.Offset, outlineBytes); outline != "" {
 		err = fmt.Errorf("%w, after %s", err, outline)
 	}
@@ -34,7 +33,7 @@ const endOfEvents = "[DONE]"
 // JSON: a truncated event must fail the response instead of being taken for text. Events without data and the end
 // marker
 // pass.
-func (a *Attempt) checkJSON(what string, p []byte) error {
+func (a *Attempt) checkJSON(subject string, p []byte) error {
 	if !a.EventsAreJSON || len(p) == 0 || string(p) == endOfEvents {
 		return nil
 	}
@@ -43,6 +42,6 @@ func (a *Attempt) checkJSON(what string, p []byte) error {
 		return nil
 	}
 	e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is not valid JSON.")
-	e.Cause = notJSON(what, p, err)
+	e.Cause = notJSON(subject, p, err)
 	return e
 }

@@ -117,7 +117,7 @@ func (e *CallError) Error() string {
 // maxFrames is the maximum number of the guest's functions that an error names.
 const maxFrames = 3
 
-// Stack returns the guest's stack of a trap, one function per line, the innermost first. It is "" for any other
+// Stack returns the guest's stack of a trap, one function per line, the innermost first. It returns "" for any other
 // failure.
 func (e *CallError) Stack() string {
 	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {

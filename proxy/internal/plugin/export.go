@@ -85,7 +85,7 @@ func kindOf(e export) abi.PluginKind {
 func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
 	switch {
 	case kind < 0 || kind&(abi.PluginProvider|abi.PluginRouter|abi.PluginFilter) == 0:
-		return s, fmt.Errorf("%s returned %d, not a kind of plugin that this gateway knows", abi.ExportPlugin, kind)
+		return s, fmt.Errorf("%s returned %d, not a kind of plugin that this gateway supports", abi.ExportPlugin, kind)
 	case kind&abi.PluginProvider != 0 && !s.provider():
 		return s, fmt.Errorf("%s declares a provider, but the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
 	case kind&abi.PluginRouter != 0 && !s.router():

@@ -1,13 +1,10 @@
 package plugin
 
 // Budgets of calls and prices of imports, in units of fuel. On a small server a unit is about 3 ns of ordinary guest
-// code,
-// and about 20 ns of the instructions and imports that take longest for their price. BenchmarkPrices here and in
-// package
-// fuel measures both. For comparison: an event takes a hand-written Go guest some 300 units, the garbage collector of a
-// Go
-// guest takes up to 30,000 units in one call, and the most expensive 100 KB request of a bundled plugin took 400,000, a
-// twentieth of its budget.
+// code, and about 20 ns of the instructions and imports that take longest for their price. BenchmarkPrices here and in
+// package fuel measures both. For comparison: an event costs a hand-written Go guest some 300 units, the garbage
+// collector of a Go guest costs up to 30,000 units in one call, and the most expensive 100 KB request of a bundled
+// plugin cost 400,000, a twentieth of its budget.
 const (
 	// DefaultEventFuel is the base budget of the calls that do not take a whole body, such as an event, the end of a
 	// body or a router's choice: up to 9 ms. They do not need the semaphore of whole-body calls.
@@ -29,7 +26,7 @@ const (
 	searchOverhead = 64
 )
 
-// Fuel is the budgets of calls. A zero field stands for the default.
+// Fuel sets the budgets of calls. A zero field means the default.
 //
 // A budget is fixed before the call begins: the guest cannot raise it by reading the same bytes repeatedly, and a
 // retried

@@ -2,10 +2,9 @@ package plugin
 
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
-// Guest is a plugin that runs natively in place of a Wasm instance, behind the same Binding: tests run a plugin's Go
-// code
-// under the host's rules without building it for wasip1. Its methods are the guest's exports and return their status,
-// except Forms. Byte slices belong to the host and are valid during the call only.
+// Guest is a plugin that runs natively instead of in a Wasm instance. With it, tests run a plugin's Go code under the
+// host's rules without building it for wasip1. Its methods are the guest's exports and, except Forms, return their
+// status. Byte slices belong to the host and are valid during the call only.
 //
 // An export for which Has is false is never called. A panic ends the call as a trap does.
 type Guest interface {

@@ -18,35 +18,36 @@ import (
 type Options struct {
 	// Engine is passed to the engine. The Host sets Output and Log if they are nil.
 	Engine engine.Options
-	// Shared is an engine from NewEngine to use instead of making one. It must outlive the Host.
+	// Shared is an engine from NewEngine to use instead of creating one. It must outlive the Host.
 	Shared *engine.Engine
 
-	// Instances limits the instances of each plugin. 0: GOMAXPROCS + 1.
+	// Instances limits the instances of each plugin. 0 means GOMAXPROCS + 1.
 	Instances int
-	// WholeCalls limits how many whole-body calls run at the same time in the process. 0: GOMAXPROCS - 1, at least 1.
+	// WholeCalls limits how many whole-body calls run at the same time in the process. 0 means GOMAXPROCS - 1, at
+	// least 1.
 	WholeCalls int
 	// Wait limits how long a call waits for an instance, and how long a whole-body call waits for the semaphore before
-	// that. Calls that read a response wait up to ten times as long. 0: one second.
+	// that. Calls that read a response wait up to ten times as long. 0 means one second.
 	Wait time.Duration
-	// Queue limits how many calls wait for the instances of each plugin, and how many wait for the semaphore. 0:
+	// Queue limits how many calls wait for the instances of each plugin, and how many wait for the semaphore. 0 means
 	// 16,384.
 	Queue int
-	// IdleAge is the time after which an idle instance is closed. 0: one minute.
+	// IdleAge is the time after which an idle instance is closed. 0 means one minute.
 	IdleAge time.Duration
-	// KeepMemory is the memory size, in bytes, above which an instance is closed after its call. 0: 24 MiB.
+	// KeepMemory is the memory size, in bytes, above which an instance is closed after its call. 0 means 24 MiB.
 	KeepMemory int
-	// Fuel is the budgets of calls.
+	// Fuel sets the fuel budgets of calls.
 	Fuel Fuel
 
-	// Now is the clock of the circuit breakers. nil: time.Now.
+	// Now is the clock of the circuit breakers. nil means time.Now.
 	Now func() time.Time
-	// Log receives the Host's own log lines. nil: they are dropped.
+	// Log receives the Host's own log lines. If nil, they are dropped.
 	Log *slog.Logger
-	// PluginLog receives what plugins log and write to standard output and error, at a limited rate. It may contain
-	// prompts and responses. nil: it is dropped.
+	// PluginLog receives the log lines of plugins and their standard output and error, at a limited rate. They may
+	// contain prompts and responses. If nil, they are dropped.
 	PluginLog *slog.Logger
-	// Dev is for developing a plugin: PluginLog is not rate-limited, keeps longer lines and receives the stack of each
-	// trap, and failures open no circuit.
+	// Dev is for developing a plugin: PluginLog is not rate-limited, has longer lines and receives the stack of each
+	// trap, and failures do not open a circuit.
 	Dev bool
 }
 
@@ -97,7 +98,7 @@ type Host struct {
 	closed  bool
 }
 
-// New makes a Host. The caller closes it after the last Set.
+// New creates a Host. The caller closes it after the last Set.
 func New(o Options) (*Host, error) {
 	h := &Host{
 		options: o.withDefaults(),
@@ -123,9 +124,8 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
-// NewEngine makes an engine that provides the functions that plugins import, for several Hosts to share. The caller
-// closes
-// it after the last of them.
+// NewEngine creates an engine that provides the functions that plugins import, to be shared by several Hosts. The caller
+// closes it after the last of them.
 func NewEngine(o engine.Options) (*engine.Engine, error) {
 	if o.Output == nil {
 		o.Output, o.OutputBytes = receiveOutput, maxGuestOutput
@@ -201,7 +201,7 @@ func (h *Host) sweepOnce() {
 	}
 }
 
-// free asks sweep to return memory to the system if machine code has been made or released since the last time. After a
+// free asks sweep to return memory to the system if machine code was created or released since the last time. After a
 // reload that changes no plugin it does nothing, because a forced collection takes processor time.
 func (h *Host) free() {
 	if n := h.engine.Changes(); h.seen.Swap(n) == n {

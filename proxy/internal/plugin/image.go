@@ -21,7 +21,7 @@ type image struct {
 // It is safe for concurrent use. The lock is held while an image is restored, so that close cannot free it meanwhile.
 type images struct {
 	mu     sync.RWMutex
-	m      map[*Binding]*image // a nil image: snapshots of this guest are not possible
+	m      map[*Binding]*image // nil if a snapshot of the guest failed
 	closed bool
 }
 
@@ -49,7 +49,7 @@ func (s *images) has(b *Binding) bool {
 	return tried
 }
 
-// restore restores a guest to the binding's image. It is false if there is no image, or if restoring failed, in which
+// restore restores a guest to the binding's image. It returns false if there is no image, or if restoring failed, in which
 // case
 // the guest may be dead.
 func (s *images) restore(b *Binding, g runner) bool {

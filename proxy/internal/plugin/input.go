@@ -40,7 +40,7 @@ var inputLimits = jsondoc.Limits{Loose: true, FlatNumbers: true}
 // inputPasses is the price of parsing an input, in passes over its bytes.
 const inputPasses = 4
 
-// readInput parses the document in the call's input, once. It is false if it is not JSON.
+// readInput parses the document in the call's input, once. It returns false if it is not JSON.
 func (c *call) readInput() bool {
 	if c.input.state == inputUnread {
 		p := c.first

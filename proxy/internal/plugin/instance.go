@@ -18,17 +18,17 @@ type instance struct {
 
 	configured  []bool   // bindings that it is configured for, by index
 	owner       *Binding // the only binding that an unshared instance is configured for; nil before the first
-	served      uint64   // calls served since the guest was new, without sluice_configure
+	served      uint64   // calls served since the guest was started or restored, without sluice_configure
 	last        tenant   // tenant of the last call that it served
-	uncollected bool     // calls were served since sluice_collect ran
+	uncollected bool     // calls were served since sluice_collect last ran
 	spent       int64    // fuel used since the pool was last charged for it
 	idleSince   int64    // the Host's tick when it was released
 }
 
 func (in *instance) close() { in.guest.close() }
 
-// prepare makes the instance ready to serve t through b: configured for b, and without data that t must not see. With
-// fresh, it must hold data of no earlier call at all. On an error the instance must be discarded.
+// prepare makes the instance ready to serve t through b: configured for b, and without data that t must not see. If
+// fresh is set, it must not contain data of any earlier call. On an error the instance must be discarded.
 func (in *instance) prepare(ctx context.Context, b *Binding, t tenant, fresh bool) error {
 	isolation := in.plugin.pool.isolation
 	reusable := in.served == 0 || !fresh && isolation.allows(in.last, t)
@@ -90,7 +90,8 @@ func (in *instance) reset(ctx context.Context, b *Binding) error {
 	return in.configure(ctx, b)
 }
 
-// revive is reset after a failed call, from the binding's image only. If it is false, the instance must be discarded.
+// revive resets the instance after a failed call, from the binding's image only. If it returns false, the instance must
+// be discarded.
 func (in *instance) revive(b *Binding) bool {
 	if !in.plugin.images.revive(b, in.guest) {
 		return false
@@ -184,7 +185,7 @@ func (in *instance) statusError(status int32) *CallError {
 		e.Kind, e.Reason = KindProtocol, e.Reason+": "+refused.Error()
 	}
 	if e.Words = c.guestMessage(); e.Words == "" && e.Kind == KindStatus {
-		e.Reason += ", and the plugin logged no error that says why"
+		e.Reason += ", and the plugin logged no error"
 	}
 	return in.addNames(e)
 }

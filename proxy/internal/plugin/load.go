@@ -24,24 +24,24 @@ type Spec struct {
 	Source    engine.Source // replaces Wasm; read only if the compiled module is not in the cache
 	File      string        // the module's file, for errors; "" for a built-in plugin
 	Isolation Isolation
-	// Bundled skips the check that bodies written by the plugin are JSON. The tests of bundled plugins make that check,
-	// and for a long conversation it takes a fifth of the time of the translation.
+	// Bundled skips the check that bodies written by the plugin are JSON. The tests of bundled plugins cover that, and
+	// for a long conversation the check takes a fifth of the time of the translation.
 	Bundled bool
-	// MemoryPages limits the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
+	// MemoryPages limits the memory of an instance, in pages of 64 KiB. 0 means the engine's limit.
 	MemoryPages uint32
 }
 
 // wrap adds the plugin's name and file to an error. names lists all plugins of the module if the error concerns all of
 // them.
 func (s *Spec) wrap(names []string, err error) error {
-	who := "plugin " + s.Name
+	subject := "plugin " + s.Name
 	if len(names) > 1 {
-		who = "plugins " + strings.Join(names, ", ")
+		subject = "plugins " + strings.Join(names, ", ")
 	}
 	if s.File != "" {
-		who += ": " + s.File
+		subject += ": " + s.File
 	}
-	return fmt.Errorf("%s: %w", who, err)
+	return fmt.Errorf("%s: %w", subject, err)
 }
 
 // LoadError is the reason why a plugin was not loaded. Its text names the plugin.
@@ -81,7 +81,7 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 			g.plugins[p.name] = p
 		}
 	}
-	h.free() // the memory that compilation has used
+	h.free() // releases the memory used by compilation
 	return h.register(g, errors.Join(errs...))
 }
 
@@ -100,7 +100,7 @@ func (l limiter) run(ctx context.Context, do func() error) (err error) {
 	return do()
 }
 
-// source is a module and the plugins that are made from it.
+// source is a module and the specs of its plugins.
 type source struct {
 	engine.Source
 	specs []*Spec
@@ -125,7 +125,7 @@ func groupByModule(specs []Spec) (sources []source) {
 	return sources
 }
 
-// loadModule compiles a module and makes its plugins. It returns the valid ones, and a joined error for the others. The
+// loadModule compiles a module and loads its plugins. It returns the valid ones, and a joined error for the others. The
 // compilation and each plugin's checks run under the limiter.
 func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plugins []*Plugin, err error) {
 	names := make([]string, len(from.specs))
@@ -160,7 +160,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 	return plugins, errors.Join(errs...)
 }
 
-// load makes a plugin from a compiled module, and checks it. The instance that the check starts serves the first call.
+// load creates a plugin from a compiled module and checks it. The instance started for the check serves the first call.
 func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, error) {
 	p := h.newPlugin(s.Name, s.Isolation)
 	m, err := h.engine.CompileFrom(ctx, s.Name, from)
@@ -180,7 +180,7 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 	return p, nil
 }
 
-// openFirst checks the exports of a plugin's module and makes its first instance, which reports the ABI version and the
+// openFirst checks the exports of a plugin's module and opens its first instance, which reports the ABI version and the
 // plugin's kind.
 func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err error) {
 	if err = p.module.LimitMemory(s.MemoryPages); err == nil {
@@ -202,9 +202,8 @@ func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err erro
 	return in, nil
 }
 
-// LoadNative makes a Set of one plugin that is compiled into this program. newGuest is called for each instance, with
-// the
-// host functions for that instance's calls. The guest must not use them outside of a call.
+// LoadNative creates a Set of one plugin that is compiled into this program. newGuest is called for each instance, with
+// the host functions for the instance's calls. The guest must not use them outside of a call.
 func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, error) {
 	g := newSet(h)
 	p := h.newPlugin(name, Shared)

@@ -25,7 +25,7 @@ const (
 //
 // It is safe for concurrent use.
 type guestLog struct {
-	out    *slog.Logger // nil: off
+	out    *slog.Logger // nil if plugin logs are off
 	plugin string
 
 	rate    *rate.Limiter
@@ -73,17 +73,18 @@ type unknownSet struct {
 	total int64
 }
 
-func (u *unknownSet) add(what string) (first bool) {
+// add counts an element, and reports whether it should be logged because it is new.
+func (u *unknownSet) add(element string) (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.total++
-	if u.seen[what] || len(u.seen) >= maxUnknown {
+	if u.seen[element] || len(u.seen) >= maxUnknown {
 		return false
 	}
 	if u.seen == nil {
 		u.seen = make(map[string]bool)
 	}
-	u.seen[what] = true
+	u.seen[element] = true
 	return true
 }
 

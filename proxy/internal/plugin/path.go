@@ -148,7 +148,7 @@ func checkQuery(query []byte, credential string) error {
 	return nil
 }
 
-// unescape appends s to dst with its percent-encoding decoded once. It is false if a % is not followed by two
+// unescape appends s to dst with its percent-encoding decoded once. It returns false if a % is not followed by two
 // hexadecimal
 // digits.
 func unescape(dst, s []byte) ([]byte, bool) {

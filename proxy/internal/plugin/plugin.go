@@ -71,8 +71,7 @@ func (p *Plugin) Kinds() (kinds []string) {
 func (p *Plugin) Kind() string { return "a " + strings.Join(p.Kinds(), " and a ") }
 
 // Bind creates a binding and has the plugin validate its settings, so that invalid settings are an error here and not
-// at
-// the first request.
+// at the first request.
 func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	b, err := newBinding(p, c)
 	if err != nil {
@@ -103,7 +102,7 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	return b, nil
 }
 
-// readForms asks a provider which forms of requests it accepts under a binding.
+// readForms asks a provider plugin which forms of requests it accepts for a binding.
 func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
 	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportForms, e) })
 	if !p.exports[exportForms] {
@@ -117,7 +116,7 @@ func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
 	return nil
 }
 
-// prepare is instance.prepare, with a panic of the gateway turned into an error.
+// prepare calls instance.prepare and turns a panic of the gateway into an error.
 func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
 	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportConfigure, e) })
 	return in.prepare(ctx, b, t, fresh)
@@ -152,9 +151,8 @@ func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
 }
 
 // replace puts a usable instance into the pool in place of one that has failed with e. The failed call bears the cost
-// of
-// making it, rather than the next call, which may be another tenant's. A new instance saves an image of itself, so that
-// recovering from the next failure is cheap. Nothing is made if an image exists and the next call finds an idle
+// of that, rather than the next call, which may be another tenant's. An image of a new instance is saved, so that
+// recovering from the next failure is cheap. No instance is opened if an image exists and the next call finds an idle
 // instance.
 func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallError) {
 	if p.revive(in, b, e) {
@@ -176,13 +174,12 @@ func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallE
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// saveImage saves an image of an instance that has been configured for b and has served no call. It is false if that
-// has
-// left the instance unusable.
+// saveImage saves an image of an instance that has been configured for b and has served no call. It returns false if
+// that has made the instance unusable.
 func (p *Plugin) saveImage(in *instance, b *Binding) bool {
 	err := p.images.save(b, in.guest)
 	if err != nil && !errors.Is(err, engine.ErrNoImage) {
-		p.warn("no snapshot of a plugin's instances: replacing them instead of restoring", err)
+		p.warn("snapshot of a plugin instance failed: instances will be replaced instead of restored", err)
 		return false
 	}
 	return true
@@ -193,15 +190,15 @@ func (p *Plugin) logBreakerChange(open, all bool, t tenant, pause time.Duration)
 	if log == nil {
 		return
 	}
-	who := "all"
+	key := "all"
 	if !all {
-		who = t.key
+		key = t.key
 	}
 	if open {
-		log.Warn("plugin circuit opened", "plugin", p.name, "key", who, "pause_ms", pause.Milliseconds())
+		log.Warn("plugin circuit opened", "plugin", p.name, "key", key, "pause_ms", pause.Milliseconds())
 		return
 	}
-	log.Info("plugin circuit closed", "plugin", p.name, "key", who)
+	log.Info("plugin circuit closed", "plugin", p.name, "key", key)
 }
 
 // release returns an instance to the pool, or closes it if its memory has grown past Options.KeepMemory.
@@ -213,7 +210,7 @@ func (p *Plugin) release(in *instance) {
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// open makes an instance that is not configured for any binding.
+// open creates and starts an instance that is not configured for any binding.
 func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	in := &instance{plugin: p}
 	in.call.plugin = p

@@ -12,21 +12,21 @@ import (
 // flow identifies a caller in a fair queue: a plugin, and within it a tenant.
 type flow = fairqueue.Flow[tenant]
 
-// pool is the instances of one plugin. It makes instances on demand, up to max, prefers the one that was used last, and
-// closes those that have been idle for a while. It implements fairqueue.Resource for its queue, where a unit is an idle
-// instance, or nil for permission to make one.
+// pool holds the instances of one plugin. It opens instances on demand, up to max, prefers the most recently used one,
+// and closes instances that have been idle for a while. It implements fairqueue.Resource for its queue, where a unit is
+// an idle instance, or nil for permission to open one.
 //
-// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; if calls wait
-// although units are available, at least as many callers as there are units have been woken.
+// Invariants, under the lock: live counts the instances that are idle, in use or being opened; live <= max; if calls
+// are waiting although units are available, at least as many callers as there are units have been woken.
 type pool struct {
 	isolation Isolation
 	max       int
 	open      func(ctx context.Context) (*instance, error)
 	queue     *fairqueue.Queue[tenant, *instance]
 
-	sync.Mutex             // a leaf lock; instances are made and closed without it
+	sync.Mutex             // a leaf lock; instances are opened and closed without it
 	idle       []*instance // most recently used last
-	live       int         // instances that are idle, in use or being made
+	live       int         // instances that are idle, in use or being opened
 	closed     bool
 }
 
@@ -36,16 +36,15 @@ func newPool(i Isolation, max, queue int, open func(ctx context.Context) (*insta
 	return p
 }
 
-// queueOptions sets costs in units of fuel. A flow is in deficit when it is 1,000,000 units, some 3 ms, ahead of the
-// others.
+// queueOptions returns the options of a queue whose costs are units of fuel. A flow is in deficit when it is 1,000,000
+// units, some 3 ms, ahead of the others.
 func queueOptions(maxWaiting int) fairqueue.Options {
 	return fairqueue.Options{MaxWaiting: maxWaiting, MinCost: 1000, Deficit: 1_000_000}
 }
 
-// acquire returns an instance for a call of t, preferably one that may serve t as it is. While all instances are in use
-// it
-// waits, no longer than limit, and reports whether it did. Whole-body calls are urgent, because they hold the semaphore
-// that other calls wait for. The caller prepares the instance, and gives it back with release, discard or renew.
+// acquire returns an instance for a call of t, preferably one that may serve t without a reset. If all instances are in
+// use it waits for at most limit, and waited reports whether it did. Whole-body calls are urgent, because they hold the
+// semaphore that other calls wait for. The caller prepares the instance, and returns it with release, discard or renew.
 func (p *pool) acquire(ctx context.Context, t tenant, urgent bool, limit time.Duration) (in *instance, waited bool, err error) {
 	in, waited, err = p.queue.Acquire(ctx, flow{Member: t}, urgent, limit)
 	if err == nil && in == nil {
@@ -89,8 +88,8 @@ func (p *pool) PutBack(in *instance) {
 	}
 }
 
-// choose returns the index of the idle instance to take for a call of t, -1 to prefer a new one. The caller holds the
-// lock.
+// choose returns the index of the idle instance to take for a call of t, or -1 if a new one is better. The caller holds
+// the lock.
 func (p *pool) choose(t tenant) int {
 	unused := -1
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -120,7 +119,7 @@ func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 	return p.open(ctx)
 }
 
-// adopt adds an idle instance that the pool has not made itself.
+// adopt adds an idle instance that was not opened by the pool.
 func (p *pool) adopt(in *instance) {
 	p.Lock()
 	p.live++
@@ -172,7 +171,7 @@ func (p *pool) chargeSpent(in *instance) {
 	p.Unlock()
 }
 
-// renew closes an instance that has failed and makes a new one in its place. On an error the place is vacated.
+// renew closes an instance that has failed and opens a new one in its place. On an error the place is vacated.
 func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 	closed := false
 	defer func() {
@@ -185,8 +184,8 @@ func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 	return p.fill(ctx)
 }
 
-// hasSpare reports whether the next call finds an idle instance: one is idle and no call waits. It is true of a closed
-// pool.
+// hasSpare reports whether the next call finds an idle instance, because one is idle and no call is waiting. It returns
+// true for a closed pool.
 func (p *pool) hasSpare() bool {
 	p.Lock()
 	defer p.Unlock()
@@ -223,7 +222,7 @@ func (p *pool) sweep(before int64) {
 	}
 }
 
-// takeIdle takes an idle instance that matches, nil if there is none. The caller releases or discards it.
+// takeIdle takes an idle instance that matches, or returns nil if there is none. The caller releases or discards it.
 func (p *pool) takeIdle(match func(*instance) bool) *instance {
 	p.Lock()
 	defer p.Unlock()

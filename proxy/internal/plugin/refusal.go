@@ -12,22 +12,22 @@ import (
 
 // refusal is a path, tag or header name that the host has refused in a call. Its buffer is reused for the next call.
 type refusal struct {
-	why  error // nil if nothing was refused, and for tags
-	text []byte
+	reason error // nil if nothing was refused, and for tags
+	text   []byte
 }
 
-// set records a refused text, cut to abi.MaxName.
-func (r *refusal) set(why error, text []byte) {
-	r.why, r.text = why, append(r.text[:0], text[:min(len(text), abi.MaxName)]...)
+// set records a refused text, truncated to abi.MaxName.
+func (r *refusal) set(reason error, text []byte) {
+	r.reason, r.text = reason, append(r.text[:0], text[:min(len(text), abi.MaxName)]...)
 }
 
 // refusedRequest explains which path, header or filter operation the host has refused in the call, why, and what is
-// allowed. It is nil if there was none. A refused path does not matter if another one was accepted.
+// allowed. It returns nil if there was none. A refused path does not matter if another one was accepted.
 func (c *call) refusedRequest() error {
 	switch {
-	case c.refused.why != nil && len(c.path) == 0:
-		err := fmt.Errorf("path %q: %w", c.quote(c.refused.text), c.refused.why)
-		if c.refused.why == errPathRules {
+	case c.refused.reason != nil && len(c.path) == 0:
+		err := fmt.Errorf("path %q: %w", c.quote(c.refused.text), c.refused.reason)
+		if c.refused.reason == errPathRules {
 			paths := make([]string, len(c.binding.paths))
 			for i, p := range c.binding.paths {
 				paths[i] = "/" + strings.Join(p, "/")
@@ -35,9 +35,9 @@ func (c *call) refusedRequest() error {
 			err = fmt.Errorf("%w: %s", err, listAllowed("paths", paths))
 		}
 		return err
-	case c.refusedHeader.why != nil:
-		err := fmt.Errorf("header %q: %w", c.quote(c.refusedHeader.text), c.refusedHeader.why)
-		if c.refusedHeader.why == errHeaderRule {
+	case c.refusedHeader.reason != nil:
+		err := fmt.Errorf("header %q: %w", c.quote(c.refusedHeader.text), c.refusedHeader.reason)
+		if c.refusedHeader.reason == errHeaderRule {
 			err = fmt.Errorf("%w: %s", err, listAllowed("headers", slices.Sorted(maps.Keys(c.binding.headers))))
 		}
 		return err
@@ -47,8 +47,8 @@ func (c *call) refusedRequest() error {
 
 // filterRefusal is the last operation of a filter that the host has refused.
 type filterRefusal struct {
-	on       bool
-	imported int // index in abi.Imports
+	refused  bool
+	imp      int // index in abi.Imports
 	from, to int // arguments of replace; for hold, to is the number of bytes
 }
 
@@ -58,18 +58,18 @@ func (c *call) refuseFilter(status abi.Status, from, to int) abi.Status {
 	return status
 }
 
-// refusedFilter explains which operation of a filter the host has refused and why. It is nil if there was none.
+// refusedFilter explains which operation of a filter the host has refused and why. It returns nil if there was none.
 func (c *call) refusedFilter() error {
 	r, n := &c.filterRefused, len(c.first)+len(c.second)
 	switch {
-	case !r.on:
+	case !r.refused:
 		return nil
-	case r.imported == importTag:
+	case r.imp == importTag:
 		return fmt.Errorf("tag %q: not allowed: the filter has tags = %q", c.quote(c.refused.text), c.filtering.Tags)
-	case r.imported == importHold:
-		return fmt.Errorf("hold of %d bytes: want 0 to %d, and none that a replacement has reached", r.to, abi.MaxHold)
+	case r.imp == importHold:
+		return fmt.Errorf("hold of %d bytes: want 0 to %d, not overlapping a replacement", r.to, abi.MaxHold)
 	}
-	return fmt.Errorf("replace of bytes %d to %d of %d, of which %d are held: want ranges in ascending order, between characters, and UTF-8", r.from, r.to, n, c.hold)
+	return fmt.Errorf("replace of bytes %d to %d of %d, of which %d are held: want ranges in ascending order at character boundaries, and UTF-8 text", r.from, r.to, n, c.hold)
 }
 
 // maxAllowed is the maximum number of allowed paths or headers that an error lists.
@@ -103,6 +103,6 @@ func (c *call) refusedHeaderReason(lower string) error {
 
 var (
 	errHeaderRule  = errors.New("not allowed")
-	errHeaderNever = errors.New("no plugin may set it: the gateway does, or it is the client's")
-	errHeaderLong  = fmt.Errorf("longer than a name of %d bytes or a value of %d", abi.MaxName, maxHeaderValue)
+	errHeaderNever = errors.New("reserved: no plugin may set it")
+	errHeaderLong  = fmt.Errorf("the name is longer than %d bytes or the value is longer than %d", abi.MaxName, maxHeaderValue)
 )

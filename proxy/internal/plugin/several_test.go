@@ -236,8 +236,8 @@ func TestInvalidPluginChoice(t *testing.T) {
 			return w.Code(forever(i32(3), i32(0), i32(16), m.call("log")), i32(1))
 		}, "out of fuel"},
 		// covers: F97
-		{"answers nothing that there is", answers(1 << 10), "sluice_plugin returned 1024, not a kind of plugin that this gateway knows"},
-		{"answers less than nothing", answers(-1), "sluice_plugin returned -1, not a kind of plugin that this gateway knows"},
+		{"answers nothing that there is", answers(1 << 10), "sluice_plugin returned 1024, not a kind of plugin that this gateway supports"},
+		{"answers less than nothing", answers(-1), "sluice_plugin returned -1, not a kind of plugin that this gateway supports"},
 		{"has no such plugin and says nothing", answers(0), "start: failed: the module has no plugin of that name"},
 		{"is a router without its export", answers(2), "sluice_plugin declares a router, but the module does not export router_choose"},
 		{"is a filter without its export", answers(4), "sluice_plugin declares a filter, but the module does not export filter_text"},

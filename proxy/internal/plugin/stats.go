@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Stats is a plugin's counts and its current use of resources. Plugin.Stats covers one loaded plugin, Host.Stats all
-// plugins of that name in the Host's Sets, closed ones included.
+// Stats holds a plugin's counters and its current use of resources. Plugin.Stats covers one loaded plugin, Host.Stats
+// all plugins of that name in the Host's Sets, including closed ones.
 type Stats struct {
 	Plugin string // the name under which it was loaded
 
@@ -18,16 +18,16 @@ type Stats struct {
 	Fuel     int64 // units used
 	Unknown  int64 // elements of provider responses unknown to the plugin, plus numbers used by it that are unknown to the host
 
-	// Failed has, by kind, the Failures and the calls that were not made because no instance became free or the circuit
-	// was open. Kinds with a count of 0 are missing.
+	// Failed counts, by kind, the Failures and the calls that were not made because no instance became free or the
+	// circuit was open. Kinds with a count of 0 are missing.
 	Failed map[CallErrorKind]int64
 
 	Waits   int64 // times that a call waited for an instance, or for the semaphore of whole-body calls
 	Waiting int   // calls waiting for an instance
 
-	Made      int64 // instances made
+	Made      int64 // instances opened
 	Revived   int64 // instances restored after a failure
-	Instances int   // idle, in use or being made
+	Instances int   // idle, in use or being opened
 	Idle      int
 	Memory    int64 // bytes of the idle instances' memories
 

@@ -48,7 +48,7 @@ func (t *textCount) count(e abi.Encoding, s []byte) int64 {
 		}
 		return int64(n)
 	case abi.EncodingJSON:
-		// Invalid JSON counts as empty here. The writer refuses it when the call is committed.
+		// Invalid JSON counts as empty here. The writer rejects it when the call is committed.
 		t.text, _ = jsondoc.AppendCompact(t.text[:0], s)
 		s = t.text
 	}

@@ -223,7 +223,7 @@ func (i *Instance) Seed(seed uint64) { i.seed = seed }
 
 // Read returns n bytes of the guest's memory at addr, without copying them: they are valid until the guest runs again
 // or
-// the instance is closed, and writing to them changes the guest's memory. It is false if the range is not in the
+// the instance is closed, and writing to them changes the guest's memory. It returns false if the range is not in the
 // memory.
 func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
 	if i.closed {
@@ -232,7 +232,7 @@ func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
 	return i.memory.Read(addr, n)
 }
 
-// Write copies p into the guest's memory at addr. It is false if the range is not in the memory.
+// Write copies p into the guest's memory at addr. It returns false if the range is not in the memory.
 func (i *Instance) Write(addr uint32, p []byte) bool {
 	return !i.closed && i.memory.Write(addr, p)
 }

@@ -37,7 +37,7 @@ func (n names) name(index int) string {
 }
 
 // frames returns the names of the guest's functions in a stack trace of wazero, the innermost first. Host functions and
-// functions without a name are left out. It is nil if the module has no names.
+// functions without a name are left out. It returns nil if the module has no names.
 func (n names) frames(trace string) []string {
 	if len(n) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func readable(name string) string {
 }
 
 // demangleRust returns the path of a symbol that Rust or C++ has mangled as a nested name: core::num::parse for
-// _ZN4core3num5parse17h0123456789abcdefE. It is false for any other symbol, including C++ symbols with parameter types.
+// _ZN4core3num5parse17h0123456789abcdefE. It returns false for any other symbol, including C++ symbols with parameter types.
 func demangleRust(symbol string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(symbol, "_ZN")
 	if !ok {

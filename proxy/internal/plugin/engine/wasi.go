@@ -306,7 +306,7 @@ func wasiPoll(i *Instance, stack []uint64) {
 
 // passTime advances the clock to the earliest deadline, unless there is a subscription for a descriptor, which is ready
 // at
-// once. It is false if a subscription's kind does not exist.
+// once. It returns false if a subscription's kind does not exist.
 func (i *Instance) passTime(subscriptions []byte) bool {
 	earliest := int64(math.MaxInt64)
 	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
