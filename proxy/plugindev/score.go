@@ -99,7 +99,7 @@ func (c *scorer) options(try func(string)) {
 	for _, settings := range []string{c.suite.Use.Settings, `{}`, `{"x_sluice_unknown":{"a":[1]}}`, `{"":null}`} {
 		_, err := c.used.plugin.Bind(c.ctx, Use{Settings: settings, Paths: c.suite.Use.Paths, Headers: c.suite.Use.Headers})
 		broken := ""
-		if e, ok := errors.AsType[*plugin.CallError](err); ok && (e.Kind != plugin.KindStatus || e.Words == "") {
+		if e, ok := errors.AsType[*plugin.CallError](err); ok && (e.Kind != plugin.KindStatus || e.GuestMessage == "") {
 			broken = fmt.Sprintf("%s: %v", settings, err)
 		}
 		try(broken)

@@ -34,7 +34,7 @@ func PublicCause(err error) string {
 	}
 	if call, ok := errors.AsType[*plugin.CallError](err); ok {
 		bare := *call
-		bare.Words = ""
+		bare.GuestMessage = ""
 		return bare.Error()
 	}
 	if up, ok := errors.AsType[*upstream.Error](err); ok {

@@ -79,7 +79,10 @@ type CallError struct {
 	Kind    CallErrorKind
 	Reason  string // details, "" if the kind or Err says it all
 	Err     error  // the cause, may be nil; for a trap it has the guest's stack
-	Words   string // the guest's own explanation of a trap or a status other than 0: a panic with its location, or a line of output; may be ""
+
+	// GuestMessage is the guest's own explanation of a trap or of a status other than 0: a panic with its location, or
+	// a line of its output. It may be "".
+	GuestMessage string
 
 	// Wait is the time for which the circuit stays open, with KindOpen.
 	Wait time.Duration
@@ -103,8 +106,8 @@ func (e *CallError) Error() string {
 	case e.Err != nil:
 		s += ": " + e.Err.Error()
 	}
-	if e.Words != "" {
-		s += fmt.Sprintf(": %q", e.Words)
+	if e.GuestMessage != "" {
+		s += fmt.Sprintf(": %q", e.GuestMessage)
 	}
 	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {
 		if frames := trap.Frames(maxFrames); len(frames) > 0 {

@@ -171,7 +171,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 		case e.Kind == KindMemory && e.Reason == "" && p.module != nil:
 			e.Reason = fmt.Sprintf("more than the %d MiB that memory in [plugins.%s] allows", p.module.MemoryLimit()>>20, p.name)
 		}
-		e.Words = c.guestMessage()
+		e.GuestMessage = c.guestMessage()
 		return 0, p.logStack(in.addNames(e))
 	}
 	return result, nil
@@ -184,7 +184,7 @@ func (in *instance) statusError(status int32) *CallError {
 	if refused := c.refusedRequest(); refused != nil {
 		e.Kind, e.Reason = KindProtocol, e.Reason+": "+refused.Error()
 	}
-	if e.Words = c.guestMessage(); e.Words == "" && e.Kind == KindStatus {
+	if e.GuestMessage = c.guestMessage(); e.GuestMessage == "" && e.Kind == KindStatus {
 		e.Reason += ", and the plugin logged no error"
 	}
 	return in.addNames(e)

@@ -229,7 +229,7 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
 	if err != nil {
 		e := newFailure("", err)
-		e.Plugin, e.Call, e.Words = p.name, "start", in.call.guestMessage()
+		e.Plugin, e.Call, e.GuestMessage = p.name, "start", in.call.guestMessage()
 		in.call.logOutput(true)
 		return p.logStack(e)
 	}
