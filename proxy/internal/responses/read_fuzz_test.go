@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzReader reads what a provider might send, a line for each event, and checks what clients rely on, whatever it is.
+// FuzzReader reads arbitrary data of a provider, an event per line or a non-streaming response, and checks the
+// properties that clients rely on.
 func FuzzReader(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.body != nil {
@@ -34,16 +35,16 @@ func FuzzReader(f *testing.F) {
 				rec.events = append(rec.events, sseEvent{data: line})
 			}
 		}
-		checkBoth(t, &rec)
+		checkReader(t, &rec)
 	})
 }
 
-// checkBoth reads a response for both kinds of clients, and passes it on.
-func checkBoth(t testing.TB, rec *recording) {
+// checkBoth reads a response for streaming and non-streaming clients, and passes it on.
+func checkReader(t testing.TB, rec *recording) {
 	t.Helper()
-	g := newGateway(t, testOptions, wantsSeals+","+wantsSummary+`,"store":false`)
-	stream := g.replay(rec, true, false)
-	complete := g.w.Complete()
+	h := newHarness(t, testOptions, wantsSeals+","+wantsSummary+`,"store":false`)
+	stream := h.replay(rec, true, false)
+	complete := h.w.Complete()
 	events := parseEvents(string(stream))
 	for i, ev := range events {
 		var e struct {
@@ -54,21 +55,21 @@ func checkBoth(t testing.TB, rec *recording) {
 			t.Fatalf("event %d, %v: %s %s", i, err, ev.name, ev.data)
 		}
 	}
-	if g.w.Started() && (events[len(events)-1].name == "response.failed") == complete {
-		t.Fatalf("complete %v, and the stream ends with %s", complete, events[len(events)-1].name)
+	if h.w.Started() && (events[len(events)-1].name == "response.failed") == complete {
+		t.Fatalf("complete %v, but the stream ends with %s", complete, events[len(events)-1].name)
 	}
-	body := g.replay(rec, false, false)
-	if g.w.Complete() != complete {
-		t.Fatalf("streamed: complete %v, collected: %v, %v", complete, g.w.Complete(), g.w.Failed())
+	body := h.replay(rec, false, false)
+	if h.w.Complete() != complete {
+		t.Fatalf("streamed: complete %v, non-streaming: %v, %v", complete, h.w.Complete(), h.w.Failed())
 	}
 	if complete && !json.Valid(body) {
-		t.Fatalf("the whole response is %s", body)
+		t.Fatalf("the non-streaming response is not JSON: %s", body)
 	}
-	passed := g.replay(rec, rec.body == nil, true)
-	if g.w.Complete() != complete {
-		t.Fatalf("rendered: complete %v, passed on: %v, %v", complete, g.w.Complete(), g.w.Failed())
+	passed := h.replay(rec, rec.body == nil, true)
+	if h.w.Complete() != complete {
+		t.Fatalf("rendered: complete %v, passed on: %v, %v", complete, h.w.Complete(), h.w.Failed())
 	}
 	if !complete && strings.Contains(string(passed), "event: response.completed\n") {
-		t.Fatal("a failed response ends as if it were complete")
+		t.Fatal("a failed response ends like a complete one")
 	}
 }

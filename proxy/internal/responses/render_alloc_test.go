@@ -10,55 +10,55 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// pieces are what streams are made of.
+// pieces are the events that streams repeat.
 var pieces = map[string]step{
 	"text":      text("a token"),
-	"reasoning": think(abi.ReasoningText, 0, "a token"),
+	"reasoning": reasoning(abi.ReasoningText, 0, "a token"),
 	"arguments": args(0, `{"a":`),
 	"custom":    args(1, `a token\n`),
 }
 
-// open prepares a stream in which the pieces are all there is.
-func open(t testing.TB, request, name string) *gateway {
-	return reopen(newGateway(t, testOptions, request), name)
+// open starts a stream in which the piece can be repeated.
+func open(t testing.TB, request, name string) *harness {
+	return reopen(newHarness(t, testOptions, request), name)
 }
 
-func reopen(g *gateway, name string) *gateway {
-	g.begin(true, false)
+func reopen(h *harness, name string) *harness {
+	h.begin(true, false)
 	switch name {
 	case "arguments":
-		call(0, "call_1", "plain")(&g.b)
+		call(0, "call_1", "plain")(&h.b)
 	case "custom":
-		with(call(1, "call_2", "exec"), args(1, `{"input":"`))(&g.b)
+		inOneBatch(call(1, "call_2", "exec"), args(1, `{"input":"`))(&h.b)
 	}
-	g.apply(nil)
-	return g
+	h.apply(nil)
+	return h
 }
 
 const delta = `{"type":"response.output_text.delta","content_index":0,"delta":" token","item_id":"msg_0200025d411b0585016a3c13b6174481a392b9817b2c15a5b4","logprobs":[],"obfuscation":"DQVHD6AboERE","output_index":1,"sequence_number":9}`
 
 func TestEventsDoNotAllocate(t *testing.T) {
 	for name, piece := range pieces {
-		g := open(t, customTools+`,`+wantsSummary+`,"store":false`, name)
+		h := open(t, customTools+`,`+wantsSummary+`,"store":false`, name)
 		once := func() {
-			piece(&g.b)
-			g.apply(nil)
-			g.w.Consume()
+			piece(&h.b)
+			h.apply(nil)
+			h.w.Consume()
 		}
 		for range 2000 {
-			once() // what is kept of the response grows now and then
+			once() // let the buffers of the response grow
 		}
 		if n := testing.AllocsPerRun(200, once); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
 	for _, pass := range []bool{false, true} {
-		g := newGateway(t, testOptions, `"store":false`)
-		g.begin(true, pass)
+		h := newHarness(t, testOptions, `"store":false`)
+		h.begin(true, pass)
 		event, name := []byte(delta), []byte("response.output_text.delta")
 		once := func() {
-			g.apply(g.reader.ReadEvent(name, event, &g.b))
-			g.w.Consume()
+			h.apply(h.reader.ReadEvent(name, event, &h.b))
+			h.w.Consume()
 		}
 		for range 2000 {
 			once()
@@ -69,12 +69,12 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkRender measures one piece of a stream, as chat completions and as Responses.
+// BenchmarkRender measures rendering one piece of a stream, in the Responses and chat completions APIs.
 func BenchmarkRender(b *testing.B) {
 	for _, name := range []string{"text", "reasoning", "arguments", "custom"} {
 		b.Run("responses/"+name, func(b *testing.B) {
-			g := open(b, customTools+`,`+wantsSummary+`,"store":false`, name)
-			run(b, g.w, &g.b, func() { g = reopen(g, name) }, pieces[name])
+			h := open(b, customTools+`,`+wantsSummary+`,"store":false`, name)
+			run(b, h.w, &h.b, func() { h = reopen(h, name) }, pieces[name])
 		})
 		if name == "custom" {
 			continue
@@ -96,7 +96,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// run applies a piece again and again. What is kept of a response is bounded, so it begins anew now and then.
+// run repeats a piece. It restarts the response before that reaches its size limit.
 func run(b *testing.B, w *response.Writer, batch *response.Batch, restart func(), piece step) {
 	b.ReportAllocs()
 	for n := 1; b.Loop(); n++ {
@@ -112,16 +112,16 @@ func run(b *testing.B, w *response.Writer, batch *response.Batch, restart func()
 	}
 }
 
-// BenchmarkRead measures an event of a provider that speaks the API, read and rendered, and read and passed on.
+// BenchmarkRead measures an event of a provider that speaks the Responses API, rendered or passed on.
 func BenchmarkRead(b *testing.B) {
-	for name, pass := range map[string]bool{"rendered": false, "passed on": true} {
-		b.Run(name, func(b *testing.B) {
-			g := newGateway(b, testOptions, `"store":false`)
-			restart := func() { g.begin(true, pass) }
+	for mode, pass := range map[string]bool{"rendered": false, "passed on": true} {
+		b.Run(mode, func(b *testing.B) {
+			h := newHarness(b, testOptions, `"store":false`)
+			restart := func() { h.begin(true, pass) }
 			restart()
-			event, word := []byte(delta), []byte("response.output_text.delta")
-			run(b, g.w, &g.b, restart, func(batch *response.Batch) {
-				if err := g.reader.ReadEvent(word, event, batch); err != nil {
+			event, name := []byte(delta), []byte("response.output_text.delta")
+			run(b, h.w, &h.b, restart, func(batch *response.Batch) {
+				if err := h.reader.ReadEvent(name, event, batch); err != nil {
 					b.Fatal(err)
 				}
 			})

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// unwrapped is the input in arguments that come in pieces.
-func unwrapped(t testing.TB, pieces ...string) (input string) {
+// unwrapPieces returns the input in arguments that arrive in pieces.
+func unwrapPieces(t testing.TB, pieces ...string) (input string) {
 	t.Helper()
 	var u unwrapper
 	var out []byte
@@ -21,7 +21,7 @@ func unwrapped(t testing.TB, pieces ...string) (input string) {
 			out = u.end(out)
 		}
 		if !jsondoc.CheckEscaped(out[from:]) {
-			t.Fatalf("%q: the piece %q is not the inside of a JSON string", pieces, out[from:])
+			t.Fatalf("%q: the output %q is not the contents of a JSON string", pieces, out[from:])
 		}
 	}
 	if err := json.Unmarshal([]byte(`"`+string(out)+`"`), &input); err != nil {
@@ -30,8 +30,8 @@ func unwrapped(t testing.TB, pieces ...string) (input string) {
 	return input
 }
 
-// FuzzCustomInput gives arguments of any form, cut at any place. What comes out is text, and the same wherever it is cut; for
-// arguments of the right form, it is what encoding/json makes of them.
+// FuzzCustomInput unwraps arbitrary arguments, cut at any place. The result is valid text and does not depend on the
+// cut. For arguments in the expected format, it equals the result of encoding/json.
 func FuzzCustomInput(f *testing.F) {
 	for _, args := range []string{
 		`{"input":"a\u00e9\ud83d\ude00\n"}`, `{"input":"\ud83d\u0041\ud83d\`, `{"input":"\ud83d\ud83d\ude00\q\u12"}`, `{"code":1}`,
@@ -42,20 +42,20 @@ func FuzzCustomInput(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, args string, cut int) {
-		args = strings.ToValidUTF8(args, "?") // as a Writer gives them
+		args = strings.ToValidUTF8(args, "?") // as from a Writer
 		if cut = min(max(cut, 0), len(args)); !utf8.ValidString(args[:cut]) {
 			return
 		}
-		whole, inTwo := unwrapped(t, args), unwrapped(t, args[:cut], args[cut:])
+		whole, inTwo := unwrapPieces(t, args), unwrapPieces(t, args[:cut], args[cut:])
 		if whole != inTwo {
 			t.Fatalf("%q: whole %q, cut at %d %q", args, whole, cut, inTwo)
 		}
-		if inCharacters := unwrapped(t, append(strings.Split(args, ""), "")...); inCharacters != whole {
+		if inCharacters := unwrapPieces(t, append(strings.Split(args, ""), "")...); inCharacters != whole {
 			t.Fatalf("%q: whole %q, in characters %q", args, whole, inCharacters)
 		}
 		var doc map[string]string
 		if json.Unmarshal([]byte(args), &doc) == nil && len(doc) == 1 && strings.HasPrefix(args, `{"input":"`) && strings.Count(args, `"input"`) == 1 && whole != doc["input"] {
-			t.Fatalf("%q became %q", args, whole)
+			t.Fatalf("%q: got %q, want %q", args, whole, doc["input"])
 		}
 	})
 }

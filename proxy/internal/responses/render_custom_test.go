@@ -10,17 +10,18 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// unwrap is the input of a custom tool whose arguments come in these pieces, whole and as the pieces of a stream.
-func unwrap(t testing.TB, pieces ...string) string {
+// customInput returns the input of a custom tool call whose arguments arrive in these pieces. It must be the same in a
+// stream and in a non-streaming response.
+func customInput(t testing.TB, pieces ...string) string {
 	t.Helper()
-	g := newGateway(t, testOptions, `"tools":[{"type":"custom","name":"exec"}],"store":false`)
+	h := newHarness(t, testOptions, `"tools":[{"type":"custom","name":"exec"}],"store":false`)
 	steps := []step{call(0, "c", "exec")}
 	for _, p := range pieces {
 		steps = append(steps, args(0, p))
 	}
 	steps = append(steps, endCall(0), finish(abi.FinishToolCalls))
-	streamed := readStream(t, g.play(true, steps))
-	whole := readWhole(t, g.play(false, steps))
+	streamed := readStream(t, h.play(true, steps))
+	whole := readWhole(t, h.play(false, steps))
 	a, b := streamed.Output[0].AsCustomToolCall(), whole.Output[0].AsCustomToolCall()
 	if a.Type != "custom_tool_call" || a.Input != b.Input || a.Name != "exec" {
 		t.Fatalf("streamed %s, whole %s", a.RawJSON(), b.RawJSON())
@@ -29,7 +30,7 @@ func unwrap(t testing.TB, pieces ...string) string {
 }
 
 // covers: P7.9
-func TestInputOfCustomTools(t *testing.T) {
+func TestCustomToolInput(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{`{"input":"a"}`, "a"},
 		{` { "input" : "a" } `, "a"},
@@ -38,7 +39,7 @@ func TestInputOfCustomTools(t *testing.T) {
 		{``, ""},
 		{`{"input":"a\n\t\"b\"\\\/é\u00e9😀\ud83d\ude00"}`, "a\n\t\"b\"\\/éé😀😀"},
 		{`{"input":"*** Begin Patch\n*** End"}`, "*** Begin Patch\n*** End"},
-		// What a model gets wrong.
+		// Invalid JSON of models.
 		{"{\"input\":\"a\nb\"}", "a\nb"},
 		{`{"input":"a\qb"}`, `a\qb`},
 		{`{"input":"a\u12zb"}`, `a\u12zb`},
@@ -50,23 +51,23 @@ func TestInputOfCustomTools(t *testing.T) {
 		{`{"input":"\ude00x"}`, "\uFFFDx"},
 		{`{"input":"cut`, "cut"},
 		{`{"input":"a"},"b"`, "a"},
-		// What is not in the form that was asked for.
+		// Arguments in another format.
 		{`ls -l`, "ls -l"},
 		{`{"code":"ls"}`, `{"code":"ls"}`},
 		{`{"input":7}`, `{"input":7}`},
 		{`["a"]`, `["a"]`},
 		{`"a"`, `"a"`},
 	} {
-		if got := unwrap(t, c.args); got != c.want {
+		if got := customInput(t, c.args); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.args, got, c.want)
 		}
 	}
 }
 
-// Any text comes out as it was, wherever its JSON is cut and whichever escapes it has.
-func TestInputOfCustomToolsCutAnywhere(t *testing.T) {
+// TestCustomToolInputDoesNotDependOnCuts checks that any input is preserved, wherever its JSON is cut.
+func TestCustomToolInputDoesNotDependOnCuts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the SDK takes its time for a hundred responses")
+		t.Skip("the SDK is slow: it reads a hundred responses")
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		want := strings.ToValidUTF8(rapid.String().Draw(rt, "input"), "\uFFFD")
@@ -79,8 +80,8 @@ func TestInputOfCustomToolsCutAnywhere(t *testing.T) {
 			n := rapid.IntRange(1, len(rest)).Draw(rt, "cut")
 			pieces, rest = append(pieces, rest[:n]), rest[n:]
 		}
-		if got := unwrap(t, pieces...); got != want {
-			rt.Fatalf("%s became %q", doc, got)
+		if got := customInput(t, pieces...); got != want {
+			rt.Fatalf("%s: got %q, want %q", doc, got, want)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// randomEvent adds any event to a batch.
+// randomEvent adds an arbitrary event to a batch.
 func randomEvent(rt *rapid.T, b *response.Batch) {
 	choice := rapid.SampledFrom([]int32{0, 0, 0, 0, 0, 0, 0, 1}).Draw(rt, "choice")
 	key := rapid.Int32Range(0, 3).Draw(rt, "key")
@@ -39,18 +39,18 @@ func randomEvent(rt *rapid.T, b *response.Batch) {
 	}
 }
 
-// Whatever a provider sends, the SDK accepts the stream, and learns from it what the whole response says.
+// The SDK accepts the stream of any response, and reads the same content from it as from the non-streaming response.
 //
 // covers: P7.19
 func TestAnyResponseIsAcceptedByTheSDK(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the SDK takes its time for a hundred responses")
+		t.Skip("the SDK is slow: it reads a hundred responses")
 	}
 	requests := []string{customTools, customTools + `,` + wantsSeals, customTools + `,` + wantsSummary + `,"include":["reasoning.encrypted_content","message.output_text.logprobs"]`}
 	rapid.Check(t, func(rt *rapid.T) {
 		o := testOptions
 		o.ShowReasoning = rapid.Bool().Draw(rt, "show")
-		g := newGateway(t, o, rapid.SampledFrom(requests).Draw(rt, "request"))
+		h := newHarness(t, o, rapid.SampledFrom(requests).Draw(rt, "request"))
 		batches := make([]response.Batch, rapid.IntRange(1, 12).Draw(rt, "batches"))
 		for i := range batches {
 			for range rapid.IntRange(0, 5).Draw(rt, "events") {
@@ -65,29 +65,29 @@ func TestAnyResponseIsAcceptedByTheSDK(t *testing.T) {
 		last.Done(abi.DoneNow)
 
 		play := func(stream bool) []byte {
-			g.begin(stream, false)
+			h.begin(stream, false)
 			for i := range batches {
-				if err := g.w.Apply(&batches[i]); err != nil {
+				if err := h.w.Apply(&batches[i]); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			return g.finish(stream)
+			return h.finish(stream)
 		}
 		stream := play(true)
-		complete := g.w.Complete()
+		complete := h.w.Complete()
 		whole := play(false)
-		if g.w.Complete() != complete {
-			rt.Fatalf("streamed: complete %v, whole: %v", complete, g.w.Complete())
+		if h.w.Complete() != complete {
+			rt.Fatalf("streamed: complete %v, whole: %v", complete, h.w.Complete())
 		}
 		if len(stream) == 0 {
-			return // a failure that is a status
+			return // the client receives an error status
 		}
 		streamed := readStream(t, stream)
 		if (string(streamed.Status) != "failed") != complete {
 			rt.Fatalf("complete %v, status %s", complete, streamed.Status)
 		}
 		if complete {
-			if a, b := factsOf(streamed), factsOf(readWhole(t, whole)); !reflect.DeepEqual(a, b) {
+			if a, b := summarize(streamed), summarize(readWhole(t, whole)); !reflect.DeepEqual(a, b) {
 				rt.Fatalf("streamed %+v\nwhole    %+v", a, b)
 			}
 		}

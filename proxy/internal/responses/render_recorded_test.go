@@ -10,46 +10,46 @@ import (
 	sdk "github.com/openai/openai-go/v3/responses"
 )
 
-// What a client learns from a response is the same, whether it is a stream or not, and passed on or rendered anew.
+// A client reads the same content from a rendered response as from the provider's, streaming and non-streaming.
 //
 // covers: P5.1 P5.9 P5.10 P5.11 P5.12 P5.15 P5.18 P5.19 P6.11 P7.19
-func TestRecordedResponsesAreReadAndRendered(t *testing.T) {
+func TestRecordedResponsesKeepTheirContent(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the SDK takes its time for a hundred responses")
+		t.Skip("the SDK is slow: it reads a hundred responses")
 	}
-	g := newGateway(t, testOptions, `"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"},"store":false`)
+	h := newHarness(t, testOptions, `"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"},"store":false`)
 	completed := 0
 	for _, rec := range recordings(t) {
 		if rec.status != 200 || rec.body != nil && !bytes.Contains(rec.body, []byte(`"object":"response"`)) && !bytes.Contains(rec.body, []byte(`"object": "response"`)) {
 			continue
 		}
 		t.Run(rec.name, func(t *testing.T) {
-			g.t = t
-			stream := g.replay(&rec, true, false)
-			failed := g.w.Failed()
+			h.t = t
+			stream := h.replay(&rec, true, false)
+			failed := h.w.Failed()
 			if failed != nil {
 				if len(stream) > 0 && readStream(t, stream).Status != "failed" {
-					t.Errorf("failed with %v, but not for the client", failed)
+					t.Errorf("failed with %v, but the client's response has not failed", failed)
 				}
 				return
 			}
 			completed++
 			streamed := readStream(t, stream)
-			whole := readWhole(t, g.replay(&rec, false, false))
-			if a, b := factsOf(streamed), factsOf(whole); !reflect.DeepEqual(a, b) {
+			whole := readWhole(t, h.replay(&rec, false, false))
+			if a, b := summarize(streamed), summarize(whole); !reflect.DeepEqual(a, b) {
 				t.Errorf("streamed %+v\nwhole    %+v", a, b)
 			}
-			// The provider's own, as the SDK reads it.
-			own := ownResponse(t, &rec)
-			want, got := factsOf(own), factsOf(whole)
+			// Compare with the provider's response as the SDK reads it.
+			own := providerResponse(t, &rec)
+			want, got := summarize(own), summarize(whole)
 			want.ID, got.ID = "", ""
 			want.Sealed, got.Sealed = nil, nil
 			if want.Model == "" {
 				got.Model = ""
 			}
-			want.Texts, got.Texts = joined(want.Texts), joined(got.Texts)
-			want.Reasoning, got.Reasoning = joined(want.Reasoning), joined(got.Reasoning)
-			for i, call := range want.Calls { // a custom tool that was not asked for is a function
+			want.Texts, got.Texts = joinTexts(want.Texts), joinTexts(got.Texts)
+			want.Reasoning, got.Reasoning = joinTexts(want.Reasoning), joinTexts(got.Reasoning)
+			for i, call := range want.Calls { // a call of an undeclared custom tool is rendered as a function call
 				words := strings.SplitN(strings.Replace(call, " custom ", " ", 1), " ", 3)
 				want.Calls[i] = words[0] + "  " + words[2]
 			}
@@ -66,15 +66,15 @@ func TestRecordedResponsesAreReadAndRendered(t *testing.T) {
 	}
 }
 
-func joined(texts []string) []string {
+func joinTexts(texts []string) []string {
 	if len(texts) == 0 {
 		return nil
 	}
 	return []string{strings.ReplaceAll(strings.Join(texts, ""), "\n\n", "")}
 }
 
-// ownResponse is a provider's response as the SDK reads it: of a stream, with the items that were done.
-func ownResponse(t *testing.T, rec *recording) *sdk.Response {
+// providerResponse returns a provider's response as the SDK reads it. The output of a stream consists of its completed items.
+func providerResponse(t *testing.T, rec *recording) *sdk.Response {
 	t.Helper()
 	if rec.body != nil {
 		var r sdk.Response
@@ -113,22 +113,22 @@ func ownResponse(t *testing.T, rec *recording) *sdk.Response {
 	return &r
 }
 
-// Events of a provider that speaks the API reach the client as they came, and so does a whole response.
+// The client receives the events and non-streaming responses of a provider that speaks the API unchanged.
 //
 // covers: P6.10 P5.4
 func TestNativeResponsesPassUnchanged(t *testing.T) {
-	g := newGateway(t, testOptions, "")
+	h := newHarness(t, testOptions, "")
 	passed := 0
 	for _, rec := range recordings(t) {
 		if rec.status != 200 {
 			continue
 		}
 		t.Run(rec.name, func(t *testing.T) {
-			g.t = t
-			got := g.replay(&rec, rec.body == nil, true)
-			if e := g.w.Failed(); e != nil {
+			h.t = t
+			got := h.replay(&rec, rec.body == nil, true)
+			if e := h.w.Failed(); e != nil {
 				if rec.body == nil && len(got) > 0 {
-					t.Errorf("after %v, the client got %s", e, got)
+					t.Errorf("after %v, the client received %s", e, got)
 				}
 				return
 			}
@@ -141,12 +141,12 @@ func TestNativeResponsesPassUnchanged(t *testing.T) {
 			}
 			want := rec.events
 			if want[len(want)-1].data == "[DONE]" {
-				want = want[:len(want)-1] // the API has none
+				want = want[:len(want)-1] // not part of the API
 			}
 			if events := parseEvents(string(got)); !reflect.DeepEqual(events, want) {
-				t.Errorf("%d events became %d", len(want), len(events))
+				t.Errorf("got %d events that differ from the provider's %d", len(events), len(want))
 			}
-			if u := g.w.Usage(); u.Estimated && !strings.Contains(rec.name, "background") {
+			if u := h.w.Usage(); u.Estimated && !strings.Contains(rec.name, "background") {
 				t.Errorf("the usage was not read: %+v", u)
 			}
 		})
@@ -156,11 +156,11 @@ func TestNativeResponsesPassUnchanged(t *testing.T) {
 	}
 }
 
-// A stream that ends early never ends like one that is complete, wherever it is cut.
+// A truncated stream never ends like a complete one.
 //
 // covers: P6.9
 func TestTruncatedStreamsFail(t *testing.T) {
-	g := newGateway(t, testOptions, "")
+	h := newHarness(t, testOptions, "")
 	for _, rec := range recordings(t) {
 		if len(rec.events) == 0 || strings.Contains(rec.name, "error") {
 			continue
@@ -172,14 +172,14 @@ func TestTruncatedStreamsFail(t *testing.T) {
 					continue
 				}
 				rec.events = whole[:n]
-				out := g.replay(&rec, true, pass)
+				out := h.replay(&rec, true, pass)
 				events := parseEvents(string(out))
-				if g.w.Complete() || g.w.Failed() == nil || bytes.Contains(out, []byte(`"response.completed"`)) ||
+				if h.w.Complete() || h.w.Failed() == nil || bytes.Contains(out, []byte(`"response.completed"`)) ||
 					len(events) > 0 && events[len(events)-1].name != "response.failed" {
 					t.Fatalf("%s after %d events, passed on %v: %s", rec.name, n, pass, out)
 				}
 				if bytes.Contains(out[max(0, bytes.LastIndex(out, []byte("response.failed"))):], []byte(`"status":"in_progress"`)) {
-					t.Errorf("%s after %d events: an item is in progress: %s", rec.name, n, out)
+					t.Errorf("%s after %d events: the last event has an item in progress: %s", rec.name, n, out)
 				}
 			}
 		}

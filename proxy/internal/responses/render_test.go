@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// step is what a provider sends at once.
+// step adds the events of one batch.
 type step func(b *response.Batch)
 
 func text(s string) step { return func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(s)) } }
@@ -24,7 +24,7 @@ func refusal(s string) step {
 	return func(b *response.Batch) { b.Refusal(0, abi.EncodingUTF8, []byte(s)) }
 }
 
-func think(part abi.ReasoningPart, key int32, s string) step {
+func reasoning(part abi.ReasoningPart, key int32, s string) step {
 	return func(b *response.Batch) { b.Reasoning(0, part, key, abi.EncodingUTF8, []byte(s)) }
 }
 
@@ -42,7 +42,8 @@ func member(scope abi.Scope, name, value string) step {
 	return func(b *response.Batch) { b.Extra(scope, 0, 0, []byte(name), []byte(value)) }
 }
 
-func with(steps ...step) step {
+// inOneBatch joins steps into one.
+func inOneBatch(steps ...step) step {
 	return func(b *response.Batch) {
 		for _, s := range steps {
 			s(b)
@@ -50,7 +51,7 @@ func with(steps ...step) step {
 	}
 }
 
-func origin(format string) step {
+func start(format string) step {
 	return func(b *response.Batch) { b.Start([]byte("chatcmpl-1"), []byte("up-model"), []byte(format)) }
 }
 
@@ -65,15 +66,15 @@ func finish(reason abi.FinishReason) step {
 
 func fail(e *apierror.Error) step { return func(b *response.Batch) { b.Fail(e) } }
 
-// play gives steps to the writer, each as a batch, and returns what the client gets.
-func (g *gateway) play(stream bool, steps []step) []byte {
-	g.t.Helper()
-	g.begin(stream, false)
+// play applies steps, each as a batch, and returns what the client receives.
+func (h *harness) play(stream bool, steps []step) []byte {
+	h.t.Helper()
+	h.begin(stream, false)
 	for _, s := range steps {
-		s(&g.b)
-		g.apply(nil)
+		s(&h.b)
+		h.apply(nil)
 	}
-	return g.finish(stream)
+	return h.finish(stream)
 }
 
 const (
@@ -91,7 +92,7 @@ var rendered = []struct {
 	steps   []step
 }{
 	// covers: P5.20 P6.2 P7.2
-	{"text", ``, false, []step{origin(""), text("Hello, \"wor"), text("ld\"\n"), finish(abi.FinishStop)}},
+	{"text", ``, false, []step{start(""), text("Hello, \"wor"), text("ld\"\n"), finish(abi.FinishStop)}},
 	// covers: P5.20 P7.18
 	{"nothing", ``, false, []step{text(""), finish(abi.FinishStop)}},
 	// covers: P2.30 P5.1 P5.2 P5.3
@@ -100,24 +101,24 @@ var rendered = []struct {
 		false, []step{text("{}"), finish(abi.FinishStop)}},
 	// covers: P2.26 P5.12 P7.6 P7.8 P7.10
 	{"reasoning-shown", wantsSeals + `,` + wantsSummary, false, []step{
-		origin(claude), think(abi.ReasoningText, 0, "Let me "), think(abi.ReasoningText, 0, "see."), think(abi.ReasoningSignature, 0, "c2ln"),
+		start(claude), reasoning(abi.ReasoningText, 0, "Let me "), reasoning(abi.ReasoningText, 0, "see."), reasoning(abi.ReasoningSignature, 0, "c2ln"),
 		text("So."), call(2, "toolu_1", "look"), args(2, `{"a":`), args(2, `1}`), endCall(2), finish(abi.FinishToolCalls)}},
 	// covers: P2.11
 	{"reasoning-hidden", wantsSeals, false, []step{
-		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), think(abi.ReasoningEncrypted, 1, "cmVk"), text("So."), finish(abi.FinishStop)}},
+		start(claude), reasoning(abi.ReasoningText, 0, "Secret."), reasoning(abi.ReasoningSignature, 0, "c2ln"), reasoning(abi.ReasoningEncrypted, 1, "cmVk"), text("So."), finish(abi.FinishStop)}},
 	// covers: P2.11 P2.26
 	{"reasoning-not-asked", ``, false, []step{
-		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), text("So."), finish(abi.FinishStop)}},
+		start(claude), reasoning(abi.ReasoningText, 0, "Secret."), reasoning(abi.ReasoningSignature, 0, "c2ln"), text("So."), finish(abi.FinishStop)}},
 	// covers: P7.18
-	{"reasoning-only-sealed", ``, false, []step{origin(claude), think(abi.ReasoningEncrypted, 0, "cmVk"), text("So."), finish(abi.FinishStop)}},
+	{"reasoning-only-sealed", ``, false, []step{start(claude), reasoning(abi.ReasoningEncrypted, 0, "cmVk"), text("So."), finish(abi.FinishStop)}},
 	// covers: P7.7
-	{"reasoning-content", ``, true, []step{think(abi.ReasoningText, 0, "Hm"), think(abi.ReasoningText, 0, "m."), text("So."), finish(abi.FinishStop)}},
+	{"reasoning-content", ``, true, []step{reasoning(abi.ReasoningText, 0, "Hm"), reasoning(abi.ReasoningText, 0, "m."), text("So."), finish(abi.FinishStop)}},
 	// covers: P5.14 P2.26
 	{"reasoning-of-call", wantsSeals, false, []step{
-		origin("google-gemini-v1"), with(call(1, "function.look:0", "look"), args(1, `{"a":1}`), endCall(1), think(abi.ReasoningToolEncrypted, 1, "c2ln")), finish(abi.FinishToolCalls)}},
+		start("google-gemini-v1"), inOneBatch(call(1, "function.look:0", "look"), args(1, `{"a":1}`), endCall(1), reasoning(abi.ReasoningToolEncrypted, 1, "c2ln")), finish(abi.FinishToolCalls)}},
 	// covers: P7.12
 	{"interleaved-reasoning", wantsSummary, false, []step{
-		text("One."), think(abi.ReasoningText, 0, "Hm."), text("Two."), think(abi.ReasoningText, 1, "Oh."), think(abi.ReasoningSummary, 1, "Sum."), finish(abi.FinishStop)}},
+		text("One."), reasoning(abi.ReasoningText, 0, "Hm."), text("Two."), reasoning(abi.ReasoningText, 1, "Oh."), reasoning(abi.ReasoningSummary, 1, "Sum."), finish(abi.FinishStop)}},
 	// covers: P7.9 P4.5
 	{"custom-tool", customTools, false, []step{
 		call(0, "call_1", "exec"), args(0, `{"in`), args(0, `put": "a\`), args(0, `n\"b\"\ud83d`), args(0, `\ude00"}`), endCall(0),
@@ -135,35 +136,36 @@ var rendered = []struct {
 	{"refusal", ``, false, []step{refusal("I can"), refusal("not."), finish(abi.FinishStop)}},
 	// covers: P2.9 P5.17 P7.4 P7.14
 	{"annotations", `"include":["message.output_text.logprobs"],"top_logprobs":1`, false, []step{
-		with(text("A"), member(abi.ScopeChoice, "logprobs", `{"content":[{"token":"A","logprob":-0.1,"bytes":[65],"top_logprobs":[]}],"refusal":null}`)),
-		with(text("B"), member(abi.ScopeMessage, "annotations", `[{"type":"url_citation","url_citation":{"url":"https://a.example","title":"T","start_index":0,"end_index":2}}]`)),
+		inOneBatch(text("A"), member(abi.ScopeChoice, "logprobs", `{"content":[{"token":"A","logprob":-0.1,"bytes":[65],"top_logprobs":[]}],"refusal":null}`)),
+		inOneBatch(text("B"), member(abi.ScopeMessage, "annotations", `[{"type":"url_citation","url_citation":{"url":"https://a.example","title":"T","start_index":0,"end_index":2}}]`)),
 		member(abi.ScopeMessage, "annotations", `[{"type":"file_citation","file_id":"f","index":1,"filename":"n"}]`), finish(abi.FinishStop)}},
 	// covers: P6.6 P6.7 P6.9 P5.8
 	{"failed", ``, false, []step{text("It"), call(0, "call_1", "a"), fail(&apierror.Error{
 		Status: 429, Kind: apierror.KindRateLimit, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 1500 * time.Millisecond})}},
 }
 
-// TestRendered compares the stream and the whole response with files that have been read, and what the SDK makes of both.
+// TestRendered compares streams and non-streaming responses with golden files, and what the SDK reads from both.
 func TestRendered(t *testing.T) {
 	for _, c := range rendered {
 		t.Run(c.name, func(t *testing.T) {
 			o := testOptions
 			o.ShowReasoning = c.show
-			g := newGateway(t, o, c.request)
-			stream := g.play(true, c.steps)
+			h := newHarness(t, o, c.request)
+			stream := h.play(true, c.steps)
 			streamed := readStream(t, stream)
 			out := append([]byte(nil), stream...)
-			if whole := g.play(false, c.steps); g.w.Complete() {
+			if whole := h.play(false, c.steps); h.w.Complete() {
 				out = append(append(out, "=== whole\n"...), indent(t, whole)...)
-				if a, b := factsOf(streamed), factsOf(readWhole(t, whole)); !reflect.DeepEqual(a, b) {
+				if a, b := summarize(streamed), summarize(readWhole(t, whole)); !reflect.DeepEqual(a, b) {
 					t.Errorf("streamed %+v\nwhole    %+v", a, b)
 				}
 			}
-			golden(t, filepath.Join("testdata/rendered", c.name+".txt"), out)
+			compareGolden(t, filepath.Join("testdata/rendered", c.name+".txt"), out)
 		})
 	}
 }
 
+// indent formats JSON for golden files.
 func indent(t testing.TB, p []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -174,8 +176,8 @@ func indent(t testing.TB, p []byte) []byte {
 }
 
 // covers: P6.6 P6.13 P5.8 P8.2 P8.3
-func TestFailuresHaveTheCodesThatClientsLookFor(t *testing.T) {
-	g := newGateway(t, testOptions, "")
+func TestFailureCodesAreThoseOfTheAPI(t *testing.T) {
+	h := newHarness(t, testOptions, "")
 	for _, c := range []struct {
 		kind abi.FailKind
 		code string
@@ -183,35 +185,35 @@ func TestFailuresHaveTheCodesThatClientsLookFor(t *testing.T) {
 		{abi.FailRateLimit, "rate_limit_exceeded"}, {abi.FailQuota, "insufficient_quota"}, {abi.FailContextLength, "context_length_exceeded"},
 		{abi.FailContentPolicy, "invalid_prompt"}, {abi.FailServer, "server_error"}, {abi.FailOverloaded, "server_error"},
 	} {
-		r := readStream(t, g.play(true, []step{text("a"), fail(apierror.Fail(c.kind, "", "", ""))}))
+		r := readStream(t, h.play(true, []step{text("a"), fail(apierror.Fail(c.kind, "", "", ""))}))
 		if string(r.Status) != "failed" || string(r.Error.Code) != c.code || r.Error.Message == "" {
 			t.Errorf("kind %d: %+v", c.kind, r.Error)
 		}
 	}
 }
 
-// An open stream keeps what it has said once, and not its request.
+// An open stream holds one copy of its text and the members that it repeats of the request.
 //
 // covers: P7.20 P5.3
 func TestHeldMemory(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
-	g := newGateway(t, testOptions, `"instructions":"`+long+`","store":false`)
-	g.begin(true, false)
-	if n := g.w.Held(); n < 10_000 || n > 12_000 {
+	h := newHarness(t, testOptions, `"instructions":"`+long+`","store":false`)
+	h.begin(true, false)
+	if n := h.w.Held(); n < 10_000 || n > 12_000 {
 		t.Errorf("%d bytes before the first event", n)
 	}
 	for range 100 {
-		g.b.Text(0, abi.EncodingUTF8, []byte(long))
-		g.apply(nil)
-		g.w.Consume()
+		h.b.Text(0, abi.EncodingUTF8, []byte(long))
+		h.apply(nil)
+		h.w.Consume()
 	}
-	if n := g.w.Held(); n < 1_000_000 || n > 1_002_000 {
+	if n := h.w.Held(); n < 1_000_000 || n > 1_002_000 {
 		t.Errorf("%d bytes for a text of 1,000,000", n)
 	}
 }
 
 // covers: P8.5
-func TestNativeErrorsAreTheProvidersOwn(t *testing.T) {
+func TestNativeErrorsAreUnchanged(t *testing.T) {
 	api := responses.API(testOptions)
 	seen := 0
 	for _, rec := range recordings(t) {
@@ -223,7 +225,7 @@ func TestNativeErrorsAreTheProvidersOwn(t *testing.T) {
 			}
 			_ = json.Unmarshal(rec.body, &own)
 			if e.Code == "model_not_found" {
-				continue // in the gateway's words: another target may know it
+				continue // the gateway has its own message, because another target may have the model
 			}
 			if e.Status != 400 || own.Error.Message != "" && (e.Message != own.Error.Message || e.Code != own.Error.Code || e.Param != own.Error.Param) {
 				t.Errorf("%s: %+v, want %+v", rec.name, e, own)
@@ -238,24 +240,24 @@ func TestNativeErrorsAreTheProvidersOwn(t *testing.T) {
 	}
 }
 
-// The ids are the same for the same response, and others for another.
+// IDs are derived from the ID of the response, and unique within it.
 //
 // covers: P5.4 P5.13
 func TestIDs(t *testing.T) {
-	g := newGateway(t, testOptions, "")
-	steps := []step{think(abi.ReasoningText, 0, "a"), text("b"), finish(abi.FinishStop)}
-	first, second := readWhole(t, g.play(false, steps)), readWhole(t, g.play(false, steps))
+	h := newHarness(t, testOptions, "")
+	steps := []step{reasoning(abi.ReasoningText, 0, "a"), text("b"), finish(abi.FinishStop)}
+	first, second := readWhole(t, h.play(false, steps)), readWhole(t, h.play(false, steps))
 	if first.ID != second.ID || first.Output[0].ID != second.Output[0].ID {
-		t.Error("ids are not derived")
+		t.Error("the IDs of equal responses differ")
 	}
 	if len(first.ID) != len("resp_")+48 || !strings.HasPrefix(first.ID, "resp_") {
-		t.Errorf("the id is %q", first.ID)
+		t.Errorf("invalid ID %q", first.ID)
 	}
 	ids := map[string]bool{first.ID[5:]: true}
 	for _, it := range first.Output {
 		ids[it.ID[strings.Index(it.ID, "_")+1:]] = true
 	}
 	if len(ids) != len(first.Output)+1 {
-		t.Errorf("ids are not unique: %v", ids)
+		t.Errorf("IDs are not unique: %v", ids)
 	}
 }

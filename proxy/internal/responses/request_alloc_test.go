@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 )
 
-// TestRequestAllocatesOnlyModel checks that a request that is read and lowered allocates only the copy of the model's name.
+// TestRequestAllocatesOnlyModel checks that parsing and lowering with a reused Request allocates only the copy of the
+// model's name.
 func TestRequestAllocatesOnlyModel(t *testing.T) {
 	for name, body := range map[string][]byte{"40 KB": agentRequest(40 << 10), "110 KB": agentRequest(110 << 10)} {
 		r := responses.NewRequest(sealer, nil)

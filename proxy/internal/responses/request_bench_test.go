@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 )
 
-// agentRequest is a request of about size bytes, as a coding agent sends it in the middle of its work.
+// agentRequest returns a request of about size bytes like those of a coding agent in the middle of a task.
 func agentRequest(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"gpt-5.6","stream":true,"store":false,"parallel_tool_calls":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"0199",` +

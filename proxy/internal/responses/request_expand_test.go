@@ -11,7 +11,7 @@ import (
 
 var sealer = thinking.NewSealer([]byte("0123456789abcdef0123456789abcdef"))
 
-// fakeStore is a Store of one client, "c".
+// fakeStore is a Store with responses and items of one client, "c".
 type fakeStore map[string]string
 
 func (s fakeStore) AppendConversation(dst []byte, client, id string) ([]byte, bool) {
@@ -29,8 +29,8 @@ var stored = fakeStore{
 	"resp_0": ``,
 }
 
-// request parses a request.
-func request(t testing.TB, body string) *responses.Request {
+// parseRequest parses a request, which must be valid.
+func parseRequest(t testing.TB, body string) *responses.Request {
 	t.Helper()
 	r := responses.NewRequest(sealer, stored)
 	if e := r.Parse([]byte(body), clientapi.Limits{}); e != nil {
@@ -42,16 +42,16 @@ func request(t testing.TB, body string) *responses.Request {
 func TestExpand(t *testing.T) {
 	for name, test := range map[string]struct{ body, want string }{
 		"nothing to expand":    {`{"model":"m","input":"x"}`, `{"type":"message","role":"user","content":"x"}`},
-		"previous and a text":  {`{"model":"m","input":"x","previous_response_id":"resp_1"}`, stored["resp_1"] + `,{"type":"message","role":"user","content":"x"}`},                  // covers: P2.22
+		"previous and text":    {`{"model":"m","input":"x","previous_response_id":"resp_1"}`, stored["resp_1"] + `,{"type":"message","role":"user","content":"x"}`},                  // covers: P2.22
 		"previous and items":   {`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"x"}]}`, stored["resp_1"] + `,{"role":"user","content":"x"}`},       // covers: P2.22
 		"previous alone":       {`{"model":"m","previous_response_id":"resp_1"}`, stored["resp_1"]},                                                                                  // covers: P2.4
-		"an empty one":         {`{"model":"m","previous_response_id":"resp_0","input":[ {"role":"user", "content":"x"} ]}`, `{"role":"user","content":"x"}`},                        // covers: P2.22
+		"empty previous":       {`{"model":"m","previous_response_id":"resp_0","input":[ {"role":"user", "content":"x"} ]}`, `{"role":"user","content":"x"}`},                        // covers: P2.22
 		"reference":            {`{"model":"m","input":[{"type":"item_reference","id":"msg_1"},{"role":"user","content":"x"}]}`, stored["msg_1"] + `,{"role":"user","content":"x"}`}, // covers: P3.22
 		"reference, no type":   {`{"model":"m","input":[{"id":"msg_1"},{"role":"user","content":"x"}]}`, stored["msg_1"] + `,{"role":"user","content":"x"}`},                         // covers: P3.22
 		"reference, null type": {`{"model":"m","input":[{"type":null,"id":"msg_1"},{"role":"user","content":"x"}]}`, stored["msg_1"] + `,{"role":"user","content":"x"}`},             // covers: P3.29
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := request(t, test.body)
+			r := parseRequest(t, test.body)
 			if e := r.Expand("c"); e != nil {
 				t.Fatal(e)
 			}
@@ -62,7 +62,7 @@ func TestExpand(t *testing.T) {
 				t.Errorf("the client's document is %s", body)
 			}
 			if f := r.Describe(); f.Messages != strings.Count(test.want, `"role"`) {
-				t.Errorf("%d messages", f.Messages)
+				t.Errorf("Describe reports %d messages", f.Messages)
 			}
 		})
 	}

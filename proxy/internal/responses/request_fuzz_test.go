@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 )
 
-// checkLowered has package openai read what a request was lowered to.
+// checkLowered checks that package openai accepts the lowered request.
 func checkLowered(t interface{ Fatalf(string, ...any) }, r *responses.Request, body []byte) {
 	if e := r.Expand("c"); e != nil {
 		if e.Status != 400 || e.Param == "" {
@@ -32,7 +32,7 @@ func checkLowered(t interface{ Fatalf(string, ...any) }, r *responses.Request, b
 	}
 	for _, w := range warnings {
 		if w.Member == "" {
-			t.Fatalf("a warning of nothing for %s", body)
+			t.Fatalf("a warning without a member for %s", body)
 		}
 	}
 	var q openai.Request
@@ -41,30 +41,29 @@ func checkLowered(t interface{ Fatalf(string, ...any) }, r *responses.Request, b
 	if e := q.Parse(chat, limits); e != nil {
 		syntax := (*jsondoc.SyntaxError)(nil)
 		if errors.As(e, &syntax) && !strings.Contains(syntax.Reason, "too large") {
-			t.Fatalf("%s was lowered to no JSON: %v\n%s", body, e, chat)
+			t.Fatalf("%s was lowered to invalid JSON: %v\n%s", body, e, chat)
 		}
-		// What both APIs leave to the check of the canonical request: ids of calls that are used twice in a turn, and a choice
-		// among tools by name.
+		// Duplicate IDs of calls in a turn, and tool choices by name, are only checked in the canonical request.
 		if path := r.Origin(e.Param); strings.HasSuffix(e.Param, ".id") && strings.HasSuffix(path, ".call_id") || strings.HasPrefix(e.Param, "tool_choice") {
 			return
 		}
-		t.Fatalf("%s was lowered to\n%s\nwhich is refused: %+v", body, chat, e)
+		t.Fatalf("%s was lowered to\n%s\nwhich is rejected: %+v", body, chat, e)
 	}
 	if q.Rewritten() {
 		t.Fatalf("%s was lowered to\n%s\nwhich is not canonical: %s", body, chat, q.Body)
 	}
 	if f := r.Describe(); q.Model != f.Model || q.Stream != f.Stream || q.MaxTokens != f.MaxTokens || q.Tools > f.Tools {
-		t.Fatalf("%s was lowered to another request: %s", body, chat)
+		t.Fatalf("%s was lowered to a request with other facts: %s", body, chat)
 	}
 }
 
-// FuzzRequest parses any body. What is refused gets a 400 whose body is short JSON; what is accepted is lowered to a request that
-// package openai accepts, or is refused.
+// FuzzRequest parses arbitrary bodies. A rejected body gets a 400 with a short JSON body. An accepted one is lowered to
+// a request that package openai accepts, or lowering returns an error.
 func FuzzRequest(f *testing.F) {
-	for _, body := range recorded(f) {
+	for _, body := range recordedRequests(f) {
 		f.Add(body)
 	}
-	for _, seed := range []string{`{"model":"m","input":[` + called + `,` + answered + `]}`, `{"model":"m","previous_response_id":"resp_1"}`,
+	for _, seed := range []string{`{"model":"m","input":[` + callItem + `,` + outputItem + `]}`, `{"model":"m","previous_response_id":"resp_1"}`,
 		`{"model":"m","input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"x"}]}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"custom","name":"x"}]}}`,
 		`{"model":"m","input":[{"type":"reasoning","encrypted_content":"sluice.seal.1.AAAA,x"},{"id":"msg_1"}]}`} {
 		f.Add([]byte(seed))
@@ -75,7 +74,7 @@ func FuzzRequest(f *testing.F) {
 		if e := r.Parse(body, clientapi.Limits{}); e != nil {
 			text := clientapi.AppendErrorBody(nil, e)
 			if e.Status != 400 || e.TryNext || !json.Valid(text) || len(text) > 2048 {
-				t.Fatalf("refused with %s", text)
+				t.Fatalf("rejected with %s", text)
 			}
 			return
 		}
@@ -94,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestLowerAnyConversation lowers conversations of any items: nothing that was said is lost, and results follow their calls.
+// TestLowerAnyConversation lowers arbitrary conversations: every text is preserved, and results follow their calls.
 func TestLowerAnyConversation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var items, texts []string
@@ -146,9 +145,9 @@ func TestLowerAnyConversation(t *testing.T) {
 		if e := q.Parse(chat, clientapi.Limits{}); e != nil || q.Rewritten() {
 			t.Fatalf("%v: %s", e, chat)
 		}
-		for _, said := range texts {
-			if !strings.Contains(string(chat), said) {
-				t.Fatalf("%q is lost: %s", said, chat)
+		for _, text := range texts {
+			if !strings.Contains(string(chat), text) {
+				t.Fatalf("%q is lost: %s", text, chat)
 			}
 		}
 	})

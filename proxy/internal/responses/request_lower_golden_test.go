@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// recorded returns the recorded requests by their names.
-func recorded(t testing.TB) map[string][]byte {
+// recordedRequests returns the recorded requests by name.
+func recordedRequests(t testing.TB) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("testdata/requests/*.json")
 	if err != nil || len(files) < 80 {
@@ -30,7 +30,7 @@ func recorded(t testing.TB) map[string][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(file, "error-400-param") { // refused by OpenAI as well
+		if strings.Contains(file, "error-400-param") { // OpenAI has rejected it, too
 			var r responses.Request
 			if e := r.Parse(body, clientapi.Limits{}); e == nil || e.Param != "temperature" {
 				t.Errorf("%s: %v", file, e)
@@ -42,12 +42,12 @@ func recorded(t testing.TB) map[string][]byte {
 	return bodies
 }
 
-// TestLowerRecordedRequests compares the chat completions requests that are made of recorded requests with golden files, and has
-// package openai read them. One that cannot be made names what is missing, and leaves the request to another target.
+// TestLowerRecordedRequests compares lowered requests with golden files and checks that package openai accepts them.
+// The error for a request that cannot be lowered must allow another target.
 func TestLowerRecordedRequests(t *testing.T) {
-	for name, body := range recorded(t) {
+	for name, body := range recordedRequests(t) {
 		t.Run(name, func(t *testing.T) {
-			r := request(t, string(body))
+			r := parseRequest(t, string(body))
 			if e := r.Expand("c"); e != nil {
 				t.Fatal(e)
 			}
@@ -56,7 +56,7 @@ func TestLowerRecordedRequests(t *testing.T) {
 			if e != nil {
 				fmt.Fprintf(&out, "%d %s %s: %s\n", e.Status, e.Code, e.Param, e.Message)
 				if !e.TryNext {
-					t.Errorf("no other target is tried: %v", e)
+					t.Errorf("the error does not allow another target: %v", e)
 				}
 			} else {
 				if err := json.Indent(&out, chat, "", " "); err != nil {
@@ -65,7 +65,7 @@ func TestLowerRecordedRequests(t *testing.T) {
 				out.WriteString("\n")
 				var q openai.Request
 				if e := q.Parse(chat, clientapi.Limits{}); e != nil {
-					t.Errorf("refused: %v\n%s", e, chat)
+					t.Errorf("rejected: %v\n%s", e, chat)
 				} else if q.Rewritten() {
 					t.Errorf("not canonical: %s", chat)
 				}
@@ -73,12 +73,12 @@ func TestLowerRecordedRequests(t *testing.T) {
 			for _, w := range warnings {
 				fmt.Fprintf(&out, "%d %s\n", w.Kind, w.Member)
 			}
-			golden(t, filepath.Join("testdata/lowered", name+".txt"), out.Bytes())
+			compareGolden(t, filepath.Join("testdata/lowered", name+".txt"), out.Bytes())
 		})
 	}
 }
 
-func golden(t *testing.T, file string, got []byte) {
+func compareGolden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

@@ -25,7 +25,7 @@ import (
 // sseEvent is one event of a stream.
 type sseEvent struct{ name, data string }
 
-// recording is a response that a provider gave.
+// recording is a recorded response of a provider.
 type recording struct {
 	name   string
 	status int
@@ -74,18 +74,18 @@ func recordings(t testing.TB) (all []recording) {
 func parseEvents(body string) (all []sseEvent) {
 	for block := range strings.SplitSeq(body, "\n\n") {
 		var ev sseEvent
-		some := false
+		hasData := false
 		for line := range strings.SplitSeq(block, "\n") {
 			if rest, ok := strings.CutPrefix(line, "event: "); ok {
 				ev.name = rest
 			} else if rest, ok := strings.CutPrefix(line, "data: "); ok {
-				if some {
+				if hasData {
 					ev.data += "\n"
 				}
-				ev.data, some = ev.data+rest, true
+				ev.data, hasData = ev.data+rest, true
 			}
 		}
-		if some {
+		if hasData {
 			all = append(all, ev)
 		}
 	}
@@ -100,8 +100,8 @@ var testOptions = responses.Options{
 	Now:     func() time.Time { return time.Unix(created+7, 0) },
 }
 
-// gateway is what the response to one request is made with.
-type gateway struct {
+// harness produces the response to one request.
+type harness struct {
 	t        testing.TB
 	o        responses.Options
 	api      *clientapi.API
@@ -112,130 +112,130 @@ type gateway struct {
 	b        response.Batch
 }
 
-// newGateway is for a request with these members besides model and input.
-func newGateway(t testing.TB, o responses.Options, members string) *gateway {
+// newHarness returns a harness for a request with members besides model and input.
+func newHarness(t testing.TB, o responses.Options, members string) *harness {
 	t.Helper()
-	g := &gateway{t: t, o: o, api: responses.API(o)}
-	g.request, g.renderer, g.reader = g.api.NewRequest(), g.api.NewRenderer(), g.api.NewReader()
-	g.w = response.NewWriter(g.renderer)
-	g.parse(members)
-	return g
+	h := &harness{t: t, o: o, api: responses.API(o)}
+	h.request, h.renderer, h.reader = h.api.NewRequest(), h.api.NewRenderer(), h.api.NewReader()
+	h.w = response.NewWriter(h.renderer)
+	h.parse(members)
+	return h
 }
 
-func (g *gateway) parse(members string) {
-	g.t.Helper()
+func (h *harness) parse(members string) {
+	h.t.Helper()
 	if members != "" {
 		members = "," + members
 	}
-	if e := g.request.Parse([]byte(`{"model":"asked","input":"Hello."`+members+`}`), clientapi.Limits{}); e != nil {
-		g.t.Fatal(e)
+	if e := h.request.Parse([]byte(`{"model":"asked","input":"Hello."`+members+`}`), clientapi.Limits{}); e != nil {
+		h.t.Fatal(e)
 	}
-	if e := g.request.(*responses.Request).Expand("client"); e != nil {
-		g.t.Fatal(e)
+	if e := h.request.(*responses.Request).Expand("client"); e != nil {
+		h.t.Fatal(e)
 	}
 }
 
-// begin prepares for a response.
-func (g *gateway) begin(stream, pass bool) {
-	g.w.Reset(response.Options{Stream: stream, ID: "resp_test", Model: "target", Created: created, PromptEstimate: 7})
-	g.renderer.Respond(g.request)
+// begin starts a response. pass is set if it will be passed on.
+func (h *harness) begin(stream, pass bool) {
+	h.w.Reset(response.Options{Stream: stream, ID: "resp_test", Model: "target", Created: created, PromptEstimate: 7})
+	h.renderer.Respond(h.request)
 	if pass {
-		g.renderer.Pass()
+		h.renderer.Pass()
 	}
-	g.reader.Reset(pass)
+	h.reader.Reset(pass)
 }
 
-// apply applies what the reader, or a test, has put into the batch.
-func (g *gateway) apply(err error) {
-	g.t.Helper()
+// apply applies the batch, or err, the error of the reader that filled it.
+func (h *harness) apply(err error) {
+	h.t.Helper()
 	if err == nil {
-		err = g.w.Apply(&g.b)
+		err = h.w.Apply(&h.b)
 	}
-	g.b.Reset()
+	h.b.Reset()
 	if err == nil {
 		return
 	}
 	var e *apierror.Error
 	if !errors.As(err, &e) {
-		g.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	g.w.Fail(e)
+	h.w.Fail(e)
 }
 
-// replay reads a recording, and returns what the client gets: of a failure that it learns from the status, nothing.
-func (g *gateway) replay(rec *recording, stream, pass bool) []byte {
-	g.t.Helper()
-	g.begin(stream, pass)
+// replay reads a recording and returns what the client receives: nothing if that is an error status.
+func (h *harness) replay(rec *recording, stream, pass bool) []byte {
+	h.t.Helper()
+	h.begin(stream, pass)
 	if rec.body != nil {
-		g.apply(g.reader.ReadResponse(rec.body, &g.b))
+		h.apply(h.reader.ReadResponse(rec.body, &h.b))
 	}
 	for _, ev := range rec.events {
-		g.apply(g.reader.ReadEvent([]byte(ev.name), []byte(ev.data), &g.b))
-		if g.w.Complete() || g.w.Failed() != nil {
+		h.apply(h.reader.ReadEvent([]byte(ev.name), []byte(ev.data), &h.b))
+		if h.w.Complete() || h.w.Failed() != nil {
 			break
 		}
 	}
-	return g.finish(stream)
+	return h.finish(stream)
 }
 
-func (g *gateway) finish(stream bool) []byte {
-	g.t.Helper()
-	_ = g.w.End()
+func (h *harness) finish(stream bool) []byte {
+	h.t.Helper()
+	_ = h.w.End()
 	if stream {
-		return bytes.Clone(g.w.Output())
+		return bytes.Clone(h.w.Output())
 	}
-	if g.w.Complete() {
-		return g.w.AppendResponse(nil)
+	if h.w.Complete() {
+		return h.w.AppendResponse(nil)
 	}
 	return nil
 }
 
-// facts is what a client of the official SDK learns from a response.
-type facts struct {
+// summary is the content of a response that the official SDK reads.
+type summary struct {
 	ID, Status, Model string
 	Texts             []string // of messages
 	Refusals          []string
 	Reasoning         []string // summaries and contents
-	Calls             []string // id, name and arguments or input
+	Calls             []string // ID, namespace, name and arguments or input
 	Sealed            []string
 	Annotations       int
 	Usage             string
 }
 
-func factsOf(r *sdk.Response) (f facts) {
-	f = facts{ID: r.ID, Status: string(r.Status), Model: r.Model}
+func summarize(r *sdk.Response) (s summary) {
+	s = summary{ID: r.ID, Status: string(r.Status), Model: r.Model}
 	for _, it := range r.Output {
 		switch it.Type {
 		case "message":
 			for _, p := range it.Content {
 				if p.Type == "refusal" {
-					f.Refusals = append(f.Refusals, p.Refusal)
+					s.Refusals = append(s.Refusals, p.Refusal)
 				} else {
-					f.Texts = append(f.Texts, p.Text)
+					s.Texts = append(s.Texts, p.Text)
 				}
-				f.Annotations += len(p.Annotations)
+				s.Annotations += len(p.Annotations)
 			}
 		case "reasoning":
 			item := it.AsReasoning()
 			for _, p := range item.Summary {
-				f.Reasoning = append(f.Reasoning, p.Text)
+				s.Reasoning = append(s.Reasoning, p.Text)
 			}
 			for _, p := range item.Content {
-				f.Reasoning = append(f.Reasoning, p.Text)
+				s.Reasoning = append(s.Reasoning, p.Text)
 			}
-			f.Sealed = append(f.Sealed, item.EncryptedContent)
+			s.Sealed = append(s.Sealed, item.EncryptedContent)
 		case "function_call":
 			c := it.AsFunctionCall()
-			f.Calls = append(f.Calls, c.CallID+" "+c.Namespace+" "+c.Name+" "+c.Arguments)
+			s.Calls = append(s.Calls, c.CallID+" "+c.Namespace+" "+c.Name+" "+c.Arguments)
 		case "custom_tool_call":
 			c := it.AsCustomToolCall()
-			f.Calls = append(f.Calls, c.CallID+" "+c.Namespace+" "+c.Name+" custom "+c.Input)
+			s.Calls = append(s.Calls, c.CallID+" "+c.Namespace+" "+c.Name+" custom "+c.Input)
 		}
 	}
 	u := r.Usage
-	f.Usage = strings.Join([]string{strconv.Itoa(int(u.InputTokens)), strconv.Itoa(int(u.InputTokensDetails.CachedTokens)),
+	s.Usage = strings.Join([]string{strconv.Itoa(int(u.InputTokens)), strconv.Itoa(int(u.InputTokensDetails.CachedTokens)),
 		strconv.Itoa(int(u.OutputTokens)), strconv.Itoa(int(u.OutputTokensDetails.ReasoningTokens)), strconv.Itoa(int(u.TotalTokens))}, " ")
-	return f
+	return s
 }
 
 // readWhole reads a response object with the SDK.
@@ -254,8 +254,8 @@ func readWhole(t testing.TB, body []byte) *sdk.Response {
 	return &r
 }
 
-// readStream reads a stream with the SDK, checks what holds for every stream that the gateway writes, and returns the last
-// response.
+// readStream reads a stream with the SDK, checks the properties that all streams of the gateway have, and returns the
+// last response.
 //
 // covers: P6.1 P6.2 P6.3 P7.1 P7.2 P7.3 P7.4 P7.5 P5.5 P5.13
 func readStream(t testing.TB, out []byte) *sdk.Response {
@@ -297,10 +297,10 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 			t.Fatalf("event %d: %v in %s", i, err, ev.data)
 		}
 		if err := acc.AddEvent(union); err != nil {
-			t.Fatalf("event %d: the accumulator says %v: %s", i, err, ev.data)
+			t.Fatalf("event %d: the accumulator returned %v: %s", i, err, ev.data)
 		}
 		if ev.name != generic.Type || generic.SequenceNumber != int64(i) {
-			t.Fatalf("event %d is called %q and says %.200s", i, ev.name, ev.data)
+			t.Fatalf("event %d is named %q and has the data %.200s", i, ev.name, ev.data)
 		}
 		terminal := ev.name == "response.completed" || ev.name == "response.incomplete" || ev.name == "response.failed"
 		switch {
@@ -310,7 +310,7 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 		if generic.Response != nil {
 			r := readWhole(t, generic.Response)
 			if last != nil && (r.ID != last.ID || r.CreatedAt != last.CreatedAt) {
-				t.Errorf("event %d has another id or time: %.300s", i, ev.data)
+				t.Errorf("event %d has a different ID or time: %.300s", i, ev.data)
 			}
 			if i < 2 && (r.Status != "in_progress" || len(r.Output) > 0 || r.JSON.Usage.Raw() != "null") {
 				t.Errorf("event %d: %s", i, ev.data)
@@ -330,7 +330,7 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 			items[*generic.OutputIndex] = &openItem{id: generic.Item.ID, typ: generic.Item.Type}
 			continue
 		case it == nil || it.done:
-			t.Fatalf("event %d is of an item that is not open: %s", i, ev.data)
+			t.Fatalf("event %d belongs to an item that is not open: %s", i, ev.data)
 		case ev.name == "response.output_item.done":
 			if generic.Item.ID != it.id || generic.Item.Type != it.typ || generic.Item.Status == "in_progress" {
 				t.Fatalf("event %d: %s", i, ev.data)
@@ -338,7 +338,7 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 			it.done = true
 			continue
 		case generic.ItemID != it.id:
-			t.Fatalf("event %d has another item_id: %s", i, ev.data)
+			t.Fatalf("event %d has a different item_id: %s", i, ev.data)
 		}
 		if strings.HasPrefix(ev.name, "response.output_text.d") && generic.Logprobs == nil {
 			t.Errorf("event %d has no logprobs", i)
@@ -346,7 +346,7 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 		it.text.WriteString(generic.Delta)
 		for _, text := range []*string{generic.Text, generic.Refusal, generic.Arguments, generic.Input} {
 			if text != nil && *text != it.text.String() {
-				t.Errorf("event %d: the whole is %q, the pieces %q", i, *text, it.text.String())
+				t.Errorf("event %d: the text is %q, its pieces %q", i, *text, it.text.String())
 			}
 		}
 	}
@@ -359,10 +359,10 @@ func readStream(t testing.TB, out []byte) *sdk.Response {
 		}
 	}
 	if last.Status != "failed" {
-		if got, err := acc.ReconstructedResponse(); err != nil || !reflect.DeepEqual(factsOf(got), factsOf(last)) {
-			t.Errorf("accumulated %+v, %v", factsOf(got), err)
+		if got, err := acc.ReconstructedResponse(); err != nil || !reflect.DeepEqual(summarize(got), summarize(last)) {
+			t.Errorf("accumulated %+v, %v", summarize(got), err)
 		}
-		if snapshot := acc.Snapshot().OutputText(); snapshot != strings.Join(factsOf(last).Texts, "") {
+		if snapshot := acc.Snapshot().OutputText(); snapshot != strings.Join(summarize(last).Texts, "") {
 			t.Errorf("the text is %q", snapshot)
 		}
 	}
