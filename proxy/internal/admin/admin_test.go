@@ -320,11 +320,11 @@ func TestStoreIsDescribed(t *testing.T) {
 		{spend.State{Since: since}, `"store":{"state":"up","since":"2026-11-22T12:00:00Z","limits":{"shared":2},"budgets":{"shared":2},`, ""},
 		{
 			spend.State{Since: since, Down: true}, `"store":{"state":"down","since":"2026-11-22T12:00:00Z","error":"refused","limits":{"local":2},"budgets":{"deny":1,"share":1},`,
-			"store: since 2026-11-22T12:00:00Z down: refused; limits: 2 local; budgets: 1 deny, 1 share",
+			"store: down since 2026-11-22T12:00:00Z: refused; limits: 2 local; budgets: 1 deny, 1 share",
 		},
 		{
 			spend.State{Since: since, Lost: true}, `"store":{"state":"lost","since":"2026-11-22T12:00:00Z","limits":{"local":2},"budgets":{"deny":1,"share":1},`,
-			"store: since 2026-11-22T12:00:00Z new or without its data, waiting for all gateways to report; limits: 2 local; budgets: 1 deny, 1 share",
+			"store: new or without its data since 2026-11-22T12:00:00Z: waiting for all gateways to report; limits: 2 local; budgets: 1 deny, 1 share",
 		},
 	} {
 		store := DescribeStore(c.state, limits)

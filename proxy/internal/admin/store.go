@@ -63,11 +63,11 @@ func DescribeStore(s spend.State, limits []spend.Limit) *Store {
 
 // String describes in one line a store that is not up, for operators.
 func (d *Store) String() string {
-	problem := "new or without its data, waiting for all gateways to report"
+	state, problem := "new or without its data", "waiting for all gateways to report"
 	if d.State == StoreDown {
-		problem = "down: " + d.Error
+		state, problem = "down", d.Error
 	}
-	return fmt.Sprintf("store: since %s %s; limits: %s; budgets: %s", d.Since.UTC().Format(time.RFC3339), problem, ModeText(d.Limits), ModeText(d.Budgets))
+	return fmt.Sprintf("store: %s since %s: %s; limits: %s; budgets: %s", state, d.Since.UTC().Format(time.RFC3339), problem, ModeText(d.Limits), ModeText(d.Budgets))
 }
 
 // ModeText lists modes with their counts, such as "2 local".

@@ -160,7 +160,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				t.Error("the metrics say that the store is up")
 			}
 			status, ready := proxytest.Get(t, f.admin[0]+"/readyz")
-			if status != 200 || !strings.HasPrefix(ready, "ready\nstore: since ") || !strings.Contains(ready, "; limits: 1 local; budgets: 1 deny, 2 share") {
+			if status != 200 || !strings.HasPrefix(ready, "ready\nstore: down since ") || !strings.Contains(ready, "; limits: 1 local; budgets: 1 deny, 2 share") {
 				t.Errorf("readiness says %d %q", status, ready)
 			}
 
