@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// streamEvents are events as the API sends them, after the beginning of a tool call.
+// streamEvents are events as the API sends them, after the start of a tool call.
 var streamEvents = plugintest.Events{
 	Opening: []plugintest.Event{
 		{Data: `{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"weather_vvavrb8p34fk","type":"function","function":{"name":"weather","arguments":""}}}}}`},

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// The API's citation offsets are relative to their block, the OpenAI API's to the whole text. In a stream the length of
-// the text before the block is kept in the state unless it is zero.
+// The API's citation offsets are relative to their block, the OpenAI API's to the complete text. In a stream, the
+// length of the text before the block is kept in the state unless it is zero.
 
-// saveTextOffset records the length of the text before the text block that starts.
+// saveTextOffset records the length of the text before a text block, at the start of the block.
 func saveTextOffset(a *provider.Answer) {
 	if n := a.TextLength(0); n > 0 {
 		var state [8]byte
@@ -29,9 +29,10 @@ func textOffset(a *provider.Answer) int64 {
 	return 0
 }
 
-// emitAnnotations turns a citation into annotations: one for each of its sources that is a page with an address. The
-// others are documents and results that the client has sent itself, for which the OpenAI API has no place.
-func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
+// emitAnnotations converts a citation to annotations, one for each source with a URL. Other sources are documents and
+// tool results of the client, which have no equivalent in the OpenAI API. offset is the length of the text before the
+// citation's block, in code points.
+func emitAnnotations(a *provider.Answer, citation json.Value, offset int64) {
 	kind := citation.Get("type")
 	start, ok := citation.Get("start").Int()
 	end, ok2 := citation.Get("end").Int()
@@ -44,14 +45,14 @@ func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
 		w json.Writer
 	)
 	w.Array()
-	some := false
+	found := false
 	r.Reset(citation.Get("sources"))
 	for list := r.Array(); list.Next(); {
 		url, title := readSource(&r)
 		if url == nil {
 			continue
 		}
-		some = true
+		found = true
 		w.Object()
 		w.Name("type")
 		w.String("url_citation")
@@ -64,20 +65,20 @@ func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
 			w.Inside(title)
 		}
 		w.Name("start_index")
-		w.Int(begin + start)
+		w.Int(offset + start)
 		w.Name("end_index")
-		w.Int(begin + end)
+		w.Int(offset + end)
 		w.EndObject()
 		w.EndObject()
 	}
 	w.EndArray()
-	if !some || !a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf) {
+	if !found || !a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf) {
 		a.Unknown([]byte("citation"))
 	}
 }
 
-// readSource reads the address and the title of a source, as escaped string contents; url is nil if it has no address.
-// Both are members of the document, or of the tool's result, that the client has sent.
+// readSource reads the URL and title of a source, as escaped string contents. They are members of a document or tool
+// result of the client. url is nil if there is none.
 func readSource(r *json.Reader) (url, title []byte) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {

@@ -1,22 +1,20 @@
 // Package cohere is the provider plugin for Cohere's Chat API, version 2, and its Embed and Rerank APIs (embed.go).
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, tools.go, thinking.go
-// and sampling.go hold the rules for its parts. event.go reads the streaming response, response.go a non-streaming
-// response, cite.go the citations of both, finish.go why a response ended and what it used, failure.go an error,
-// models.go the model list. options.go has what an operator can choose.
+// and sampling.go translate its parts. event.go reads a streamed response, response.go a non-streaming response,
+// cite.go the citations of both, finish.go the finish reason and usage, failure.go an error, models.go the model list.
+// options.go has the options.
 //
-// Four decisions that the API leaves open:
+// Four translations are not obvious:
 //
-//   - A model's plan before tool calls (tool_plan) is text of the response. The API takes a plan back
-//     along with tool calls, and takes no other text there, so that text along with tool calls and a plan are the same thing
-//     seen from both sides; and text is what every client keeps and sends back. Reasoning has blocks of its own, of
-//     type thinking, and is counted apart.
-//   - Tokens are counted as the model saw them (usage.tokens), with the provider's own template in the prompt: only
-//     there are the cached and the reasoning tokens parts of the totals. What is billed is reported in addition, as
+//   - A model's plan before tool calls (tool_plan) becomes text of the response, and text of an assistant message with
+//     tool calls becomes its plan. The API accepts no other text in such messages, and all clients keep and send back
+//     text. Reasoning is separate, in blocks of type thinking.
+//   - Tokens are counted as the model processed them (usage.tokens), including the provider's prompt template, because
+//     only these totals include cached and reasoning tokens. The billed tokens are reported in addition, as
 //     usage.billed_units.
-//   - The API has no way to force one specific tool. It is shown that tool alone and made to call one, which is the
-//     same.
-//   - A citation becomes an annotation where its source has the address of a page. Any other is omitted and counted.
+//   - The API cannot force a call of a specific tool. Instead, only that tool is sent, and the model must call a tool.
+//   - A citation becomes an annotation if its source has a URL. Any other is omitted and counted.
 //
 // Sources of the format: https://docs.cohere.com/reference/chat, https://docs.cohere.com/reference/chat-stream,
 // https://docs.cohere.com/docs/reasoning, https://docs.cohere.com/reference/errors.
@@ -29,10 +27,10 @@ import (
 
 func init() { provider.RegisterAs[cohere]("cohere") }
 
-// format names this provider's reasoning format. Reasoning in another format is never sent to it.
+// format is the reasoning format of the provider. Reasoning in another format is never sent to it.
 const format = "cohere-v2"
 
-// cohere is an instance of the plugin. Its fields are reused buffers; no data outlives a call.
+// cohere is an instance of the plugin. Its fields are options and reused buffers; no data outlives a call.
 type cohere struct {
 	settings options
 	t        translation

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms returns the forms, besides chat completions, of the requests that the plugin takes: rerank is the provider's own API.
+// Forms declares that the plugin also accepts requests for embeddings and rerank. Clients use Cohere's own format for
+// rerank.
 func (p *cohere) Forms() abi.Forms { return abi.FormEmbeddings | abi.FormRerank }
 
 // embed builds the provider's request for embeddings (https://docs.cohere.com/reference/embed).
@@ -60,8 +61,8 @@ func (p *cohere) embed(r *provider.Request) error {
 	return nil
 }
 
-// rerank sends a rerank request as it is, but for the model (https://docs.cohere.com/reference/rerank). Documents that are objects,
-// and documents in the response, are what version 1 of the API has.
+// rerank sends a rerank request unchanged, except for the model (https://docs.cohere.com/reference/rerank). Only
+// version 1 of the API supports objects as documents, and documents in the response.
 func rerank(r *provider.Request) error {
 	path := "/v2/rerank"
 	if r.Exists("/return_documents") || r.Exists("/rank_fields") || r.Get("/documents/0").Kind() == json.Object {

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// The most vectors that the API sends at once take a small part of a call's budget: their numbers are not parsed here.
+// TestManyVectorsFitTheBudget checks that the largest response of the API uses only a small share of a call's fuel
+// budget, because the plugin does not parse the numbers.
 func TestManyVectorsFitTheBudget(t *testing.T) {
 	const texts, dimensions = 96, 1536
 	vector := "[" + strings.Repeat("-0.012345678,", dimensions-1) + "0.1]"

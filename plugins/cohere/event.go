@@ -7,25 +7,25 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// toolKeys is where the keys of tool calls begin. The API counts calls and blocks of content apart, the gateway's keys
-// are one numbering.
+// toolKeys is the first key of tool calls. The API numbers calls and blocks of content separately, but they share one
+// sequence of keys in the gateway.
 const toolKeys = abi.MaxKeys
 
-// event is what the events of a stream hold, as far as it means something. All slices alias the event's data; string
-// slices hold the escaped contents, but for the ids and the name.
+// event contains the members of an event that the plugin uses. Its slices share the memory of the event's data; strings
+// are escaped string contents, except the IDs and the name.
 type event struct {
 	kind  []byte
 	index int64
 	id    []byte
 
-	// Of a message: one of these, or the beginning of one.
+	// The part of the message in this event.
 	content
 	plan     []byte
 	citation json.Value
 
-	finish, problem []byte // why the response ended, and the message of an error
+	finish, problem []byte // finish reason, and a message if that is an error
 	usage           json.Value
-	message         []byte // of an error
+	message         []byte // message of an error
 }
 
 // content is a block of content, a piece of one, or a tool call.
@@ -36,9 +36,7 @@ type content struct {
 // Event reads one event of a stream.
 func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 	if string(e.Data) == "[DONE]" {
-		// The response was complete with its last message before that; a stream that ends like this without one was
-		// not.
-		return nil
+		return nil // message-end, not [DONE], tells that the response is complete
 	}
 	r := &p.reader
 	r.Reset(e.Data)
@@ -120,8 +118,8 @@ func (ev *event) readDelta(r *json.Reader) {
 	}
 }
 
-// readMessage reads the part of a message that an event brings. Where the API has lists in a complete message, one
-// element stands in an event; the empty lists of the first event are none.
+// readMessage reads the part of a message in an event. Lists of the message are a single element in an event. In the
+// first event they are empty lists, which count as absent.
 func (ev *event) readMessage(r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
@@ -159,7 +157,7 @@ func (c *content) read(r *json.Reader) {
 	}
 }
 
-// emitStart emits the first content of a block.
+// emitStart emits the content in the start of a block.
 func (c *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(c.kind) {
 	case "text":
@@ -173,7 +171,7 @@ func (c *content) emitStart(a *provider.Answer, key int32) error {
 	return nil
 }
 
-// emit reads a piece of a block. It does not say its type, only what it holds.
+// emit emits a piece of a block, which has no type.
 func (c *content) emit(a *provider.Answer, key int32) {
 	if len(c.text) > 0 {
 		a.Text(0, abi.EncodingEscaped, c.text)
@@ -183,7 +181,7 @@ func (c *content) emit(a *provider.Answer, key int32) {
 	}
 }
 
-// emitCall reads a tool call, or the beginning of one.
+// emitCall emits a tool call, or the start of one.
 func (c *content) emitCall(a *provider.Answer, key int32) error {
 	if len(provider.FitName(c.name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")

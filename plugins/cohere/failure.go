@@ -9,28 +9,28 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failure classifies a provider's error. The status gives the kind, some messages a more specific one; only one cause
-// has a code.
+// failure classifies an error of the provider by its status, and more specifically by its message. Only one kind of
+// error has a code.
 func failure(body json.Value, status int) error {
 	message := body.Get("message").Text()
 	f := &sdk.Failure{Kind: statusKind(status)}
-	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
+	contains := func(words string) bool { return bytes.Contains(message, []byte(words)) }
 	switch f.Kind {
 	case abi.FailInvalidRequest:
 		switch {
-		case says("too many tokens: max tokens"):
-			f.Param = "max_tokens" // more than the model can, whatever the length of the prompt
+		case contains("too many tokens: max tokens"):
+			f.Param = "max_tokens" // above the model's maximum, regardless of the prompt
 		case body.Get("error_type").Is("TOO_MANY_TOKENS"), bytes.HasPrefix(message, []byte("too many tokens")):
 			f.Kind = abi.FailContextLength
 		}
 	case abi.FailRateLimit:
-		if says("calls / month") {
-			f.Kind = abi.FailQuota // of a trial key: it is not over after a pause
+		if contains("calls / month") {
+			f.Kind = abi.FailQuota // the monthly limit of a trial key does not end after a delay
 		}
 	}
 	switch f.Kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailQuota:
-		// About the operator's account: not shown to the client.
+		// The message is about the operator's account, so the client does not receive it.
 	default:
 		f.Message = string(message)
 		translate.CheckNotFound(f, message)
@@ -41,7 +41,7 @@ func failure(body json.Value, status int) error {
 // statusKind maps an HTTP status to the kind of failure.
 func statusKind(status int) abi.FailKind {
 	switch status {
-	case 498: // the key has an invalid form
+	case 498: // malformed key
 		return abi.FailAuth
 	case 499:
 		return abi.FailCancelled

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitFinish emits the finish reason. An end that is an error is the response's failure; reason and message are escaped
+// emitFinish reports the finish reason. It returns a failure if the reason is an error. reason and message are escaped
 // string contents.
 func emitFinish(a *provider.Answer, reason, message []byte) error {
 	switch string(reason) {
@@ -29,11 +29,11 @@ func emitFinish(a *provider.Answer, reason, message []byte) error {
 	return nil
 }
 
-// maxCount bounds a token count; higher values are invalid.
+// maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. What the model saw and made is counted, and what is billed is what the response costs; it also counts
-// where nothing else is given.
+// emitUsage reports token counts: the tokens that the model processed, and the billed ones, which determine the cost.
+// If there is no count of the former, the billed tokens replace it.
 func emitUsage(a *provider.Answer, v json.Value) {
 	var (
 		r                      json.Reader
@@ -51,7 +51,7 @@ func emitUsage(a *provider.Answer, v json.Value) {
 		}
 	}
 	if tokens.Kind() != json.Object {
-		tokens, cached = billed, nil // what was cached is no part of what is billed
+		tokens, cached = billed, nil // billed tokens do not include cached ones
 	}
 	emitCount(a, abi.UsageCached, cached)
 	r.Reset(tokens)
@@ -79,7 +79,7 @@ func emitUsage(a *provider.Answer, v json.Value) {
 	}
 }
 
-// emitCount reads a count of tokens, which the API's schema describes as a number of any form.
+// emitCount reports a token count. According to the API's schema it may be a fraction.
 func emitCount(a *provider.Answer, kind abi.UsageKind, v json.Value) {
 	if f, ok := v.Float(); ok && f >= 0 && f <= maxCount {
 		a.Usage(kind, int64(f))

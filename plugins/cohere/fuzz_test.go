@@ -9,8 +9,8 @@ import (
 
 func FuzzResponse(f *testing.F) { suite.FuzzResponses(f, "text/event-stream", plugintest.FuzzUse{}) }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules.
+// FuzzRequest sends every request that the gateway accepts to the plugin. If the plugin accepts it as well, it must
+// become a request that follows the API's rules.
 func FuzzRequest(f *testing.F) {
 	suite.FuzzRequests(f, checkRequest,
 		plugintest.FuzzUse{},
@@ -34,7 +34,8 @@ type sentMessage struct {
 	} `json:"tool_calls"`
 }
 
-// checkRequest checks the rules of the API (https://docs.cohere.com/reference/chat) that a wrong translation breaks.
+// checkRequest checks the rules of the API (https://docs.cohere.com/reference/chat) that a wrong translation would
+// violate.
 func checkRequest(t *testing.T, _ int, sent string) {
 	t.Helper()
 	var body struct {
@@ -57,13 +58,13 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		t.Errorf("model %q, %d messages: %s", body.Model, len(body.Messages), sent)
 	}
 	if body.Temperature < 0 || body.Temperature > 1 || body.P != nil && (*body.P < 0.01 || *body.P > 0.99) || body.K < 0 || body.K > 500 {
-		t.Errorf("a number out of range: %s", sent)
+		t.Errorf("number out of range: %s", sent)
 	}
 	if body.MaxTokens != nil && *body.MaxTokens <= 0 {
 		t.Errorf("max_tokens %d: %s", *body.MaxTokens, sent)
 	}
 	if body.ToolChoice != "" && len(body.Tools) == 0 || body.Tools != nil && body.Format != nil {
-		t.Errorf("members that cannot be together: %s", sent)
+		t.Errorf("members that exclude each other: %s", sent)
 	}
 	called := make(map[string]bool)
 	for i, m := range body.Messages {
@@ -82,7 +83,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 		for _, c := range m.ToolCalls {
 			if c.ID == "" || c.Type != "function" || c.Function.Name == "" || c.Function.Arguments == "" {
-				t.Errorf("message %d calls %+v: %s", i, c, sent)
+				t.Errorf("message %d has an invalid call %+v: %s", i, c, sent)
 			}
 			called[c.ID] = true
 		}
@@ -93,16 +94,16 @@ func checkRequest(t *testing.T, _ int, sent string) {
 			}
 		case "assistant":
 			if m.Content == nil && m.ToolCalls == nil {
-				t.Errorf("message %d says nothing: %s", i, sent)
+				t.Errorf("message %d has no content and no calls: %s", i, sent)
 			}
 			for _, p := range parts {
 				if m.ToolCalls != nil && p.Type == "text" || m.ToolCalls != nil && isText {
-					t.Errorf("message %d has text beside tool calls: %s", i, sent)
+					t.Errorf("message %d has both text and tool calls: %s", i, sent)
 				}
 			}
 		case "tool":
 			if !called[m.ToolCallID] {
-				t.Errorf("message %d answers nothing: %s", i, sent)
+				t.Errorf("message %d is a result of no call: %s", i, sent)
 			}
 		default:
 			t.Errorf("message %d has the role %q: %s", i, m.Role, sent)

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// writeMessages writes the conversation, with system messages as messages.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.w.Name("messages")
 	t.w.Array()
@@ -56,7 +57,7 @@ func (t *translation) openMessage(role string) {
 	t.w.String(role)
 }
 
-// closeMessage ends a message, if it could be written.
+// closeMessage ends a message unless err is not nil, and returns err.
 func (t *translation) closeMessage(err error) error {
 	if err == nil {
 		t.w.EndObject()
@@ -64,7 +65,7 @@ func (t *translation) closeMessage(err error) error {
 	return err
 }
 
-// writeContent writes a message's content in the form that it has.
+// writeContent writes a message's content, as a string or as parts like in the client's request.
 func (t *translation) writeContent(m *chat.Message) error {
 	t.w.Name("content")
 	if !m.Parts.Exists() {
@@ -82,7 +83,7 @@ func (t *translation) writeContent(m *chat.Message) error {
 	return nil
 }
 
-// writePart writes one part of a message. An image has the same form on both sides, by its address or with its data.
+// writePart writes a part of a message. Images have the same format in both APIs, whether they are data URLs or others.
 func (t *translation) writePart(p *chat.Part, m *chat.Message) error {
 	if p.CacheControl {
 		t.warnDropped("messages[].content[].cache_control")
@@ -123,8 +124,8 @@ func (t *translation) writeTextPart(text []byte) {
 	t.w.EndObject()
 }
 
-// writeAssistantMessage writes an earlier assistant message: its reasoning, then its text, then its tool calls. Text
-// along with tool calls is their plan. An empty message is omitted.
+// writeAssistantMessage writes an earlier assistant message: its reasoning, its text, and its tool calls. If there are
+// tool calls, the text is their plan. An empty message is omitted.
 func (t *translation) writeAssistantMessage(m *chat.Message) error {
 	if m.Audio {
 		return sdk.Refuse(m.Param(".audio"), "This provider does not support audio.")
@@ -153,7 +154,7 @@ func (t *translation) writeAssistantMessage(m *chat.Message) error {
 	return nil
 }
 
-// writeToolCallMessage writes an earlier assistant message that called tools.
+// writeToolCallMessage writes an earlier assistant message with tool calls. The pieces of text become its plan.
 func (t *translation) writeToolCallMessage(m *chat.Message, pieces [][]byte) error {
 	w := t.w
 	t.openMessage("assistant")
@@ -184,7 +185,7 @@ func (t *translation) writeToolCallMessage(m *chat.Message, pieces [][]byte) err
 	return nil
 }
 
-// messageTexts is what an earlier assistant message said, without what is empty.
+// messageTexts returns the texts of an earlier assistant message that are not empty.
 func (t *translation) messageTexts(m *chat.Message) (pieces [][]byte) {
 	add := func(text []byte) {
 		if len(text) > 0 {

@@ -52,30 +52,30 @@ func (p *cohere) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// kinds are what models serve, by the endpoints that the list names.
+// kinds maps the endpoints of a model in the list to the kinds of requests that it serves.
 var kinds = [...]struct{ endpoint, kind string }{{"chat", "chat"}, {"embed", "embeddings"}, {"rerank", "rerank"}}
 
-// readModel reads a model; ok is false for one that serves nothing that clients of the gateway ask for.
+// readModel reads a model. ok is false if the gateway supports none of its endpoints.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	m.OwnedBy = []byte("cohere")
-	said := false
+	hasEndpoints := false
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "name":
 			m.ID = r.Text()
 		case "endpoints":
-			if said = r.Kind() == json.Array; said {
+			if hasEndpoints = r.Kind() == json.Array; hasEndpoints {
 				m.Kinds = readKinds(r)
 			}
 		case "features":
 			m.Thinking = contains(r, "reasoning")
 		}
 	}
-	return m, (!said || len(m.Kinds) > 0) && len(m.ID) > 0
+	return m, (!hasEndpoints || len(m.Kinds) > 0) && len(m.ID) > 0
 }
 
-// readKinds reads the current list of endpoints.
-func readKinds(r *json.Reader) (serves []string) {
+// readKinds reads a list of endpoints and returns the kinds of requests, in the order of kinds.
+func readKinds(r *json.Reader) (served []string) {
 	var has [len(kinds)]bool
 	for list := r.Array(); list.Next(); {
 		endpoint := r.Inside()
@@ -85,13 +85,13 @@ func readKinds(r *json.Reader) (serves []string) {
 	}
 	for i := range kinds {
 		if has[i] {
-			serves = append(serves, kinds[i].kind)
+			served = append(served, kinds[i].kind)
 		}
 	}
-	return serves
+	return served
 }
 
-// contains reports whether the current list has a word.
+// contains reads a list and reports whether it contains a word.
 func contains(r *json.Reader, word string) (found bool) {
 	for list := r.Array(); list.Next(); {
 		if string(r.Inside()) == word {

@@ -15,7 +15,7 @@ func TestModelList(t *testing.T) {
 		} {
 			out, err := b.List(cursor)
 			if err != nil || out.Path != want || len(out.Headers) != 0 {
-				t.Errorf("the request for %q is %+v, %v", cursor, out, err)
+				t.Errorf("cursor %q: got %+v, %v, want path %s", cursor, out, err, want)
 			}
 		}
 	})

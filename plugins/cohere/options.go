@@ -5,12 +5,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// options are choices of the operator and facts of a model. They come from the options of a provider and a target.
+// options are the options of a provider, overridden by those of a target: choices of the operator, and facts about a
+// model.
 type options struct {
-	refuseOutOfRange bool   // "out_of_range" = "refuse": a number that the API does not take is a 400 instead of the nearest one
-	refuseUnknown    bool   // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
-	inputType        string // "input_type": of texts to embed, where the client says nothing; empty is search_document
-	noThinking       bool   // "replay_thinking" = false: the model takes no reasoning of earlier assistant messages
+	refuseOutOfRange bool   // "out_of_range" = "refuse": a number outside the API's range is refused instead of clamped
+	refuseUnknown    bool   // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
+	inputType        string // "input_type": default for embeddings; empty means search_document
+	noThinking       bool   // "replay_thinking" = false: the model accepts no reasoning in earlier assistant messages
 }
 
 // Configure reads the settings of a provider.
@@ -19,7 +20,7 @@ func (p *cohere) Configure(o json.Value) error {
 	return p.settings.read(o)
 }
 
-// read overlays the members of v.
+// read overrides o with the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

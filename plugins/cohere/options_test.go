@@ -23,7 +23,7 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"temperature":1.5}`),
 		}
 		if body := v.Run(b, false).RequestBody(t); body["temperature"] != 1.0 {
-			t.Errorf("the request is %v", body)
+			t.Errorf("got request %v, want temperature 1", body)
 		}
 	})
 }

@@ -13,25 +13,25 @@ func TestRecordedRequests(t *testing.T) {
 		"json-schema": {},
 		"tool-t1":     {},
 		"tool-t2": {Differs: map[string]string{
-			// An empty text says nothing, and along with tool calls the API takes no other.
+			// Empty text is omitted, and the API accepts no text content in a message with tool calls.
 			"messages[1].content": `absent for [{"text":"","type":"text"}]`,
 		}},
 	})
 }
 
-// TestRecordedSecondTurn plays a client that keeps the message it received and answers its tool call.
+// TestRecordedSecondTurn plays a client that sends back the message that it received, with the result of its tool call.
 func TestRecordedSecondTurn(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	first := suite.Vector(t, "recorded/tool-t1")
 	second := first.FollowUp(t, first.Run(b, false).Message(t), "Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h")
 	plugintest.CheckDifferences(t, second.Run(b, false).RequestBody(t), plugintest.Recorded(t, "tool-t2"), map[string]string{
-		// The client of the recording did not keep the plan; this one does, and the plan comes back where it came from.
+		// The recorded client dropped the plan. This one keeps it as text, which becomes the plan again.
 		"messages[1].content":   `absent for [{"text":"","type":"text"}]`,
 		"messages[1].tool_plan": `"I will use the weather tool to find the weather in Berlin." for absent`,
 	})
 }
 
-// TestReasoningIsReplayed plays a client that keeps a streamed response with its reasoning, as collected from the chunks.
+// TestReasoningIsReplayed plays a client that sends back the reasoning that it collected from a stream.
 func TestReasoningIsReplayed(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	first := suite.Vector(t, "made-thinking-and-calls")

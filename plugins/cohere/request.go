@@ -8,18 +8,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the state of one request. Messages are written while they are read; other members are recorded and
-// written after them, tools into a part before them. Its slices alias the client's body.
+// translation is the state of the translation of one request. Messages are written while they are read. Other members
+// are recorded and written after the messages, tools into a part before them. Slices share the memory of the client's
+// body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o options
 
 	replay bool // reasoning of earlier assistant messages is sent back
-	wrote  bool // there is a message
+	wrote  bool // a message was written
 
 	translate.Request
-	passed []translate.Member // members that are passed on as they are
+	passed []translate.Member // members that are sent unchanged
 
 	sampling sampling
 
@@ -143,7 +144,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
+// rejectUnknown refuses a member that the provider lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
@@ -155,8 +156,8 @@ func (t *translation) rejectUnknown(name []byte) error {
 // warnDropped warns of a member that is not sent.
 func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
 
-// writeLimit writes max_tokens: what the client asked for, else the configured default. Without either the API has a
-// default of its own, the most that the model can.
+// writeLimit writes max_tokens: the client's value, otherwise the configured default. Without either, the API's default
+// is the model's maximum.
 func (t *translation) writeLimit() {
 	if limit := t.Limit(&t.r.Summary); limit > 0 {
 		t.w.Name("max_tokens")

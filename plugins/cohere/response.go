@@ -36,7 +36,7 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 		return err
 	}
 	if message.Kind() == json.String {
-		return failure(body, status) // an error that calls itself a success
+		return failure(body, status) // an error with a status of success
 	}
 	if message.Kind() != json.Object {
 		return sdk.Fail(abi.FailBadAnswer, "")
@@ -53,7 +53,7 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 	return nil
 }
 
-// readMessage reads a message: the plan for its tools before its content, as in a stream.
+// readMessage reads a message, with its plan before its content, as in a stream.
 func readMessage(a *provider.Answer, message json.Value) error {
 	var (
 		r                          json.Reader
@@ -76,13 +76,13 @@ func readMessage(a *provider.Answer, message json.Value) error {
 	if len(plan) > 0 {
 		a.Text(0, abi.EncodingEscaped, plan)
 	}
-	var begins []int64 // how much text stands before each block
+	var offsets []int64 // length of the text before each block, in code points
 	r.Reset(contents)
 	for list := r.Array(); list.Next(); {
-		begins = append(begins, a.TextLength(0))
+		offsets = append(offsets, a.TextLength(0))
 		var c content
 		c.read(&r)
-		if err := c.emitStart(a, int32(len(begins)-1)); err != nil {
+		if err := c.emitStart(a, int32(len(offsets)-1)); err != nil {
 			return err
 		}
 	}
@@ -96,24 +96,24 @@ func readMessage(a *provider.Answer, message json.Value) error {
 		}
 		a.ToolEnd(0, key)
 	}
-	if len(begins) == 0 && key == toolKeys && len(plan) == 0 {
+	if len(offsets) == 0 && key == toolKeys && len(plan) == 0 {
 		// An empty response after a tool result is valid.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
 	r.Reset(citations)
 	for list := r.Array(); list.Next(); {
 		citation := json.Value(r.Raw())
-		emitAnnotations(a, citation, citationOffset(citation, begins))
+		emitAnnotations(a, citation, citationOffset(citation, offsets))
 	}
 	return nil
 }
 
-// citationOffset returns the text offset that a citation is relative to: that of its block (by default the first) or of
-// the plan.
-func citationOffset(citation json.Value, begins []int64) int64 {
+// citationOffset returns the offset of the text that a citation refers to: its block (by default the first) or the
+// plan.
+func citationOffset(citation json.Value, offsets []int64) int64 {
 	n, _ := citation.Get("content_index").Int()
-	if n < 0 || n >= int64(len(begins)) || citation.Get("type").Is("PLAN") {
+	if n < 0 || n >= int64(len(offsets)) || citation.Get("type").Is("PLAN") {
 		return 0
 	}
-	return begins[n]
+	return offsets[n]
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// sampling holds the client's sampling parameters.
+// sampling contains the client's sampling parameters.
 type sampling struct {
 	temperature, topP, topK, frequency, presence, seed json.Value
 }
 
-// bound is a member and its range in the API. The ranges are narrower than the OpenAI API's.
+// bound is a member with its name and range in the API. The ranges are narrower than the OpenAI API's.
 type bound struct {
-	name, native string
-	low, high    float64
-	least, most  string // low and high, as they are written
-	omitLow      bool   // low is the default, and is not written
+	name, native      string
+	low, high         float64
+	lowText, highText string // low and high as JSON
+	omitLow           bool   // low is the default, and is not written
 }
 
 var bounds = [...]bound{
-	{name: "temperature", native: "temperature", low: 0, high: 1, least: "0", most: "1"},
-	{name: "top_p", native: "p", low: 0.01, high: 0.99, least: "0.01", most: "0.99"},
-	{name: "top_k", native: "k", low: 0, high: 500, least: "0", most: "500", omitLow: true},
-	{name: "frequency_penalty", native: "frequency_penalty", low: 0, high: 1, least: "0", most: "1", omitLow: true},
-	{name: "presence_penalty", native: "presence_penalty", low: 0, high: 1, least: "0", most: "1", omitLow: true},
+	{name: "temperature", native: "temperature", low: 0, high: 1, lowText: "0", highText: "1"},
+	{name: "top_p", native: "p", low: 0.01, high: 0.99, lowText: "0.01", highText: "0.99"},
+	{name: "top_k", native: "k", low: 0, high: 500, lowText: "0", highText: "500", omitLow: true},
+	{name: "frequency_penalty", native: "frequency_penalty", low: 0, high: 1, lowText: "0", highText: "1", omitLow: true},
+	{name: "presence_penalty", native: "presence_penalty", low: 0, high: 1, lowText: "0", highText: "1", omitLow: true},
 }
 
 // write writes the members under their names in the API.
@@ -37,7 +37,7 @@ func (s *sampling) write(t *translation) error {
 	switch {
 	case !s.seed.Exists():
 	case s.seed[0] == '-':
-		t.warnDropped("seed") // the API's are positive
+		t.warnDropped("seed") // the API rejects negative seeds
 	default:
 		t.w.Name("seed")
 		t.w.Raw(s.seed)
@@ -56,13 +56,13 @@ func (b *bound) write(t *translation, value json.Value) error {
 		return nil
 	case f >= b.low && f <= b.high:
 	case t.o.refuseOutOfRange:
-		return sdk.Refuse(b.name, "This provider supports values from "+b.least+" to "+b.most+".")
+		return sdk.Refuse(b.name, "This provider supports values from "+b.lowText+" to "+b.highText+".")
 	default:
 		t.r.Warn(abi.WarnClamped, b.name)
 		if f < b.low {
-			f, value = b.low, json.Value(b.least)
+			f, value = b.low, json.Value(b.lowText)
 		} else {
-			f, value = b.high, json.Value(b.most)
+			f, value = b.high, json.Value(b.highText)
 		}
 	}
 	if b.omitLow && f == b.low {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// efforts maps a reasoning_effort to thinking tokens; 0 is the model's own measure.
+// efforts maps reasoning_effort to a number of thinking tokens. 0 means the model's default.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -15,8 +15,8 @@ var efforts = [...]struct {
 	{"minimal", 1024}, {"low", 2048}, {"medium", 8192}, {"high", 0}, {"xhigh", 0}, {"max", 0},
 }
 
-// writeThinking writes whether and how long the model thinks. The member thinking overrides reasoning_effort. Without
-// either the model uses its default.
+// writeThinking writes whether the model thinks, and its token budget. The member thinking overrides reasoning_effort.
+// Without either the model uses its default.
 func (t *translation) writeThinking() error {
 	if t.Thinking.Kind() == json.Object {
 		if len(t.Effort) > 0 {
@@ -59,8 +59,8 @@ func (t *translation) writeThinkingMember(on bool, tokens int64) {
 	w.EndObject()
 }
 
-// replaysThinking reports whether reasoning of earlier assistant messages is sent back: the API takes none where the
-// model has thinking disabled. It looks for that before the messages are read, for they are written as they are read.
+// replaysThinking reports whether reasoning of earlier assistant messages is sent back, which the API rejects if
+// thinking is disabled. It must be called before the messages are read, because they are written while they are read.
 func (t *translation) replaysThinking() bool {
 	if t.o.noThinking || !t.r.Has(sdk.FlagReasoningHistory) {
 		return false
@@ -71,14 +71,14 @@ func (t *translation) replaysThinking() bool {
 	return !t.r.Get("/reasoning_effort").Is("none")
 }
 
-// thought is a block of reasoning of an earlier assistant message: a range of the translation's scratch memory, as
-// escaped string content.
+// thought is a block of reasoning of an earlier assistant message: a range of the translation's scratch buffer, which
+// contains escaped string content.
 type thought struct {
 	from, to int
 	index    int64
 }
 
-// readThoughts reads the reasoning in an assistant message. Reasoning of another provider is omitted.
+// readThoughts reads the reasoning in an assistant message. It omits reasoning of other providers.
 func (t *translation) readThoughts(m *chat.Message) {
 	t.thoughts, t.scratch = t.thoughts[:0], t.scratch[:0]
 	if t.replay {
@@ -102,7 +102,7 @@ func (t *translation) readThoughts(m *chat.Message) {
 }
 
 // addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
-// entries of their own.
+// separate entries.
 func (t *translation) addDetail(r *json.Reader) {
 	var kind, form, text []byte
 	var index int64

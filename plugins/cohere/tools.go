@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeCall writes a tool call of an earlier assistant message. Its arguments are text on both sides, whatever a model has written.
+// writeCall writes a tool call of an earlier assistant message. Both APIs have the arguments as a string, so they need
+// not be valid JSON.
 func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	if c.CacheControl {
 		t.warnDropped("messages[].tool_calls[].cache_control")
@@ -33,7 +34,7 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	return nil
 }
 
-// tool is a tool that the client offers. Strings are escaped contents without quotes.
+// tool is one of the client's tools. name and description are escaped string contents.
 type tool struct {
 	kind, name, description []byte
 	parameters              json.Value
@@ -69,7 +70,7 @@ func (t *translation) readTool(r *json.Reader) (f tool) {
 	return f
 }
 
-// writeTools writes the tools and the tool choice. Where one is named it is the only one that is written.
+// writeTools writes the tools and the tool choice. If the client forces a specific tool, only that one is written.
 func (t *translation) writeTools() error {
 	if t.Tools.Kind() != json.Array {
 		return nil
@@ -102,14 +103,14 @@ func (t *translation) writeTools() error {
 	if written == 0 {
 		return translate.Invalid("invalid_value", "tool_choice.function.name", "No tool has this name.")
 	}
-	w = t.r.Part(translate.PartMessages) // what may change between two turns
+	w = t.r.Part(translate.PartMessages) // the members below may differ between two turns
 	switch strict {
 	case 0:
 	case written:
 		w.Name("strict_tools")
 		w.Bool(true)
 	default:
-		// The API holds the calls of all tools to their schemas, or those of none.
+		// The API enforces the schemas of all tools or of none.
 		t.warnDropped("tools[].function.strict")
 	}
 	if choice != "" {
@@ -145,7 +146,8 @@ func (t *translation) writeTool(f *tool) {
 	w.EndObject()
 }
 
-// readToolChoice reads the tool choice: the API's word, and the inside of the name of a tool that is to be called.
+// readToolChoice returns the tool choice in the API's words, and the name of the tool to force as escaped string
+// content.
 func (t *translation) readToolChoice() (choice string, named []byte, err error) {
 	c := t.ToolChoice
 	switch {
