@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms returns the forms, besides chat completions, of the requests that the plugin takes.
+// Forms declares that the plugin also accepts requests for embeddings.
 func (p *ollama) Forms() abi.Forms { return abi.FormEmbeddings }
 
 // embed builds the server's request for embeddings (https://docs.ollama.com/api/embed).
@@ -21,7 +21,7 @@ func (p *ollama) embed(r *provider.Request) error {
 	w.Object()
 	w.Name("model")
 	w.Text(r.Target)
-	var keepAlive, truncate, model json.Value
+	var keepAlive, truncate, modelOptions json.Value
 	e, err := translate.ReadEmbeddings(r, &p.reader, func(in *json.Reader) bool {
 		switch string(in.Name()) {
 		case "keep_alive":
@@ -29,7 +29,7 @@ func (p *ollama) embed(r *provider.Request) error {
 		case "truncate":
 			truncate = in.Raw()
 		case "options":
-			model = in.Raw()
+			modelOptions = in.Raw()
 		default:
 			return false
 		}
@@ -41,21 +41,21 @@ func (p *ollama) embed(r *provider.Request) error {
 	w.Name("input")
 	w.Raw(e.Input)
 	for _, m := range [...]struct {
-		name             string
-		asked, otherwise json.Value
+		name            string
+		value, fallback json.Value
 	}{
 		{"dimensions", e.Dimensions, nil},
 		{"keep_alive", keepAlive, o.keepAlive},
 		{"truncate", truncate, o.truncate},
-		{"options", model, o.model},
+		{"options", modelOptions, o.model},
 	} {
 		switch {
-		case m.asked.Exists():
+		case m.value.Exists():
 			w.Name(m.name)
-			w.Raw(m.asked)
-		case m.otherwise.Exists():
+			w.Raw(m.value)
+		case m.fallback.Exists():
 			w.Name(m.name)
-			w.Raw(m.otherwise)
+			w.Raw(m.fallback)
 		}
 	}
 	w.EndObject()

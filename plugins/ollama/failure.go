@@ -9,29 +9,29 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failure classifies a server's error. It is a text; what stands in front of a server may wrap it into an object.
-// Status is 0 for an error in a stream.
+// failure classifies an error of the server. It is a string, or if a proxy wraps it, an object. status is 0 for an
+// error in a stream.
 func failure(e json.Value, status int) error {
 	message := e.Text()
 	if message == nil {
 		message = e.Get("message").Text()
 	}
 	f := &sdk.Failure{Kind: statusKind(status)}
-	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
+	contains := func(words string) bool { return bytes.Contains(message, []byte(words)) }
 	switch {
 	case f.Kind == abi.FailAuth || f.Kind == abi.FailBilling:
-		return f // about the operator's account: not shown to the client
+		return f // the message is about the operator's account, so the client does not receive it
 	case f.Kind == abi.FailRateLimit:
-		if says("usage limit") {
-			return &sdk.Failure{Kind: abi.FailQuota} // of an account with the maker's own servers
+		if contains("usage limit") {
+			return &sdk.Failure{Kind: abi.FailQuota} // of an account on Ollama's own servers
 		}
-	case says("does not support tools"):
+	case contains("does not support tools"):
 		f.Kind, f.Param = abi.FailUnsupported, "tools"
-	case says("does not support thinking"):
+	case contains("does not support thinking"):
 		f.Kind, f.Param = abi.FailUnsupported, "thinking"
-	case says("invalid think value"):
+	case contains("invalid think value"):
 		f.Kind, f.Param = abi.FailUnsupported, "reasoning_effort"
-	case says("exceed") && (says("context length") || says("context size")):
+	case contains("exceed") && (contains("context length") || contains("context size")):
 		f.Kind = abi.FailContextLength
 	}
 	f.Message = string(message)

@@ -12,8 +12,8 @@ import (
 
 func FuzzResponse(f *testing.F) { suite.FuzzResponses(f, "application/x-ndjson", plugintest.FuzzUse{}) }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules.
+// FuzzRequest sends every request that the gateway accepts to the plugin. If the plugin accepts it as well, it must
+// become a request that follows the API's rules.
 func FuzzRequest(f *testing.F) {
 	suite.FuzzRequests(f, checkRequest,
 		plugintest.FuzzUse{},
@@ -22,7 +22,7 @@ func FuzzRequest(f *testing.F) {
 	)
 }
 
-// checkRequest checks the rules of the API (https://docs.ollama.com/api/chat) that a wrong translation breaks.
+// checkRequest checks the rules of the API (https://docs.ollama.com/api/chat) that a wrong translation would violate.
 func checkRequest(t *testing.T, _ int, sent string) {
 	t.Helper()
 	var body struct {
@@ -50,7 +50,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 		Options map[string]any
 	}
-	d := jsontext.NewDecoder(strings.NewReader(sent)) // refuses duplicate members
+	d := jsontext.NewDecoder(strings.NewReader(sent)) // rejects duplicate members
 	if err := d.SkipValue(); err != nil {
 		t.Fatalf("%v: %s", err, sent)
 	}
@@ -62,7 +62,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 	}
 	for _, f := range body.Tools {
 		if f.Function.Name == "" || len(f.Function.Parameters) == 0 {
-			t.Errorf("a tool without a name or a schema: %s", sent)
+			t.Errorf("tool without a name or schema: %s", sent)
 		}
 	}
 	called := make(map[string]string)
@@ -72,7 +72,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 		for _, image := range m.Images {
 			if image == "" || strings.HasPrefix(image, "data:") {
-				t.Errorf("message %d has the image %.20q: %s", i, image, sent)
+				t.Errorf("message %d has an invalid image %.20q: %s", i, image, sent)
 			}
 		}
 		if len(m.ToolCalls) > 0 {
@@ -80,7 +80,7 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		}
 		for _, c := range m.ToolCalls {
 			if c.ID == "" || c.Function.Name == "" || c.Function.Arguments == nil {
-				t.Errorf("message %d calls %+v: %s", i, c, sent)
+				t.Errorf("message %d has an invalid call %+v: %s", i, c, sent)
 			}
 			called[c.ID] = c.Function.Name
 		}
@@ -88,11 +88,11 @@ func checkRequest(t *testing.T, _ int, sent string) {
 		case "system", "user":
 		case "assistant":
 			if *m.Content == "" && m.Thinking == "" && m.ToolCalls == nil {
-				t.Errorf("message %d says nothing: %s", i, sent)
+				t.Errorf("message %d has no content, thinking or calls: %s", i, sent)
 			}
 		case "tool":
 			if name, ok := called[m.ToolCallID]; !ok || name != m.ToolName {
-				t.Errorf("message %d answers a call of %q: %s", i, m.ToolName, sent)
+				t.Errorf("message %d is a result of an unknown call of %q: %s", i, m.ToolName, sent)
 			}
 		default:
 			t.Errorf("message %d has the role %q: %s", i, m.Role, sent)

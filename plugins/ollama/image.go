@@ -7,21 +7,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxHead is the most that stands before the data of a data URL.
+// maxHead is the maximum length of a data URL before its data.
 const maxHead = 256
 
-// image is an image of a message: its URL, as escaped string content, and which part it is.
+// image is an image of a message.
 type image struct {
-	url  []byte
-	part int
+	url  []byte // escaped string content
+	part int    // index of the part
 }
 
-// writeImage writes an image, which the API takes as its base64 alone. The data is not validated: it is most of the
-// request, and the server checks it.
+// writeImage writes an image, which the API expects as plain base64. The data may be most of the request, so its
+// validation is left to the server.
 func (t *translation) writeImage(url []byte, param string) error {
 	head, data, ok := cutHead(url)
 	if ok && bytes.IndexByte(head, '\\') >= 0 {
-		// Some clients write the slash of the type as an escape.
+		// Some clients escape the slash of the media type.
 		head = json.AppendText(nil, head)
 	}
 	switch {
@@ -39,7 +39,7 @@ func (t *translation) writeImage(url []byte, param string) error {
 	return nil
 }
 
-// cutHead cuts a URL at its first comma, near its beginning.
+// cutHead splits a URL at its first comma. ok is false if there is none in the first maxHead bytes.
 func cutHead(url []byte) (head, data []byte, ok bool) {
 	i := bytes.IndexByte(url[:min(len(url), maxHead)], ',')
 	if i < 0 {

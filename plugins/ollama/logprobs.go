@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitLogprobs reads the log probabilities of a line's tokens. They have the OpenAI API's form, but for members that
-// are omitted where the OpenAI API always has them.
+// emitLogprobs emits the log probabilities of a line's tokens. They have the format of the OpenAI API, except that some
+// members are missing that are always present in the OpenAI API.
 func emitLogprobs(a *provider.Answer, tokens json.Value) {
 	var (
 		r json.Reader
@@ -17,23 +17,23 @@ func emitLogprobs(a *provider.Answer, tokens json.Value) {
 	w.Name("content")
 	w.Array()
 	r.Reset(tokens)
-	some := false
+	found := false
 	for list := r.Array(); list.Next(); {
 		if writeToken(&w, &r, true) {
-			some = true
+			found = true
 		}
 	}
 	w.EndArray()
 	w.Name("refusal")
 	w.Null()
 	w.EndObject()
-	if some && !a.Extra(abi.ScopeChoice, 0, 0, "logprobs", w.Buf) {
+	if found && !a.Extra(abi.ScopeChoice, 0, 0, "logprobs", w.Buf) {
 		a.Unknown([]byte("logprobs"))
 	}
 }
 
-// writeToken writes the current token, with its alternatives if it is not one itself. It returns false, and writes
-// nothing, for what is no token with a probability.
+// writeToken writes the current token, with its alternatives unless it is one itself. It writes nothing and returns
+// false if there is no token with a probability.
 func writeToken(w *json.Writer, r *json.Reader, alternatives bool) bool {
 	var token []byte
 	var probability, bytes, top json.Value

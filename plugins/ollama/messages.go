@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// writeMessages writes the conversation, with system messages as messages.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.w.Name("messages")
 	t.w.Array()
@@ -92,8 +93,8 @@ func (t *translation) writeContent(m *chat.Message) error {
 	return nil
 }
 
-// readParts puts the texts of a message's parts together, with a line feed between them, and notes its images. The text
-// is escaped string content, in scratch memory unless there is but one.
+// readParts joins the texts of a message's parts with line feeds, and records its images in t.images. The returned text
+// is escaped string content; it uses the scratch buffer unless there is only one part with text.
 func (t *translation) readParts(m *chat.Message) (text []byte, err error) {
 	t.scratch, t.images = t.scratch[:0], t.images[:0]
 	texts := 0
@@ -156,8 +157,8 @@ func (t *translation) writeAssistantMessage(m *chat.Message) error {
 	return nil
 }
 
-// assistantText is the text of an earlier assistant message, as escaped string content: its pieces, in order. Several
-// begin the translation's scratch memory.
+// assistantText returns the text of an earlier assistant message, as escaped string content. It resets the scratch
+// buffer, and joins the texts there if there may be several.
 func (t *translation) assistantText(m *chat.Message) []byte {
 	t.scratch = t.scratch[:0]
 	if !m.Parts.Exists() && len(m.Refusal) == 0 {

@@ -15,7 +15,7 @@ func (p *ollama) List(l *provider.List, _ []byte) error {
 	return nil
 }
 
-// Models reads the list.
+// Models reads the model list.
 func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
@@ -27,7 +27,7 @@ func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
 		if string(r.Name()) != "models" {
 			continue
 		}
-		// A server without models says null.
+		// The list of a server without models is null.
 		listed = r.Kind() == json.Array || r.Kind() == json.Null
 		for list := r.Array(); list.Next(); {
 			if model, ok := readModel(r); ok {
@@ -44,29 +44,30 @@ func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads a model; ok is false for one whose capabilities include nothing that clients of the gateway ask for.
+// readModel reads a model. ok is false if the gateway supports none of its capabilities.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
-	said := false
+	hasCapabilities := false
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "model":
 			m.ID = r.Text()
 		case "name":
 			if name := r.Text(); len(m.ID) == 0 {
-				m.ID = name // of an older server
+				m.ID = name // older servers have no member model
 			}
 		case "modified_at":
 			m.Created = unixTime(r.Inside())
 		case "capabilities":
-			if said = r.Kind() == json.Array; said {
+			if hasCapabilities = r.Kind() == json.Array; hasCapabilities {
 				m.Kinds, m.Thinking = readCapabilities(r)
 			}
 		}
 	}
 	m.OwnedBy = modelOwner(m.ID)
-	return m, (!said || len(m.Kinds) > 0) && len(m.ID) > 0
+	return m, (!hasCapabilities || len(m.Kinds) > 0) && len(m.ID) > 0
 }
 
+// readCapabilities returns the kinds of requests that a model serves, and whether it can think.
 func readCapabilities(r *json.Reader) (kinds []string, thinks bool) {
 	for list := r.Array(); list.Next(); {
 		switch string(r.Inside()) {
@@ -81,7 +82,7 @@ func readCapabilities(r *json.Reader) (kinds []string, thinks bool) {
 	return kinds, thinks
 }
 
-// modelOwner is whose a model is: in its name [[host/]owner/]model[:tag] as the server understands it.
+// modelOwner returns the owner in a model name of the form [[host/]owner/]model[:tag]. The default is library.
 func modelOwner(id []byte) []byte {
 	end := bytes.LastIndexByte(id, '/')
 	if end <= 0 {
@@ -90,7 +91,7 @@ func modelOwner(id []byte) []byte {
 	return id[bytes.LastIndexByte(id[:end], '/')+1 : end]
 }
 
-// unixTime reads a time of RFC 3339, "2025-08-20T13:48:24.316155+02:00"; 0 for anything else.
+// unixTime parses an RFC 3339 time such as "2025-08-20T13:48:24.316155+02:00". It returns 0 for anything else.
 func unixTime(s []byte) int64 {
 	const layout = "0000-00-00T00:00:00"
 	if len(s) < len(layout)+1 || !matchesLayout(s[:len(layout)], layout) {
@@ -115,7 +116,7 @@ func unixTime(s []byte) int64 {
 		return 0
 	}
 	year, month, day := parseDigits(s[0:4]), parseDigits(s[5:7]), parseDigits(s[8:10])
-	// Days since 1970 by the civil calendar, counting years from March.
+	// Days since 1970 in the Gregorian calendar, with years that begin in March.
 	if month <= 2 {
 		year--
 		month += 12
@@ -124,7 +125,7 @@ func unixTime(s []byte) int64 {
 	return max(0, days*86400+parseDigits(s[11:13])*3600+parseDigits(s[14:16])*60+parseDigits(s[17:19])-offset)
 }
 
-// matchesLayout reports whether s has digits where a layout has 0, and is the layout elsewhere.
+// matchesLayout reports whether s equals a layout in which 0 stands for any digit.
 func matchesLayout(s []byte, layout string) bool {
 	if len(s) != len(layout) {
 		return false

@@ -10,7 +10,7 @@ func TestModelList(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		out, err := b.List("")
 		if err != nil || out.Path != "/api/tags" || len(out.Headers) != 0 {
-			t.Errorf("the request is %+v, %v", out, err)
+			t.Errorf("got request %+v, %v, want path /api/tags", out, err)
 		}
 	})
 

@@ -1,19 +1,20 @@
-// Package ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON, and /api/embed (embed.go).
+// Package ollama is the provider plugin for Ollama's own API: /api/chat, which streams newline-delimited JSON, and
+// /api/embed (embed.go).
 //
-// request.go reads the client's request once and writes the server's body from it; messages.go, image.go, tools.go,
-// thinking.go and options.go hold the rules for its parts. response.go reads the lines of a stream and non-streaming
-// responses, which have the same form, logprobs.go their log probabilities, failure.go an error, models.go the model
-// list.
+// request.go reads the client's request once and writes the server's body from it; messages.go, image.go, tools.go and
+// thinking.go translate its parts. response.go reads the lines of a stream and non-streaming responses, which have the
+// same format, logprobs.go their log probabilities, failure.go an error, models.go the model list. options.go has the
+// options.
 //
-// Decisions that the API leaves open:
+// Properties of the API that determine the translation:
 //
-//   - The API takes text as one string. The parts of a message are put together with a line feed between them; those of
-//     an earlier assistant message as they are, for there they are pieces of one text.
-//   - It cannot force a tool call, so that such a request is refused and may go to another provider. To be told
-//     not to call one it is shown none.
-//   - It takes a switch or a level for thinking and no budget of tokens.
-//   - It cuts a conversation that is too long without saying so, unless configured otherwise (the option truncate), and
-//     loads most models with a short context (the option options, with num_ctx).
+//   - The content of a message is one string. Text parts are joined with line feeds, except in earlier assistant
+//     messages, where they are pieces of one text.
+//   - It cannot force a tool call. Such requests are refused, so the gateway may try another provider. For the tool
+//     choice none, no tools are sent.
+//   - Thinking is enabled by a boolean or a level. There is no token budget.
+//   - It silently truncates a conversation that is too long, unless the option truncate is false, and loads most models
+//     with a short context, unless the option options sets num_ctx.
 //
 // Sources of the format: https://docs.ollama.com/api/chat, https://docs.ollama.com/api/tags,
 // https://docs.ollama.com/api/errors, https://docs.ollama.com/capabilities/thinking.
@@ -26,10 +27,10 @@ import (
 
 func init() { provider.RegisterAs[ollama]("ollama") }
 
-// format names this provider's reasoning format. Reasoning in another format is never sent to it.
+// format is the reasoning format of the provider. Reasoning in another format is never sent to it.
 const format = "ollama"
 
-// ollama is an instance of the plugin. Its fields are reused buffers; no data outlives a call.
+// ollama is an instance of the plugin. Its fields are options and reused buffers; no data outlives a call.
 type ollama struct {
 	settings options
 	t        translation

@@ -5,16 +5,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// options are choices of the operator and facts of a model. They come from the options of a provider and a target.
+// options are the options of a provider, overridden by those of a target: choices of the operator, and facts about a
+// model.
 type options struct {
-	model     json.Value // "options": options of the model such as num_ctx, below those that follow from a request
-	keepAlive json.Value // "keep_alive": how long the model stays loaded, where the client does not say
+	model     json.Value // "options": the model's options such as num_ctx, overridden by those of a request
+	keepAlive json.Value // "keep_alive": how long the model stays loaded, unless the client sets it
 	truncate  json.Value // "truncate" = false: a conversation that is too long is an error
-	shift     json.Value // "shift" = false: a response ends where the context is full
+	shift     json.Value // "shift" = false: a response ends when the context is full
 
-	noLevels      bool // "think_levels" = false: thinking is on or off, without levels
-	maxLevel      bool // "highest_effort" = "max": there is a level above high
-	refuseUnknown bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
+	noLevels      bool // "think_levels" = false: the model's thinking has no levels
+	maxLevel      bool // "highest_effort" = "max": the model has a level above high
+	refuseUnknown bool // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
 }
 
 // Configure reads the settings of a provider.
@@ -23,7 +24,7 @@ func (p *ollama) Configure(o json.Value) error {
 	return p.settings.read(o)
 }
 
-// read overlays the members of v.
+// read overrides o with the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

@@ -28,7 +28,7 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 		}
 		body := v.Run(b, false).RequestBody(t)
 		if options, _ := body["options"].(map[string]any); options["num_ctx"] != 4096.0 || body["keep_alive"] != "5m" {
-			t.Errorf("the request is %v", body)
+			t.Errorf("got request %v, want the target's num_ctx and the provider's keep_alive", body)
 		}
 	})
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the state of one request. Messages are written while they are read; other members are recorded and
-// written after them, tools into a part before them. Its slices alias the client's body.
+// translation is the state of the translation of one request. Messages are written while they are read. Other members
+// are recorded and written after the messages, tools into a part before them. Except for scratch, slices share the
+// memory of the client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer // of the part that is being written
+	w *json.Writer // writer of the current part of the body
 	o options
 
-	wrote bool   // there is a message
-	calls []call // of the last response that called tools
+	wrote bool   // a message was written
+	calls []call // of the last assistant message with tool calls
 
 	translate.Request
 	keepAlive, truncate, shift json.Value
 	logprobs                   bool
 	topLogprobs                json.Value
 
-	model   []translate.Member // options of the model that follow from the request
+	model   []translate.Member // the model's options in the request
 	images  []image            // of the current message
 	scratch []byte
 }
@@ -94,7 +95,7 @@ func (t *translation) translate(in *json.Reader) error {
 		w.Bool(true)
 		t.writeFirst("top_logprobs", t.topLogprobs, nil)
 	}
-	// Without this member the API streams.
+	// The API's default is true.
 	w.Name("stream")
 	w.Bool(t.r.Stream)
 	w.EndObject()
@@ -135,7 +136,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the API does not have, or drops it with a warning.
+// rejectUnknown refuses a member that the API lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
@@ -147,10 +148,10 @@ func (t *translation) rejectUnknown(name []byte) error {
 // warnDropped warns of a member that is not sent.
 func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
 
-// writeFirst writes the first of two values that there is, if any.
-func (t *translation) writeFirst(name string, value, otherwise json.Value) {
+// writeFirst writes a member with the first of two values that exists, if any.
+func (t *translation) writeFirst(name string, value, fallback json.Value) {
 	if !value.Exists() {
-		value = otherwise
+		value = fallback
 	}
 	if value.Exists() {
 		t.w.Name(name)
@@ -158,7 +159,7 @@ func (t *translation) writeFirst(name string, value, otherwise json.Value) {
 	}
 }
 
-// writeFormat writes the response format: any JSON, or a schema. The name of a schema is not sent.
+// writeFormat writes the response format: "json" for any JSON, or a schema. The name of a schema is not sent.
 func (t *translation) writeFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	schema := t.ResponseFormat.Get("json_schema").Get("schema")
@@ -176,11 +177,11 @@ func (t *translation) writeFormat() error {
 	return nil
 }
 
-// writeOptions writes the options of the model: those of the configuration, and over them those of the request.
+// writeOptions writes the model's options: those of the configuration, overridden by those of the request.
 func (t *translation) writeOptions() {
 	w := t.w
 	open := false
-	put := func(name []byte) {
+	beginOption := func(name []byte) {
 		if !open {
 			open = true
 			w.Name("options")
@@ -197,19 +198,19 @@ func (t *translation) writeOptions() {
 		if string(name) == "num_predict" && limit > 0 || string(name) == "stop" && stops > 0 || t.overrides(name) {
 			continue
 		}
-		put(name)
+		beginOption(name)
 		w.Raw(r.Raw())
 	}
 	for _, m := range t.model {
-		put(m.Name)
+		beginOption(m.Name)
 		w.Raw(m.Value)
 	}
 	if limit > 0 {
-		put([]byte("num_predict"))
+		beginOption([]byte("num_predict"))
 		w.Int(limit)
 	}
 	if stops > 0 {
-		put([]byte("stop"))
+		beginOption([]byte("stop"))
 		t.writeStop()
 	}
 	if open {
@@ -217,7 +218,7 @@ func (t *translation) writeOptions() {
 	}
 }
 
-// overrides reports whether the request has an option of this name.
+// overrides reports whether the request has the model option name.
 func (t *translation) overrides(name []byte) bool {
 	for _, m := range t.model {
 		if string(m.Name) == string(name) {

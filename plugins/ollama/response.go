@@ -10,27 +10,27 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Keys of the gateway's: the reasoning of a response is one block, its tool calls are numbered from firstCall on.
+// Keys in the gateway: the reasoning of a response is one block, and its tool calls have ascending keys.
 const (
 	reasoningKey = 0
 	firstCallKey = 1
 )
 
-// line is a line of a stream, or a non-streaming response. All slices alias its bytes; string slices hold the escaped
-// contents, but for the model.
+// line is a line of a stream, or a non-streaming response. Its slices share the memory of the data; strings are escaped
+// string contents, except model.
 type line struct {
 	model             []byte
 	content, thinking []byte
 	calls             json.Value
 	images            bool
-	message           bool // there is one
+	message           bool // the member message is present
 	logprobs          json.Value
 	failure           json.Value
-	status            int64 // of the failure, 0 if unset
+	status            int64 // HTTP status of the failure, 0 if unset
 
 	done                      bool
 	reason                    []byte
-	prompt, cached, generated int64 // counts of tokens, -1 where there is none
+	prompt, cached, generated int64 // token counts, -1 if unset
 }
 
 // Response reads a non-streaming response or an error.
@@ -113,7 +113,7 @@ func (l *line) readMessage(r *json.Reader) {
 	}
 }
 
-// emit emits a line. Each names the model; there are no ids.
+// emit emits a line. Every line contains the model; the API has no response IDs.
 func (l *line) emit(a *provider.Answer) error {
 	if l.failure.Exists() {
 		return failure(l.failure, int(l.status))
@@ -146,8 +146,8 @@ func (l *line) emit(a *provider.Answer) error {
 	return nil
 }
 
-// emitToolCalls reads the tool calls of a line, which come whole. A stream may bring them in several lines that do not number
-// them, so that how many there were is kept in the state.
+// emitToolCalls emits the tool calls of a line. Each is complete, but a stream may contain several lines with calls,
+// and they have no index, so the number of calls is kept in the state.
 func emitToolCalls(a *provider.Answer, calls json.Value) error {
 	n := uint32(0)
 	if p := a.State(); len(p) == 4 {
@@ -193,7 +193,7 @@ func emitToolCall(a *provider.Answer, key int32, r *json.Reader) error {
 	a.ToolCall(0, key, provider.FitName(id), name)
 	switch arguments.Kind() {
 	case json.Object:
-		// As text and not as JSON, for the gateway takes no JSON with a member twice, and a model may write one.
+		// Emit text instead of JSON, because the gateway rejects JSON with duplicate members, which a model may write.
 		a.ToolArguments(0, key, abi.EncodingUTF8, translate.AppendCompact(nil, arguments))
 	case json.String:
 		a.ToolArguments(0, key, abi.EncodingEscaped, arguments.Inside())
@@ -202,10 +202,10 @@ func emitToolCall(a *provider.Answer, key int32, r *json.Reader) error {
 	return nil
 }
 
-// maxCount bounds a token count; higher values are invalid.
+// maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// readCount reads a count of tokens, -1 for anything else.
+// readCount reads a token count. It returns -1 if it is invalid.
 func readCount(r *json.Reader) int64 {
 	if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
 		return n
@@ -219,7 +219,7 @@ func emitUsage(a *provider.Answer, kind abi.UsageKind, n int64) {
 	}
 }
 
-// emitFinish emits the finish reason. The server sends stop after tool calls, too, and older ones send none.
+// emitFinish reports the finish reason. The server sends stop after tool calls as well, and old servers send none.
 func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "stop", "":
@@ -227,7 +227,7 @@ func emitFinish(a *provider.Answer, reason []byte) {
 	case "length":
 		a.Finish(0, abi.FinishLength, nil)
 	case "load", "unload":
-		a.Finish(0, abi.FinishStop, reason) // there was nothing to answer
+		a.Finish(0, abi.FinishStop, reason) // the request had no prompt
 	default:
 		a.Finish(0, abi.FinishStop, provider.FitName(reason))
 		a.Unknown(reason)

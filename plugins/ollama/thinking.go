@@ -7,13 +7,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// levels are the efforts of the OpenAI API and the API's level for each. The last two want more than the highest level
-// that every server knows.
+// levels maps the efforts of the OpenAI API to levels. Not all models support the level max.
 var levels = [...]struct{ effort, level string }{
 	{"minimal", "low"}, {"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "max"}, {"max", "max"},
 }
 
-// writeThink writes whether and how hard the model thinks. The member thinking overrides reasoning_effort. Without
+// writeThink writes whether the model thinks, or its level. The member thinking overrides reasoning_effort. Without
 // either the model uses its default.
 func (t *translation) writeThink() error {
 	w := t.w
@@ -57,8 +56,8 @@ func (t *translation) writeThink() error {
 	return nil
 }
 
-// readThoughts appends the reasoning in an assistant message to the scratch memory, as escaped string content.
-// Reasoning of another provider is omitted.
+// readThoughts appends the reasoning in an assistant message to the scratch buffer, as escaped string content. It omits
+// reasoning of other providers.
 func (t *translation) readThoughts(m *chat.Message) {
 	from := len(t.scratch)
 	var r json.Reader
@@ -77,8 +76,8 @@ func (t *translation) readThoughts(m *chat.Message) {
 	}
 }
 
-// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of the reasoning as
-// entries of their own.
+// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of the reasoning
+// as separate entries.
 func (t *translation) addDetail(r *json.Reader) {
 	var kind, form, text []byte
 	for o := r.Object(); o.Next(); {

@@ -10,11 +10,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// call is a tool call of an earlier assistant message: its id, unescaped, and the name of its tool, as escaped string
-// content.
-type call struct{ id, name []byte }
+// call is a tool call of an earlier assistant message.
+type call struct {
+	id   []byte
+	name []byte // name of the tool, as escaped string content
+}
 
-// writeCalls writes the tool calls of an earlier assistant message, and remembers them for the results that follow.
+// writeCalls writes the tool calls of an earlier assistant message, and records them for the results that follow.
 func (t *translation) writeCalls(m *chat.Message) error {
 	t.calls = t.calls[:0]
 	w := t.w
@@ -30,7 +32,7 @@ func (t *translation) writeCalls(m *chat.Message) error {
 	return nil
 }
 
-// writeCall writes a tool call. The API takes its arguments as an object.
+// writeCall writes a tool call. The API expects its arguments as an object.
 func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	if c.CacheControl {
 		t.warnDropped("messages[].tool_calls[].cache_control")
@@ -54,8 +56,8 @@ func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
 	return nil
 }
 
-// writeCallReference writes which call a result answers: by the name of the tool, which templates of models know, and by the
-// id of the call.
+// writeCallReference writes the call that a result belongs to: the name of the tool, which the prompt templates of
+// models use, and the ID of the call.
 func (t *translation) writeCallReference(m *chat.Message) {
 	id := m.ToolCallID.Text()
 	for _, c := range t.calls {
@@ -69,7 +71,7 @@ func (t *translation) writeCallReference(m *chat.Message) {
 	t.w.Raw(m.ToolCallID)
 }
 
-// writeTools writes the tools, unless none is to be called.
+// writeTools writes the tools, unless the tool choice is none.
 func (t *translation) writeTools() error {
 	if t.Tools.Kind() != json.Array || t.ToolChoice.Is("none") {
 		return nil
