@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestCountingDoesNotAllocate counts requests of a kind that has been counted before.
+// TestCountingDoesNotAllocate counts requests with labels that have been counted before.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
-	good, refused := completion(), completion()
-	refused.Status, refused.Code, refused.Model = 429, "rate_limit_exceeded", "a model that somebody invented"
+	good, rejected := completion(), completion()
+	rejected.Status, rejected.Code, rejected.Model = 429, "rate_limit_exceeded", "unknown model"
 	log.Request(&good)
-	log.Request(&refused)
+	log.Request(&rejected)
 	if n := testing.AllocsPerRun(1000, func() {
 		m.StartRequest(&good)
 		log.Request(&good)
-		log.Request(&refused)
+		log.Request(&rejected)
 		m.StartStream()
 		m.EndStream()
 		m.Heartbeat()
@@ -35,13 +35,13 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestLogLineDoesNotAllocate writes lines without quotes, as most are, to a Writer that has been used before.
+// TestLogLineDoesNotAllocate writes lines that need no quoting, the usual case, to a Writer whose buffers have grown.
 func TestLogLineDoesNotAllocate(t *testing.T) {
 	w := telemetry.NewWriter(io.Discard)
 	defer w.Close(time.Minute)
 	for _, json := range []bool{false, true} {
 		log := telemetry.Log{Logger: telemetry.NewLogger(w, json, slog.LevelInfo)}
-		r := known()
+		r := withClient()
 		for range 2000 {
 			log.Request(&r)
 		}
@@ -58,7 +58,7 @@ func BenchmarkLine(b *testing.B) {
 		for name, logger := range map[string]*slog.Logger{"own": telemetry.NewLogger(w, json, nil), "slog": slog.New(telemetry.NewLogger(w, json, nil).Handler().WithAttrs(nil))} {
 			b.Run(fmt.Sprintf("%s json=%t", name, json), func(b *testing.B) {
 				log := telemetry.Log{Logger: logger}
-				r := known()
+				r := withClient()
 				b.ReportAllocs()
 				for b.Loop() {
 					log.Request(&r)

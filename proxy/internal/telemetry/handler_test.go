@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestLineMatchesSlog writes request lines both ways.
+// TestLineMatchesSlog compares request lines with those of package slog.
 func TestLineMatchesSlog(t *testing.T) {
-	whole := known()
+	whole := withClient()
 	whole.UpstreamID, whole.Target = "req_1", "models/gemini-2.5/flash"
 	whole.Bytes, whole.UsageEstimated, whole.Dropped, whole.Fuel = 1, true, 4, 5
 	whole.Tokens = cost.Tokens{Prompt: 9, Cached: 2, CacheWrite: 3, Completion: 8, Reasoning: 3}
@@ -31,8 +31,8 @@ func TestLineMatchesSlog(t *testing.T) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, r := range map[string]telemetry.Record{
-		"whole": whole, "failed": failed, "traced": traced, "next to nothing": bare, "a space": quoted("a b"), "a quote": quoted(`a"b`), "an equals sign": quoted("a=b"),
-		"a backslash": quoted(`a\b`), "a control": quoted("a\x1fb"), "DEL": quoted("a\x7fb"), "not ASCII": quoted("ä\u2028"), "not UTF-8": quoted("\xff"), "all that is plain": quoted("!#$%&'()*+,-./09:;<>?@AZ[]^_`az{|}~"),
+		"whole": whole, "failed": failed, "traced": traced, "almost empty": bare, "space": quoted("a b"), "quote": quoted(`a"b`), "equals sign": quoted("a=b"),
+		"backslash": quoted(`a\b`), "control character": quoted("a\x1fb"), "DEL": quoted("a\x7fb"), "not ASCII": quoted("ä\u2028"), "not UTF-8": quoted("\xff"), "plain characters": quoted("!#$%&'()*+,-./09:;<>?@AZ[]^_`az{|}~"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, fraction := range []time.Duration{0, 900, 100 * time.Millisecond, 120_300 * time.Microsecond, 999_999_999, 40 * time.Minute} {
@@ -45,10 +45,10 @@ func TestLineMatchesSlog(t *testing.T) {
 						reference = slog.NewJSONHandler(&want, nil)
 					}
 					(&telemetry.Log{Logger: slog.New(reference), Now: now}).Request(&r)
-					got := written(t, func(w *telemetry.Writer) {
+					got := output(t, func(w *telemetry.Writer) {
 						(&telemetry.Log{Logger: telemetry.NewLogger(w, json, slog.LevelInfo), Now: now}).Request(&r)
 					})
-					if got, want := untimed(got), untimed(want.String()); got != want {
+					if got, want := withoutTime(got), withoutTime(want.String()); got != want {
 						t.Errorf("got  %s\nwant %s", got, want)
 					}
 				}
@@ -57,10 +57,10 @@ func TestLineMatchesSlog(t *testing.T) {
 	}
 }
 
-// TestLineTimeMatchesSlog parses the time of a line while it is written, since slog has no other clock than the
-// process's.
+// TestLineTimeMatchesSlog compares the time of a line with that of a slog.Record. TestLineMatchesSlog does not, because
+// slog.Logger always uses the system clock.
 func TestLineTimeMatchesSlog(t *testing.T) {
-	r := known()
+	r := withClient()
 	for fraction, want := range map[time.Duration][2]string{
 		0:                          {"time=2026-01-02T03:04:05.000Z ", `{"time":"2026-01-02T03:04:05Z",`},
 		100 * time.Millisecond:     {"time=2026-01-02T03:04:05.100Z ", `{"time":"2026-01-02T03:04:05.1Z",`},
@@ -70,7 +70,7 @@ func TestLineTimeMatchesSlog(t *testing.T) {
 		at := time.Date(2026, 1, 2, 3, 4, 5, int(fraction), time.UTC)
 		record := slog.NewRecord(at, slog.LevelInfo, "request", 0)
 		for i, json := range []bool{false, true} {
-			got := written(t, func(w *telemetry.Writer) {
+			got := output(t, func(w *telemetry.Writer) {
 				l := telemetry.NewLogger(w, json, slog.LevelInfo)
 				(&telemetry.Log{Logger: l, Now: func() time.Time { return at }}).Request(&r)
 				if err := l.Handler().Handle(t.Context(), record); err != nil {
@@ -80,7 +80,7 @@ func TestLineTimeMatchesSlog(t *testing.T) {
 			lines := bytes.SplitAfter([]byte(got), []byte("\n"))
 			for _, line := range lines[:2] {
 				if !bytes.HasPrefix(line, []byte(want[i])) {
-					t.Errorf("%s begins not with %s", line, want[i])
+					t.Errorf("%s does not begin with %s", line, want[i])
 				}
 			}
 		}
@@ -90,7 +90,7 @@ func TestLineTimeMatchesSlog(t *testing.T) {
 func TestLoggerLevel(t *testing.T) {
 	r := completion()
 	level := new(slog.LevelVar)
-	got := written(t, func(w *telemetry.Writer) {
+	got := output(t, func(w *telemetry.Writer) {
 		log := telemetry.Log{Logger: telemetry.NewLogger(w, false, level)}
 		level.Set(slog.LevelWarn)
 		log.Request(&r)
@@ -98,29 +98,29 @@ func TestLoggerLevel(t *testing.T) {
 		log.Request(&r)
 	})
 	if n := bytes.Count([]byte(got), []byte("\n")); n != 1 {
-		t.Errorf("%d lines", n)
+		t.Errorf("%d lines, want 1", n)
 	}
 }
 
-// known is a completion whose client is known.
-func known() telemetry.Record {
+// withClient returns a completion with the fields of its client.
+func withClient() telemetry.Record {
 	r := completion()
 	r.RequestID, r.Remote, r.Key = "req_0123456789abcdef0123456789abcdef", "2001:db8::1", "team-a"
 	return r
 }
 
-// written is what a Writer's output has got when it is closed.
-func written(t *testing.T, use func(*telemetry.Writer)) string {
+// output returns the output of a Writer after use has returned and the Writer is closed.
+func output(t *testing.T, use func(*telemetry.Writer)) string {
 	t.Helper()
 	var out bytes.Buffer
 	w := telemetry.NewWriter(&out)
 	use(w)
 	if !w.Close(time.Minute) {
-		t.Fatal("the writer does not end")
+		t.Fatal("Close timed out")
 	}
 	return out.String()
 }
 
 var times = regexp.MustCompile(`time"?[=:]"?[-0-9T:.Z+]+"?`)
 
-func untimed(line string) string { return times.ReplaceAllString(line, "") }
+func withoutTime(line string) string { return times.ReplaceAllString(line, "") }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestKeySeries counts requests of more keys than have series of their own.
+// TestKeySeries configures more keys than may have series of their own.
 func TestKeySeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	names := make([]string, 1500)
@@ -52,27 +52,27 @@ func TestKeySeries(t *testing.T) {
 		`sluice_key_rejected_total{key="key-0000",reason="tokens_per_minute"}`: 1, `sluice_key_rejected_total{key="other",reason="expired"}`: 1,
 	} {
 		if v, ok := got[labels]; !ok || v != want {
-			t.Errorf("%s is %v, %v, want %v", labels, v, ok, want)
+			t.Errorf("%s: got %v (exists: %v), want %v", labels, v, ok, want)
 		}
 	}
 	if _, ok := got[`sluice_key_requests_total{key="key-1000"}`]; ok {
-		t.Error("more than 1,000 keys have series")
+		t.Error("more than MaxNames keys have series of their own")
 	}
 	if c := m.Key("key-1499"); c.Requests != 1 || c.Tokens != (cost.Tokens{Prompt: 40, Completion: 4, Cached: 20}) || c.Rejected["expired"] != 1 || len(c.Rejected) != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("counts of a key without series of its own: %+v", c)
 	}
 
-	// A reload that drops a key drops its counts, and moves others up.
+	// A reload that removes a key drops its counts, and another key gets a series of its own.
 	m.SetNames(telemetry.Names{Keys: names[1:]})
 	got = series(t, m)
 	if v := got[`sluice_key_requests_total{key="key-1000"}`]; v != 1 {
-		t.Errorf("the key that moved up has %v requests", v)
+		t.Errorf("key with a new series: %v requests, want 1", v)
 	}
 	if v := got[`sluice_key_requests_total{key="other"}`]; v != 1 {
-		t.Errorf("the others have %v requests", v)
+		t.Errorf("other keys: %v requests, want 1", v)
 	}
 	if _, ok := got[`sluice_key_requests_total{key="key-0000"}`]; ok || m.Key("key-0000").Requests != 0 {
-		t.Error("a key that is gone is counted")
+		t.Error("a removed key still has counts")
 	}
 }
 
@@ -81,11 +81,11 @@ func TestPercentilesAndStatuses(t *testing.T) {
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
 	if got := m.Totals().FirstEvent; got != (telemetry.Percentiles{}) {
-		t.Errorf("without requests %+v", got)
+		t.Errorf("percentiles without requests: %+v", got)
 	}
 	for i := range 100 {
 		r := completion()
-		r.FirstEvent = 75 * time.Millisecond // of the bucket from 50 to 100 ms
+		r.FirstEvent = 75 * time.Millisecond // in the bucket from 50 to 100 ms
 		if i >= 90 {
 			r.FirstEvent = 20 * time.Minute // beyond the last bound
 		}
@@ -96,13 +96,13 @@ func TestPercentilesAndStatuses(t *testing.T) {
 	}
 	got := m.Totals()
 	if math.Abs(got.FirstEvent.P50-0.0777) > 0.001 || got.FirstEvent.P95 != 900 || got.FirstEvent.P99 != 900 {
-		t.Errorf("%+v", got.FirstEvent)
+		t.Errorf("percentiles of the first event: %+v", got.FirstEvent)
 	}
 	if got.Statuses["200"] != 99 || got.Statuses["502"] != 1 || len(got.Statuses) != 2 {
-		t.Errorf("%v", got.Statuses)
+		t.Errorf("statuses: %v", got.Statuses)
 	}
 	if s := m.Models()["m"]; s.Requests != 100 || s.Failed != 1 || s.FirstEvent != got.FirstEvent {
-		t.Errorf("%+v", s)
+		t.Errorf("statistics of the model: %+v", s)
 	}
 }
 
@@ -112,7 +112,7 @@ func completionOf(key string) telemetry.Record {
 	return r
 }
 
-// series are the values of all series, by name and labels.
+// series returns the values of all series by name and labels.
 func series(t *testing.T, m *telemetry.Metrics) map[string]float64 {
 	t.Helper()
 	_, text := scrape(t, m)

@@ -25,7 +25,7 @@ func scrape(tb testing.TB, m *telemetry.Metrics) (metricstest.Metrics, string) {
 	return metricstest.Parse(tb, out.String()), out.String()
 }
 
-// account makes a log that only counts. It is two seconds after 1000.
+// account returns a Log that only counts. Its clock is two seconds after completion's start.
 func account(m *telemetry.Metrics) telemetry.Log {
 	return telemetry.Log{Logger: slog.New(slog.DiscardHandler), Metrics: m, Now: func() time.Time { return time.Unix(1002, 0) }}
 }
@@ -45,14 +45,14 @@ func TestRequestsAreCounted(t *testing.T) {
 	good := completion()
 	m.StartRequest(&good)
 	if got, _ := scrape(t, m); got.Sum("sluice_requests_in_flight") != 1 {
-		t.Error("a request that has begun is not in flight")
+		t.Error("a started request is not counted as in flight")
 	}
 	log.Request(&good)
 	broken := completion()
 	broken.Code, broken.Complete, broken.UsageEstimated, broken.Dropped = "upstream_stream_truncated", false, true, 3
 	log.Request(&broken)
-	refused := telemetry.Record{Began: time.Unix(1001, 0), Path: "/v1/models", Status: 401, Code: "missing_api_key"}
-	log.Request(&refused)
+	rejected := telemetry.Record{Began: time.Unix(1001, 0), Path: "/v1/models", Status: 401, Code: "missing_api_key"}
+	log.Request(&rejected)
 
 	got, text := scrape(t, m)
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		{3, "sluice_events_dropped_total", nil},
 	} {
 		if sum := got.Sum(c.name, c.labels...); sum != c.want {
-			t.Errorf("%s %v is %v, want %v", c.name, c.labels, sum, c.want)
+			t.Errorf("%s %v: got %v, want %v", c.name, c.labels, sum, c.want)
 		}
 	}
 	for _, line := range []string{
@@ -90,7 +90,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		`sluice_first_event_seconds_sum{model="m",provider="p"} 0.06`,
 	} {
 		if !strings.Contains(text, line+"\n") {
-			t.Errorf("there is no line %s", line)
+			t.Errorf("missing line: %s", line)
 		}
 	}
 	sums := m.Totals()
@@ -104,8 +104,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesMakeNoSeries uses a thousand models that are not configured, and error codes that a provider invents.
-func TestUnknownNamesMakeNoSeries(t *testing.T) {
+// TestUnknownNamesCreateNoSeries uses a thousand unknown models, providers and error codes.
+func TestUnknownNamesCreateNoSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
 	log := account(m)
@@ -121,15 +121,15 @@ func TestUnknownNamesMakeNoSeries(t *testing.T) {
 	}
 	got, text := scrape(t, m)
 	if after := strings.Count(text, "\nsluice_"); after != before {
-		t.Errorf("there were %d series, and are %d", before, after)
+		t.Errorf("%d series after 1000 requests, want %d as after the first", after, before)
 	}
 	if n := got.Sum("sluice_requests_total", "model", "other", "provider", "other", "code", "other"); n != 1000 {
-		t.Errorf("%v of 1000 requests are counted among the others", n)
+		t.Errorf("%v of 1000 requests are counted as other", n)
 	}
 }
 
-// TestRemovedNamesDropSeries changes the configured names: removed ones are no longer exposed, and requests that end
-// later are counted as other.
+// TestRemovedNamesDropSeries checks that removed names have no series, and that requests for them that end later are
+// counted as other.
 func TestRemovedNamesDropSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	log := account(m)
@@ -146,13 +146,13 @@ func TestRemovedNamesDropSeries(t *testing.T) {
 	log.Request(&late)
 	got, _ := scrape(t, m)
 	if n := got.Series("sluice_requests_total"); n != 3 {
-		t.Errorf("%d series, want those of the model that stayed, of the last one and of others", n)
+		t.Errorf("%d series, want 3: model m, the last model and other", n)
 	}
 	if n := got.Sum("sluice_requests_total", "model", "m"); n != 100 {
-		t.Errorf("the model that stayed has %v requests", n)
+		t.Errorf("model m: %v requests, want 100", n)
 	}
 	if n := got.Sum("sluice_requests_total", "model", "other"); n != 1 {
-		t.Errorf("the late request is counted %v times among the others", n)
+		t.Errorf("other: %v requests, want 1", n)
 	}
 }
 
@@ -176,10 +176,10 @@ func TestReasonsAreExposedFromStart(t *testing.T) {
 		{1, "sluice_heartbeats_total", nil}, {1, "sluice_panics_total", nil}, {1, "sluice_streams_in_flight", nil},
 	} {
 		if first.Sum(c.name) != 0 || first.Series(c.name, c.labels...) == 0 {
-			t.Errorf("%s %v is not there as 0 from the start", c.name, c.labels)
+			t.Errorf("%s %v: no series with value 0 at the start", c.name, c.labels)
 		}
 		if n := got.Sum(c.name, c.labels...); n != c.want {
-			t.Errorf("%s %v is %v, want %v", c.name, c.labels, n, c.want)
+			t.Errorf("%s %v: got %v, want %v", c.name, c.labels, n, c.want)
 		}
 	}
 	for reason := range got.Values("reason") {
@@ -192,7 +192,7 @@ func TestReasonsAreExposedFromStart(t *testing.T) {
 	}
 }
 
-// TestMetricsPassPrometheusLint runs Prometheus' own linter over names, units and help texts.
+// TestMetricsPassPrometheusLint runs Prometheus' linter on names, units and help texts.
 func TestMetricsPassPrometheusLint(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
@@ -213,14 +213,14 @@ func TestMetricsPassPrometheusLint(t *testing.T) {
 	got, text := scrape(t, m)
 	for _, f := range telemetry.Families() {
 		if got[f.Name] == nil {
-			t.Errorf("%s is not written", f.Name)
+			t.Errorf("%s is not exposed", f.Name)
 			continue
 		}
 		if kind := strings.ToLower(got[f.Name].GetType().String()); kind != f.Kind.String() {
-			t.Errorf("%s is a %s, not a %s", f.Name, kind, f.Kind)
+			t.Errorf("%s: type %s, want %s", f.Name, kind, f.Kind)
 		}
 		if !strings.HasSuffix(f.Help, ".") {
-			t.Errorf("%s: %q is no sentence", f.Name, f.Help)
+			t.Errorf("%s: help %q does not end with a period", f.Name, f.Help)
 		}
 	}
 	var own []string
@@ -238,12 +238,12 @@ func TestMetricsPassPrometheusLint(t *testing.T) {
 	}
 	for _, name := range []string{"go_goroutines", "process_cpu_seconds_total", "process_open_fds"} {
 		if got[name] == nil {
-			t.Logf("this system does not give %s", name)
+			t.Logf("%s is not available on this system", name)
 		}
 	}
 }
 
-// pushed are the metrics that are written without being pulled.
+// pushed lists metrics that Metrics counts itself.
 var pushed = map[string]bool{
 	"sluice_streams_in_flight": true, "sluice_tokens_total": true, "sluice_usage_estimated_total": true, "sluice_events_dropped_total": true,
 	"sluice_refusals_total": true, "sluice_shed_total": true, "sluice_heartbeats_total": true, "sluice_panics_total": true,
@@ -257,10 +257,10 @@ func TestInvalidLabelDropsOnlyItsSeries(t *testing.T) {
 	})
 	var out bytes.Buffer
 	if err := m.Write(&out); err == nil {
-		t.Error("nobody says so")
+		t.Error("Write returned no error for an invalid label")
 	}
 	if !strings.Contains(out.String(), "sluice_plugin_calls_total{plugin=\"good\"} 2\n") || !strings.Contains(out.String(), "sluice_panics_total 0\n") {
-		t.Errorf("the others are not there:\n%s", out.String())
+		t.Errorf("valid series are missing:\n%s", out.String())
 	}
 }
 
@@ -273,14 +273,14 @@ func TestScrapePanicIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	err := m.Write(&out)
 	if err == nil || strings.Contains(err.Error(), "canary") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want one without the panic's value", err)
 	}
 	if !strings.Contains(out.String(), "sluice_plugin_calls_total{plugin=\"good\"} 2\n") {
-		t.Errorf("what came before is not there:\n%s", out.String())
+		t.Errorf("series added before the panic are missing:\n%s", out.String())
 	}
 }
 
-// TestInFlightReturnsToZero counts from many goroutines while others scrape and the names change.
+// TestInFlightReturnsToZero counts from many goroutines during scrapes and changes of the names.
 func TestInFlightReturnsToZero(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
@@ -299,7 +299,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 				m.StartStream()
 				m.EndStream()
 				log.Request(&r)
-				log.Request(&telemetry.Record{Status: 400, Code: "bad_request"}) // nothing was read of it, and it never began
+				log.Request(&telemetry.Record{Status: 400, Code: "bad_request"}) // rejected before StartRequest
 			}
 		})
 	}
@@ -311,9 +311,9 @@ func TestInFlightReturnsToZero(t *testing.T) {
 	wg.Wait()
 	got, _ := scrape(t, m)
 	if got.Sum("sluice_requests_in_flight") != 0 || got.Sum("sluice_streams_in_flight") != 0 {
-		t.Errorf("%v requests and %v streams are in flight", got.Sum("sluice_requests_in_flight"), got.Sum("sluice_streams_in_flight"))
+		t.Errorf("%v requests and %v streams in flight, want 0", got.Sum("sluice_requests_in_flight"), got.Sum("sluice_streams_in_flight"))
 	}
 	if n := got.Sum("sluice_requests_total"); n != 2*goroutines*each {
-		t.Errorf("%v requests are counted, there were %d", n, 2*goroutines*each)
+		t.Errorf("%v requests counted, want %d", n, 2*goroutines*each)
 	}
 }

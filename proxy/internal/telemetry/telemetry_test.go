@@ -40,11 +40,11 @@ func TestRequestLine(t *testing.T) {
 		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cost": 0.000021, "cause": "reset by peer", "duration_ms": 1000.0,
 	} {
 		if line[name] != want {
-			t.Errorf("%s = %v, want %v", name, line[name], want)
+			t.Errorf("%s: got %v, want %v", name, line[name], want)
 		}
 	}
-	if _, there := line["completion_tokens"]; there {
-		t.Error("a figure that is not known was written")
+	if _, ok := line["completion_tokens"]; ok {
+		t.Error("an unknown count was logged")
 	}
 }
 
@@ -54,27 +54,27 @@ func TestRequestLevel(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"an answer", "", 200, "INFO"},
-		{"a stream that broke off", "upstream_stream_truncated", 200, "ERROR"},
-		{"a client's mistake", "invalid_type", 400, "WARN"},
-		{"a client that left", "client_closed_request", 499, "WARN"},
-		{"a provider's failure", "upstream_error", 502, "ERROR"},
+		{"success", "", 200, "INFO"},
+		{"broken stream", "upstream_stream_truncated", 200, "ERROR"},
+		{"client error", "invalid_type", 400, "WARN"},
+		{"client disconnect", "client_closed_request", 499, "WARN"},
+		{"provider failure", "upstream_error", 502, "ERROR"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			l := telemetry.Log{Logger: slog.New(slog.NewTextHandler(&out, nil))}
 			l.Request(&telemetry.Record{Began: time.Now(), RequestID: "r1", Remote: "192.0.2.1", Status: c.status, Code: c.code})
 			if !strings.Contains(out.String(), "level="+c.want+" ") {
-				t.Errorf("want the level %s: %s", c.want, &out)
+				t.Errorf("want level %s: %s", c.want, &out)
 			}
 			if strings.Contains(out.String(), `""`) {
-				t.Errorf("a member without a value: %s", &out)
+				t.Errorf("a field has an empty value: %s", &out)
 			}
 		})
 	}
 }
 
-// gate is an output that blocks until it is opened.
+// gate is an output that blocks until open is closed.
 type gate struct {
 	entered chan struct{}
 	open    chan struct{}
@@ -106,7 +106,7 @@ func TestWriterKeepsOrderAndFlushesOnClose(t *testing.T) {
 	}
 }
 
-// TestFlushDoesNotWaitForLaterLines uses a clock that stands still unless every goroutine waits.
+// TestFlushDoesNotWaitForLaterLines checks that Flush writes the pending lines before flushAfter has passed.
 func TestFlushDoesNotWaitForLaterLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -116,18 +116,18 @@ func TestFlushDoesNotWaitForLaterLines(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if out.String() != want {
-				t.Errorf("%s %q is written, want %q", when, &out, want)
+				t.Errorf("%s: output %q, want %q", when, &out, want)
 			}
 			out.Reset()
 		}
 		for range 2 {
 			fmt.Fprintln(w, "first")
-			written("without a flush", "")
+			written("before Flush", "")
 			fmt.Fprintln(w, "second")
 			w.Flush()
-			written("after one", "first\nsecond\n")
+			written("after Flush", "first\nsecond\n")
 			w.Flush()
-			written("after one of nothing", "")
+			written("after Flush without lines", "")
 		}
 		fmt.Fprintln(w, "third")
 		<-time.After(time.Second)
@@ -149,14 +149,14 @@ func TestBlockedOutputDropsLinesAndNeverBlocks(t *testing.T) {
 		}
 	}
 	if w.Dropped() == 0 {
-		t.Error("4 MiB of lines waited for a blocked output")
+		t.Error("4 MiB of lines were buffered, want some dropped")
 	}
 	w.Close(0)
 	close(g.open)
 	w.Close(10 * time.Second)
 }
 
-// narrow is an output that takes no more bytes than it has room for.
+// narrow is an output that accepts room bytes, and then fails as if the disk were full.
 type narrow struct {
 	wrote chan struct{} // receives after each Write
 
@@ -177,8 +177,8 @@ func (n *narrow) Write(p []byte) (m int, err error) {
 	return m, err
 }
 
-// TestFailingOutputDropsLines checks that lines the output does not take are counted, and that the next one starts on a
-// new line.
+// TestFailingOutputDropsLines checks that lines that could not be written are counted as dropped, and that after a
+// partly written line the next one starts on a new line.
 //
 // covers: F84
 func TestFailingOutputDropsLines(t *testing.T) {
@@ -197,16 +197,16 @@ func TestFailingOutputDropsLines(t *testing.T) {
 		}
 	}
 	write("one\ntwo\nthree\n", 6, 1)
-	write("four\n", 0, 2) // the end of the line that was torn does not fit either
+	write("four\n", 0, 2) // the newline after the partial line does not fit either
 	write("five\n", 100, 2)
 	write("six\n", 100, 1)
 	if !w.Close(10 * time.Second) {
-		t.Fatal("it blocks")
+		t.Fatal("Close timed out")
 	}
 	if got := out.taken.String(); got != "one\ntw\nfive\nsix\n" {
-		t.Errorf("the output has %q", got)
+		t.Errorf("got output %q", got)
 	}
 	if n := w.Dropped(); n != 3 {
-		t.Errorf("%d lines are counted, not two, three and four", n)
+		t.Errorf("%d lines dropped, want 3: two, three and four", n)
 	}
 }
