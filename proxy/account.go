@@ -73,7 +73,7 @@ func (x *completion) countLimit(e *apierror.Error) {
 	}
 }
 
-// insertLimit inserts a limit of tokens into the client's document, which has none, and parses the document again.
+// insertLimit inserts a token limit into the client's document, which has none, and parses the document again.
 func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	s, warnings := x.server, slices.Clone(x.request.Describe().Warnings)
 	chat, isChat := x.request.(*openai.Request)
@@ -108,8 +108,8 @@ func (x *completion) insertLimit(to endpoint.ID, tokens int64) *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, false)
 }
 
-// holdProvider reserves what an attempt may need on its provider's account. It does not lower the response's limit of
-// tokens to what the provider has left, because another target may serve the request unchanged.
+// holdProvider reserves what an attempt may need on its provider's account. It does not lower the response's token
+// limit to what the provider has left, because another target may serve the request unchanged.
 func (x *completion) holdProvider(t *routing.Target, now time.Time) (*spend.Hold, *apierror.Error) {
 	scopes := spend.Scopes{spend.Provider: x.generation.accounts.Account(spend.Provider, t.Provider)}
 	if scopes[spend.Provider] == nil {
@@ -405,8 +405,8 @@ func (a *attempt) recordError(e *apierror.Error) {
 	a.recordOutcome(outcome, cooldown)
 }
 
-// recordOutcome records the attempt's outcome in the target's statistics, once. cooldown is how long the provider asks
-// to be left without requests.
+// recordOutcome records the attempt's outcome in the target's statistics, once. cooldown is how long the provider asked
+// not to receive requests, 0 if it did not.
 func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	if a.recorded || a.target == nil {
 		return
@@ -488,22 +488,7 @@ func (x *completion) finish() {
 	}
 	x.endTape(nil)
 	x.closeUpstream()
-	switch {
-	case x.target == nil:
-	case x.disconnected:
-		x.recordOutcome(routing.Inconclusive, 0)
-	case failed != nil:
-		x.recordError(failed)
-	case x.writer.Complete():
-		if x.passthrough && x.api.id == clientapi.Responses && x.server.responses != nil {
-			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), x.target.FullName())
-		}
-		x.recordOutcome(routing.Succeeded, 0)
-		x.recordUsage()
-	default:
-		// Only a panic ends a response in another way.
-		x.recordOutcome(routing.Inconclusive, 0)
-	}
+	x.recordResult(failed)
 	r := &x.record
 	var used spend.Used
 	r.Complete = x.writer.Complete() && !x.disconnected
@@ -536,6 +521,27 @@ func (x *completion) finish() {
 	x.api.putWorkspace(x.workspace)
 	x.reader = nil
 	x.workspace = nil
+}
+
+// recordResult records the outcome of the last attempt in its target's statistics. failed is the response's error, nil if
+// it has none.
+func (x *completion) recordResult(failed *apierror.Error) {
+	switch {
+	case x.target == nil:
+	case x.disconnected:
+		x.recordOutcome(routing.Inconclusive, 0)
+	case failed != nil:
+		x.recordError(failed)
+	case x.writer.Complete():
+		if x.passthrough && x.api.id == clientapi.Responses && x.server.responses != nil {
+			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), x.target.FullName())
+		}
+		x.recordOutcome(routing.Succeeded, 0)
+		x.recordUsage()
+	default:
+		// Only a panic ends a response in another way.
+		x.recordOutcome(routing.Inconclusive, 0)
+	}
 }
 
 // settleFailed settles the holds of failed attempts. It returns the usage to settle the request's own hold with: that

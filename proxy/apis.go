@@ -66,11 +66,11 @@ func (a *clientAPIs) init(o responses.Options) {
 	}
 }
 
-// byDialect returns the API in which a provider responds to a request in the API asked, or nil if the plugin translates
-// the response. Several APIs share the dialect of OpenAI, so the API asked takes precedence.
-func (a *clientAPIs) byDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
-	if d != abi.DialectTranslated && asked.dialect == d {
-		return asked
+// byDialect returns the API in which a provider responds to a request in the API requested, or nil if the plugin
+// translates the response. Several APIs share the dialect of OpenAI, so the requested API takes precedence.
+func (a *clientAPIs) byDialect(d abi.Dialect, requested *clientAPI) *clientAPI {
+	if d != abi.DialectTranslated && requested.dialect == d {
+		return requested
 	}
 	for id := range a {
 		if d != abi.DialectTranslated && a[id].dialect == d {
@@ -80,7 +80,7 @@ func (a *clientAPIs) byDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
 	return nil
 }
 
-// byHead returns the API of a request of which only the head is known.
+// byHead returns the API of a request, judging by its head alone.
 func (a *clientAPIs) byHead(h *fasthttp.RequestHeader) *clientAPI { return &a[endpoint.GuessAPI(h)] }
 
 // status returns the HTTP status of an error response.
@@ -103,7 +103,7 @@ func (a *clientAPI) putRequest(r clientapi.Request) {
 	a.requests.Put(r)
 }
 
-// workspace holds the reusable objects of an attempt. A pool of its API keeps it for further completions.
+// workspace holds the reusable objects of an attempt. Its API pools it.
 type workspace struct {
 	*scratch
 	renderer     clientapi.Renderer
@@ -210,10 +210,10 @@ type chatForm struct {
 }
 
 // release returns the request to the chat API's pool and the body to b.
-func (l *chatForm) release(chat *clientAPI, b *buffers.Pool) {
-	if l.request != nil {
-		chat.putRequest(l.request)
+func (f *chatForm) release(chat *clientAPI, b *buffers.Pool) {
+	if f.request != nil {
+		chat.putRequest(f.request)
 	}
-	b.Put(l.body)
-	*l = chatForm{}
+	b.Put(f.body)
+	*f = chatForm{}
 }

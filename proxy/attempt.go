@@ -89,8 +89,8 @@ type waiter interface {
 	Gone() bool
 }
 
-// errCommit ends the wait for the first event after a heartbeat's time: the response's head is sent, so that the client
-// sees a stream, and the wait resumes.
+// errCommit ends the wait for the first event after a heartbeat interval: the response's head is sent, so that the
+// client sees a stream, and the wait resumes.
 var errCommit = commitError{}
 
 type commitError struct{}
@@ -314,10 +314,10 @@ func (a *attempt) chooseDocument() *apierror.Error {
 
 // buildChatForm translates the client's request into a chat completions request. It is called once per request.
 func (x *completion) buildChatForm() *apierror.Error {
-	l, s := &x.chatForm, x.server
+	form, s := &x.chatForm, x.server
 	_, own := x.request.Document()
 	body, warnings, e := x.request.AppendChat(s.buffers.Get(len(own)))
-	l.body = body
+	form.body = body
 	if e != nil {
 		return e
 	}
@@ -325,18 +325,18 @@ func (x *completion) buildChatForm() *apierror.Error {
 		return e
 	}
 	r := s.apis[clientapi.Chat].getRequest().(*openai.Request)
-	l.request = r
+	form.request = r
 	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
 		e = clientapi.OriginError(x.request, e)
 		e.TryNext = true // a provider that supports the client's API may accept the request
 		return e
 	}
 	if x.remembersThinking(true) {
-		l.body = x.restoreThinking(r, body, len(x.body))
+		form.body = x.restoreThinking(r, body, len(x.body))
 	}
-	l.warnings = warnings
+	form.warnings = warnings
 	for _, w := range r.Warnings {
-		l.warnings = clientapi.AddWarning(l.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
+		form.warnings = clientapi.AddWarning(form.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
 	}
 	return nil
 }
@@ -351,11 +351,11 @@ func (a *attempt) sendRequest() error {
 	if err := a.buildRequest(); err != nil {
 		return err
 	}
-	asked := a.completion.api
+	requested := a.completion.api
 	if a.translated {
-		asked = &s.apis[clientapi.Chat]
+		requested = &s.apis[clientapi.Chat]
 	}
-	if a.responseAPI = s.apis.byDialect(a.translation.Dialect, asked); a.responseAPI != nil {
+	if a.responseAPI = s.apis.byDialect(a.translation.Dialect, requested); a.responseAPI != nil {
 		a.reader = a.workspace.reader(a.responseAPI)
 	}
 	if a.translation.Answered {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// race runs an attempt which a second one, the hedge, may join if it stays silent. Each runs on its own goroutine until
+// race runs an attempt that a second one, the hedge, may join if the first stays silent. Each runs on its own goroutine until
 // the first bytes of its response have arrived, or it has failed. The completion's goroutine waits for them, checks the
 // client, and continues with the attempt that responds first. The other attempt is cancelled, and releases what it
 // holds on its own goroutine.
@@ -34,7 +34,7 @@ type racer struct {
 	race    *race
 	cancel  context.CancelCauseFunc
 	err     error       // outcome of opening the attempt
-	claimed atomic.Bool // set by whichever comes first: run, to deliver the result, or stop, to give up on it
+	claimed atomic.Bool // set by run to deliver the result, or by stop to abandon it, whichever comes first
 }
 
 var (
@@ -336,7 +336,7 @@ func (c *racer) free() {
 	c.workspace, c.reader = nil, nil
 }
 
-// Tick implements waiter. After a heartbeat's time it ends the wait with errCommit: the client gets the head of this
+// Tick implements waiter. After a heartbeat interval it ends the wait with errCommit: the client gets the head of this
 // attempt's response, and no other target is tried.
 func (c *racer) Tick(p upstream.Phase, _ time.Duration) error {
 	if err := context.Cause(c.ctx); err != nil {

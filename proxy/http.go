@@ -44,7 +44,7 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	e.CloseClient = true
 	r.Path = to.Path()
 	s.setRequestID(ctx, r.RequestID)
-	s.refuse(ctx, &r, s.apis.byHead(h), e)
+	s.respondError(ctx, &r, s.apis.byHead(h), e)
 	s.account.Request(&r)
 	return r.Status
 }
@@ -70,7 +70,7 @@ func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fastht
 // handle serves one request. Its frame and that of serveCompletion are at the bottom of the stack of every completion.
 // Large values are kept out of them to avoid another doubling of the goroutine's stack.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	defer rescue.Recover(func(p *rescue.Error) { s.refuseUnrecorded(ctx, p) })
+	defer rescue.Recover(func(p *rescue.Error) { s.respondUnrecordedPanic(ctx, p) })
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
@@ -108,20 +108,20 @@ func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
 	}
 }
 
-// refuseUnrecorded responds to a request that panicked before startRecord.
-func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
+// respondUnrecordedPanic responds to a request that panicked before startRecord.
+func (s *Server) respondUnrecordedPanic(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 	var r telemetry.Record
 	s.startRecord(ctx, &r, endpoint.Unknown)
-	s.refusePanic(ctx, &r, p)
+	s.respondPanic(ctx, &r, p)
 	s.account.Request(&r)
 }
 
-// refusePanic responds to a request that panicked.
-func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
+// respondPanic responds to a request that panicked.
+func (s *Server) respondPanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
 	s.logPanic(r.RequestID, p)
 	e := failure.Internal(nil)
 	e.CloseClient = true
-	s.refuse(ctx, r, s.apis.byHead(&ctx.Request.Header), e)
+	s.respondError(ctx, r, s.apis.byHead(&ctx.Request.Header), e)
 }
 
 // serveCompletion serves a request to an endpoint for completions.
@@ -146,12 +146,12 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		}
 	}()
 	defer rescue.Recover(func(p *rescue.Error) {
-		s.refusePanic(ctx, &x.record, p)
+		s.respondPanic(ctx, &x.record, p)
 		responding = false
 	})
 
 	if x.generation = s.acquire(); x.generation == nil {
-		s.refuse(ctx, &x.record, x.api, failure.Shutdown())
+		s.respondError(ctx, &x.record, x.api, failure.Shutdown())
 		return
 	}
 	e := x.accept(ctx, to, rest)
@@ -163,15 +163,15 @@ func (s *Server) serveCompletion(ctx *fasthttp.RequestCtx, to endpoint.ID, rest 
 		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
 	}
 	if e != nil {
-		s.refuseCompletion(ctx, x, e)
+		s.respondCompletionError(ctx, x, e)
 		return
 	}
 	x.respond(ctx)
 	responding = true
 }
 
-// refuseCompletion responds with an error to a client to which nothing has been sent.
-func (s *Server) refuseCompletion(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
+// respondCompletionError responds with an error to a client to which nothing has been sent.
+func (s *Server) respondCompletionError(ctx *fasthttp.RequestCtx, x *completion, e *apierror.Error) {
 	x.setRouteHeaders(&ctx.Response.Header)
 	x.setRateLimitHeaders(&ctx.Response.Header)
 	if x.disconnected || x.leavesBodyUnread(ctx) {
@@ -179,7 +179,7 @@ func (s *Server) refuseCompletion(ctx *fasthttp.RequestCtx, x *completion, e *ap
 		closing := *e
 		closing.CloseClient, e = true, &closing
 	}
-	s.refuse(ctx, &x.record, x.api, e)
+	s.respondError(ctx, &x.record, x.api, e)
 	x.record.Bytes = int64(len(ctx.Response.Body()))
 }
 
@@ -188,7 +188,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 	var r telemetry.Record
 	s.startRecord(ctx, &r, to)
 	defer rescue.Recover(func(p *rescue.Error) {
-		s.refusePanic(ctx, &r, p)
+		s.respondPanic(ctx, &r, p)
 		s.account.Request(&r)
 	})
 	if n := ctx.Request.Header.ContentLength(); n > 0 || n == endpoint.Chunked {
@@ -202,13 +202,13 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []by
 		e = s.serveLocal(ctx, &r, to, rest)
 	}
 	if e != nil {
-		s.refuse(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
+		s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), e)
 	}
 	r.Bytes = int64(len(ctx.Response.Body()))
 	s.account.Request(&r)
 }
 
-// serveLocal responds with what the gateway itself has: models and stored responses.
+// serveLocal serves requests that need no provider: for models and for stored responses.
 func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint.ID, rest []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
@@ -238,7 +238,7 @@ func (s *Server) serveLocal(ctx *fasthttp.RequestCtx, r *telemetry.Record, to en
 	return nil
 }
 
-// modelForm returns the form in which the client expects models to be described.
+// modelForm returns the format in which the client expects models.
 func modelForm(ctx *fasthttp.RequestCtx) modellist.Form {
 	switch endpoint.GuessAPI(&ctx.Request.Header) {
 	case clientapi.Messages:
@@ -265,7 +265,7 @@ func describeModel(ctx *fasthttp.RequestCtx, g *generation, key *access.Key, esc
 	return modelForm(ctx).Model(m), nil
 }
 
-// storedResponse responds from the client's stored responses.
+// storedResponse returns the body of a response to a request for one of the client's stored responses.
 func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service endpoint.Service, id string) (body []byte, e *apierror.Error) {
 	found := false
 	switch m := s.responses; {
@@ -291,8 +291,8 @@ func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, service
 	return body, nil
 }
 
-// refuse writes an error response in the format of an API.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
+// respondError writes an error response in the format of an API.
+func (s *Server) respondError(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
 	if reason, ok := failure.Shed(e); ok {
 		s.metrics.Shed(reason)
 	}
@@ -330,13 +330,13 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 	ctx.Response.SetBodyRaw(api.AppendError(nil, admission.RedactKey(&ctx.Request.Header, e), r.RequestID))
 }
 
-// handleReadError responds to something that is not an HTTP request. fasthttp closes the connection afterwards.
+// handleReadError responds to input that cannot be read as an HTTP request. fasthttp closes the connection afterwards.
 func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	// The method is unknown if the head has not been read completely.
 	r := telemetry.Record{Began: s.now(), RequestID: endpoint.NewRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	s.setRequestID(ctx, r.RequestID)
-	s.refuse(ctx, &r, s.apis.byHead(&ctx.Request.Header), readError(s, err))
+	s.respondError(ctx, &r, s.apis.byHead(&ctx.Request.Header), readError(s, err))
 	s.account.Request(&r)
 }
 

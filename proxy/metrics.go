@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// scrape adds to a scrape of the metrics what parts of the gateway count themselves, at no cost to requests.
+// scrape adds to a sample of the metrics the figures that parts of the gateway keep themselves, at no cost to requests.
 type scrape struct {
 	s *Server
 	m *telemetry.Sample
@@ -175,8 +175,8 @@ func (c scrape) targets() {
 	}
 }
 
-// maxBudgets is how many budgets have series of their own. Those of teams, models and providers take precedence over
-// those of keys.
+// maxBudgets is the maximum number of budgets with series of their own. Budgets of teams, models and providers take
+// precedence over those of keys.
 const maxBudgets = 1000
 
 func (c scrape) budgets() {

@@ -85,7 +85,7 @@ type completion struct {
 	hold          spend.Hold      // on the accounts of the key, the team and the model
 	hedgeHold     *spend.Hold     // on the same accounts, for a hedge; nil if there is none
 	failedUsage   *failedUsage    // of attempts whose response is not used; nil if there is none
-	maxTokens     int64           // limit of tokens per choice, if a budget bounds the cost; else 0
+	maxTokens     int64           // token limit per choice, if a budget bounds the cost; else 0
 	providerLimit *apierror.Error // why the last provider was skipped for its limits or budgets; nil if none was
 	ledgerID      uint64          // the result of journalID; 0 until it is called
 	admittedAt    time.Time
@@ -206,7 +206,7 @@ func (x *completion) fitModel() *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
 
-// readAddress reads the model and the kind of response from the path, in the API that has them there.
+// readAddress reads from the path the model and whether to stream, if the API has them there.
 func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
 		return nil
@@ -327,7 +327,7 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 }
 
 // admitTokens reserves the limits and budgets of the request's key, team and model. Under a strict budget, the response
-// has a limit of tokens, which is lowered to what the budget allows.
+// has a token limit, which is lowered to what the budget allows.
 func (x *completion) admitTokens(to endpoint.ID) *apierror.Error {
 	r, n, scopes := x.request.Describe(), &x.need, x.scopes()
 	*n = estimate.Rates(r, x.model.DefaultMaxTokens)
@@ -412,7 +412,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 }
 
-// finishBody converts the outcome of reading the body.
+// finishBody records the outcome of reading the body, and converts its error for the client.
 func (x *completion) finishBody(err error) *apierror.Error {
 	if err == nil {
 		x.bodyRead = true

@@ -178,6 +178,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.books.Use(cfg, g.accounts)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
+	s.initHTTP()
+	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
+		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
+	return s, nil
+}
+
+// initHTTP configures fasthttp.
+func (s *Server) initHTTP() {
 	// fasthttp keeps the buffers of the last bodies with an idle connection. This limit applies to the whole process.
 	fasthttp.SetBodySizePoolLimit(buffers.MaxKept, buffers.MaxKept)
 	s.http = fasthttp.Server{
@@ -196,9 +204,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		NoDefaultContentType:         true,
 		SecureErrorLogMessage:        true,
 	}
-	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
-		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
-	return s, nil
 }
 
 // acquire takes a reference to the current generation. It returns nil after Close.

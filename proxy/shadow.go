@@ -33,7 +33,7 @@ type mirror struct {
 	requestedModel string // the model's name as requested
 	document       []byte // the document as it was accepted; valid while an attempt at the request is being sent
 	betas          []string
-	loweredLimit   int64 // the limit of tokens as lowered by budgets; 0 if they have not lowered it
+	loweredLimit   int64 // the token limit as lowered by budgets; 0 if they have not lowered it
 
 	mu     sync.Mutex
 	source *completion // the request to copy; nil once the copies have been sent or the request has ended
@@ -46,8 +46,8 @@ type shadowCopy struct {
 	to        *routing.Shadow
 	cancel    context.CancelCauseFunc
 	compared  *shadow.Copy
-	reserved  bool // its provider's limits and budgets permit it
-	overLimit bool // they do not
+	reserved  bool // the provider's limits and budgets permit it
+	overLimit bool // the provider's limits or budgets do not permit it
 }
 
 // newMirror returns the mirror of a request if its routing decision includes shadow targets, else nil.
@@ -129,7 +129,7 @@ func (m *mirror) copy(x *completion, to *routing.Shadow) {
 // is nothing to compare with, and the copies are cancelled.
 func (m *mirror) finish(x *completion) {
 	m.mu.Lock()
-	m.source = nil // sends no copy from here on
+	m.source = nil // send does nothing from here on
 	m.mu.Unlock()
 	switch {
 	case m.compared.Empty():

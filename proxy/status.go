@@ -69,8 +69,8 @@ func (s *Server) Usage(q UsageQuery) (*Usage, error) { return s.books.Usage(q) }
 func (s *Server) Budgets(f BudgetFilter) *BudgetList { return s.books.Budgets(f) }
 
 // Explain decides how a request would be routed, and describes the decision. The request is not counted, and no
-// provider is asked: a model that only a provider lists must have been listed before. Neither the result nor the error,
-// which is about the request, contains any of the request's body.
+// provider is contacted, so a model that only a provider lists must have been listed before. Neither the result nor the
+// error, which is about the request, contains any of the request's body.
 func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, error) {
 	g := s.acquire()
 	if g == nil {

@@ -40,7 +40,7 @@ func (r *Request) Describe() *clientapi.Facts { return &r.facts }
 // Document implements clientapi.Request.
 func (r *Request) Document() (*jsondoc.Doc, []byte) { return &r.doc, r.body }
 
-// FitModel implements clientapi.Request. Only legacy completions have a limit of tokens.
+// FitModel implements clientapi.Request. Only legacy completions have a token limit.
 func (r *Request) FitModel(maxTokens int64, _, strict bool) *apierror.Error {
 	asked := r.facts.MaxTokens
 	switch {
