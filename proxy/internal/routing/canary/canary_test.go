@@ -19,12 +19,13 @@ import (
 
 var start = time.Unix(1_800_000_000, 0)
 
-// settings are those of the documentation.
+// settings are the settings of the example in the documentation.
 var settings = canary.Settings{
 	Target: "new/model", Steps: []float64{0.01, 0.1, 0.5}, Every: 10 * time.Minute, MaxErrors: 0.05, MaxTraps: 1,
 }
 
-// process is a gateway's life as far as canaries go: a clock, a folder and a log.
+// process simulates restarts of a gateway: the clock, the state folder and the log are shared by the Sets that it
+// starts.
 type process struct {
 	*canary.Set
 	now time.Time
@@ -36,7 +37,7 @@ func (p *process) start() {
 	p.Set = canary.New(canary.Options{Dir: func() (string, error) { return p.dir, nil }, Now: func() time.Time { return p.now }, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
 }
 
-// use makes one model's canary the only one.
+// use makes the canary of model m the only one in use.
 func (p *process) use(s canary.Settings) *canary.Canary {
 	c := p.Get("m", s)
 	p.Use([]*canary.Canary{c})
@@ -50,7 +51,7 @@ func newProcess(t testing.TB) *process {
 	return p
 }
 
-// admitted is the share of a thousand conversations that a canary admits.
+// admitted returns the share of 100,000 conversations that a canary admits.
 func admitted(c *canary.Canary, now time.Time) float64 {
 	n := 0
 	for i := range 100_000 {
@@ -68,10 +69,10 @@ func TestStepsFollowEachOther(t *testing.T) {
 	c := p.use(settings)
 	for i, want := range []float64{0.01, 0.1, 0.5, 0.5, 0.5} {
 		if got := admitted(c, p.now); !near(got, want) {
-			t.Errorf("after %d periods: %.3f of the conversations, want %.2f", i, got, want)
+			t.Errorf("after %d periods: admits %.3f of the conversations, want %.2f", i, got, want)
 		}
 		if got := admitted(c, p.now.Add(10*time.Minute-1)); !near(got, want) {
-			t.Errorf("at the end of period %d: %.3f of the conversations, want %.2f", i, got, want)
+			t.Errorf("at the end of period %d: admits %.3f of the conversations, want %.2f", i, got, want)
 		}
 		p.now = p.now.Add(10 * time.Minute)
 	}
@@ -80,45 +81,45 @@ func TestStepsFollowEachOther(t *testing.T) {
 	}
 	for _, want := range []string{"step=1 steps=3 share=0.01", "step=2 steps=3 share=0.1", "step=3 steps=3 share=0.5"} {
 		if strings.Count(p.log.String(), want) != 1 {
-			t.Errorf("%q is not once in the log:\n%s", want, &p.log)
+			t.Errorf("want %q once in the log:\n%s", want, &p.log)
 		}
 	}
 }
 
-// A night without requests does not lead from the first step to the last.
+// Each step must see requests, so a long time without any advances the canary by one step only.
 func TestStepsAreNotSkipped(t *testing.T) {
 	p := newProcess(t)
 	c := p.use(settings)
 	p.now = p.now.Add(12 * time.Hour)
 	if got := admitted(c, p.now); !near(got, 0.1) {
-		t.Errorf("%.3f of the conversations, want the second step", got)
+		t.Errorf("admits %.3f of the conversations, want 0.1", got)
 	}
 }
 
-func TestConversationStaysIn(t *testing.T) {
+func TestConversationStaysAdmitted(t *testing.T) {
 	p := newProcess(t)
 	c := p.use(settings)
-	var in []uint64
+	var admitted []uint64
 	for h := range uint64(10_000) {
 		if c.Admits(h, p.now) {
-			in = append(in, h)
+			admitted = append(admitted, h)
 		}
 	}
-	if len(in) == 0 {
+	if len(admitted) == 0 {
 		t.Fatal("no conversation was admitted")
 	}
 	for range 2 {
 		p.now = p.now.Add(settings.Every)
-		for _, h := range in {
+		for _, h := range admitted {
 			if !c.Admits(h, p.now) {
-				t.Fatalf("conversation %d left when the share grew", h)
+				t.Fatalf("conversation %d is no longer admitted after the share grew", h)
 			}
 		}
 	}
 }
 
-// Two canaries do not try their luck on the same conversations.
-func TestCanariesDiffer(t *testing.T) {
+// Different canaries admit different conversations, so that a user is not affected by all of them.
+func TestCanariesAdmitDifferentConversations(t *testing.T) {
 	p := newProcess(t)
 	other := settings
 	other.Target = "newer/model"
@@ -131,7 +132,7 @@ func TestCanariesDiffer(t *testing.T) {
 		}
 	}
 	if both > 40 { // 10 are expected
-		t.Errorf("%d conversations of 100000 are in both", both)
+		t.Errorf("both canaries admit %d of 100000 conversations", both)
 	}
 }
 
@@ -144,16 +145,16 @@ func TestRollBack(t *testing.T) {
 		attempts []canary.Outcome
 		reason   string
 	}{
-		{"one error of one is no verdict", nil, repeat(fails, 1), ""},
-		{"two errors of two are none", nil, repeat(fails, 2), ""},
-		{"three errors of three", nil, repeat(fails, 3), "errors: 3 of 3 attempts, rolled back above 5 %"},
-		{"five percent are tolerated", nil, append(repeat(ok, 95), repeat(fails, 5)...), ""},
-		{"more are not", nil, append(repeat(ok, 95), repeat(fails, 6)...), "errors: 6 of 101 attempts, rolled back above 5 %"},
-		{"errors that do not matter", func(s *canary.Settings) { s.MaxErrors = 1 }, repeat(fails, 100), ""},
-		{"no error tolerated", func(s *canary.Settings) { s.MaxErrors = 0 }, append(repeat(ok, 1000), repeat(fails, 3)...), "errors: 3 of 1003 attempts, rolled back above 0 %"},
+		{"one error is too few", nil, repeat(fails, 1), ""},
+		{"two errors are too few", nil, repeat(fails, 2), ""},
+		{"three errors in three attempts", nil, repeat(fails, 3), "errors: 3 of 3 attempts, rolled back above 5 %"},
+		{"errors at the maximum", nil, append(repeat(ok, 95), repeat(fails, 5)...), ""},
+		{"errors above the maximum", nil, append(repeat(ok, 95), repeat(fails, 6)...), "errors: 6 of 101 attempts, rolled back above 5 %"},
+		{"check of errors disabled", func(s *canary.Settings) { s.MaxErrors = 1 }, repeat(fails, 100), ""},
+		{"maximum of zero errors", func(s *canary.Settings) { s.MaxErrors = 0 }, append(repeat(ok, 1000), repeat(fails, 3)...), "errors: 3 of 1003 attempts, rolled back above 0 %"},
 		{"first trap", nil, append(repeat(ok, 1000), traps), "plugin traps: 1, rolled back at 1"},
 		{"second trap", func(s *canary.Settings) { s.MaxTraps = 2 }, append(repeat(ok, 1000), traps, ok, traps), "plugin traps: 2, rolled back at 2"},
-		{"traps that do not matter", func(s *canary.Settings) { s.MaxTraps = 0 }, append(repeat(ok, 1000), repeat(traps, 9)...), ""},
+		{"check of traps disabled", func(s *canary.Settings) { s.MaxTraps = 0 }, append(repeat(ok, 1000), repeat(traps, 9)...), ""},
 		{"traps are errors as well", func(s *canary.Settings) { s.MaxTraps = 0 }, repeat(traps, 3), "errors: 3 of 3 attempts, rolled back above 5 %"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,51 +162,52 @@ func TestRollBack(t *testing.T) {
 			if c.change != nil {
 				c.change(&s)
 			}
-			used := p.use(s)
+			rolledBack := c.reason != ""
+			tested := p.use(s)
 			for i, o := range c.attempts {
 				if reason := p.Status()[0].Reason; reason != "" {
 					t.Fatalf("rolled back after %d attempts: %s", i, reason)
 				}
-				used.Record(o, p.now)
+				tested.Record(o, p.now)
 			}
 			status := p.Status()[0]
-			if status.Reason != c.reason || (status.Share == 0) != (c.reason != "") || status.RolledBack.IsZero() != (c.reason == "") {
-				t.Errorf("%+v, want the reason %q", status, c.reason)
+			if status.Reason != c.reason || (status.Share == 0) != rolledBack || status.RolledBack.IsZero() == rolledBack {
+				t.Errorf("status %+v, want the reason %q", status, c.reason)
 			}
 			p.now = p.now.Add(24 * time.Hour)
-			if got := admitted(used, p.now); (got == 0) != (c.reason != "") {
-				t.Errorf("a day later it has %.3f of the conversations", got)
+			if got := admitted(tested, p.now); (got == 0) != rolledBack {
+				t.Errorf("a day later the canary admits %.3f of the conversations", got)
 			}
-			if got := strings.Count(p.log.String(), "canary rolled back"); (got == 1) != (c.reason != "") {
-				t.Errorf("%d lines in the log:\n%s", got, &p.log)
+			if got := strings.Count(p.log.String(), "canary rolled back"); (got == 1) != rolledBack {
+				t.Errorf("%d rollbacks in the log:\n%s", got, &p.log)
 			}
 		})
 	}
 }
 
-// A long good time does not outweigh a bad one, and a step with few attempts is judged together with the next.
-func TestErrorsAreCountedInOneStep(t *testing.T) {
+// Successes in an earlier step must not outweigh errors, but the counts of a step with few attempts are carried over.
+func TestErrorsAreCountedPerStep(t *testing.T) {
 	for _, c := range []struct {
-		good int
-		back bool
+		succeeded  int
+		rolledBack bool
 	}{{10_000, true}, {20, true}, {19, false}} {
 		p := newProcess(t)
-		used := p.use(canary.Settings{Target: "p/m", Steps: []float64{0.5}, Every: time.Minute, MaxErrors: 0.2})
-		for range c.good {
-			used.Record(canary.Succeeded, p.now)
+		tested := p.use(canary.Settings{Target: "p/m", Steps: []float64{0.5}, Every: time.Minute, MaxErrors: 0.2})
+		for range c.succeeded {
+			tested.Record(canary.Succeeded, p.now)
 		}
 		p.now = p.now.Add(time.Minute)
-		used.Admits(1, p.now)
+		tested.Admits(1, p.now)
 		for range 3 {
-			used.Record(canary.Failed, p.now)
+			tested.Record(canary.Failed, p.now)
 		}
-		if s := p.Status()[0]; (s.Reason != "") != c.back {
-			t.Errorf("after %d good attempts, three failed: %+v", c.good, s)
+		if s := p.Status()[0]; (s.Reason != "") != c.rolledBack {
+			t.Errorf("three failures after %d successes in the previous period: %+v", c.succeeded, s)
 		}
 	}
 }
 
-func TestStateOutlivesRestart(t *testing.T) {
+func TestStateSurvivesRestart(t *testing.T) {
 	p := newProcess(t)
 	c := p.use(settings)
 	p.now = p.now.Add(settings.Every)
@@ -224,32 +226,32 @@ func TestStateOutlivesRestart(t *testing.T) {
 	p.start()
 	c = p.use(settings)
 	if s := p.Status()[0]; s.Reason != "plugin traps: 1, rolled back at 1" || !s.RolledBack.Equal(at) || c.Admits(1, p.now) || s.Share != 0 {
-		t.Errorf("rolled back, and after a restart: %+v", s)
+		t.Errorf("after a rollback and a restart: %+v", s)
 	}
-	if !strings.Contains(p.log.String(), "canary stays rolled back") {
-		t.Errorf("not in the log:\n%s", &p.log)
+	if want := "canary stays rolled back"; !strings.Contains(p.log.String(), want) {
+		t.Errorf("want %q in the log:\n%s", want, &p.log)
 	}
 
 	changed := settings
 	changed.Every++
 	p.use(changed)
 	if s := p.Status()[0]; s.Reason != "" || s.Step != 1 || s.Traps != 0 || s.Share != 0.01 {
-		t.Errorf("with another table: %+v", s)
+		t.Errorf("with changed settings: %+v", s)
 	}
 	p.Close()
 	p.start()
 	p.use(settings)
 	if s := p.Status()[0]; s.Reason != "" {
-		t.Errorf("the old table, after another one: %+v", s)
+		t.Errorf("with the original settings after changed ones: %+v", s)
 	}
 	p.Use(nil)
 	p.Close()
 	if _, err := os.Stat(filepath.Join(p.dir, "canary.json")); !os.IsNotExist(err) {
-		t.Errorf("without canaries there is still a file: %v", err)
+		t.Errorf("the file exists without any canary: %v", err)
 	}
 }
 
-// A reload that fails asks for canaries that it does not use.
+// A failed reload calls Get, but not Use.
 func TestFailedReloadChangesNothing(t *testing.T) {
 	p := newProcess(t)
 	c := p.use(settings)
@@ -257,17 +259,17 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 	changed := settings
 	changed.Every++
 	if n := p.Get("m", changed); n == c || n.Admits(1, p.now) {
-		t.Error("another table is another canary, which admits nothing before it is used")
+		t.Error("Get with changed settings returned the canary in use, or one that admits requests before Use")
 	}
 	if p.Get("m", settings) != c || p.Status()[0].Reason == "" {
 		t.Error("the canary in use has changed")
 	}
 	p.Close()
 	p.start()
-	p.Close() // without a configuration: the start failed
+	p.Close() // a failed start, without Use
 	p.start()
 	if p.use(settings); p.Status()[0].Reason == "" {
-		t.Error("forgotten by a start that failed")
+		t.Error("a failed start has lost the state")
 	}
 }
 
@@ -280,10 +282,10 @@ func TestDamagedFileRollsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := map[string][]byte{"empty": {}, "cut off": whole[:len(whole)/2], "other format": bytes.Replace(whole, []byte(`"format":1`), []byte(`"format":2`), 1)}
+	damaged := map[string][]byte{"empty": {}, "truncated": whole[:len(whole)/2], "other format": bytes.Replace(whole, []byte(`"format":1`), []byte(`"format":2`), 1)}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	damaged["one bit"] = flipped
+	damaged["flipped bit"] = flipped
 	for name, data := range damaged {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -298,9 +300,9 @@ func TestDamagedFileRollsBack(t *testing.T) {
 			t.Errorf("%s: no error in the log", name)
 		}
 		p.Close()
-		p.start() // the file that was written since is whole
+		p.start() // the file has been replaced by a valid one
 		if p.use(settings); p.Status()[0].Share != 0 || strings.Count(p.log.String(), "level=ERROR") != 1 {
-			t.Errorf("%s: %+v after another restart", name, p.Status()[0])
+			t.Errorf("%s: after another restart: %+v", name, p.Status()[0])
 		}
 		p.Close()
 	}
@@ -310,8 +312,8 @@ func TestDamagedFileRollsBack(t *testing.T) {
 func TestWithoutFolder(t *testing.T) {
 	var log bytes.Buffer
 	for name, dir := range map[string]func() (string, error){
-		"there is none": func() (string, error) { return "", errors.New("no state folder") },
-		"not wanted":    nil,
+		"failing Dir": func() (string, error) { return "", errors.New("no state folder") },
+		"nil Dir":     nil,
 	} {
 		log.Reset()
 		s := canary.New(canary.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -322,7 +324,7 @@ func TestWithoutFolder(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		s.Close()
-		if said := strings.Contains(log.String(), "will not survive a restart\" error=\"no state folder"); said != (dir != nil) {
+		if logged := strings.Contains(log.String(), "will not survive a restart\" error=\"no state folder"); logged != (dir != nil) {
 			t.Errorf("%s: log:\n%s", name, &log)
 		}
 	}
@@ -340,33 +342,33 @@ func TestUnwritableFolderIsLogged(t *testing.T) {
 	}
 }
 
-// model is what a canary should be, said in another way: all attempts of a step in a list.
+// model is a simpler implementation of a canary, which keeps a list of attempts instead of counts.
 type model struct {
-	settings canary.Settings
-	step     int
-	began    time.Time
-	period   []canary.Outcome
-	traps    int
-	back     bool
+	settings   canary.Settings
+	step       int
+	began      time.Time
+	attempts   []canary.Outcome // in this step, and in earlier ones that had too few
+	traps      int
+	rolledBack bool
 }
 
 func (m *model) advance(now time.Time) {
-	if m.back || now.Sub(m.began) < m.settings.Every {
+	if m.rolledBack || now.Sub(m.began) < m.settings.Every {
 		return
 	}
 	m.began, m.step = now, min(m.step+1, len(m.settings.Steps)-1)
-	if len(m.period) >= 20 {
-		m.period = nil
+	if len(m.attempts) >= 20 {
+		m.attempts = nil
 	}
 }
 
 func (m *model) record(o canary.Outcome) {
-	if m.back {
+	if m.rolledBack {
 		return
 	}
-	m.period = append(m.period, o)
+	m.attempts = append(m.attempts, o)
 	failed := 0
-	for _, o := range m.period {
+	for _, o := range m.attempts {
 		if o != canary.Succeeded {
 			failed++
 		}
@@ -374,10 +376,12 @@ func (m *model) record(o canary.Outcome) {
 	if o == canary.Trapped {
 		m.traps++
 	}
-	// It is judged when something has failed, not by a success that makes the share smaller.
-	m.back = o != canary.Succeeded && (m.settings.MaxTraps > 0 && m.traps >= m.settings.MaxTraps || failed >= 3 && float64(failed) > m.settings.MaxErrors*float64(len(m.period)))
+	tooManyTraps := m.settings.MaxTraps > 0 && m.traps >= m.settings.MaxTraps
+	tooManyErrors := failed >= 3 && float64(failed) > m.settings.MaxErrors*float64(len(m.attempts))
+	m.rolledBack = o != canary.Succeeded && (tooManyTraps || tooManyErrors)
 }
 
+// TestRandomHistories compares a canary with a model of it.
 func TestRandomHistories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("restarts thousands of times")
@@ -388,28 +392,28 @@ func TestRandomHistories(t *testing.T) {
 		_ = os.Remove(filepath.Join(dir, "canary.json"))
 		p.start()
 		defer func() { p.Close() }()
-		tables := []canary.Settings{settings, settings}
-		for i := range tables {
-			s := &tables[i]
+		variants := []canary.Settings{settings, settings}
+		for i := range variants {
+			s := &variants[i]
 			s.Steps = rapid.SliceOfNDistinct(rapid.Float64Range(0.001, 1), 1, 4, rapid.ID).Draw(t, "steps")
 			slices.Sort(s.Steps)
 			s.Every = time.Duration(rapid.IntRange(1, 20).Draw(t, "minutes")) * time.Minute
 			s.MaxErrors = rapid.SampledFrom([]float64{0, 0.05, 0.5, 1}).Draw(t, "errors")
 			s.MaxTraps = rapid.IntRange(0, 3).Draw(t, "traps")
 		}
-		tables[1].Target = "newer/model"
-		m := model{settings: tables[0], began: p.now}
-		c, in := p.use(tables[0]), map[uint64]bool{}
+		variants[1].Target = "newer/model"
+		m := model{settings: variants[0], began: p.now}
+		c, admitted := p.use(variants[0]), map[uint64]bool{}
 		for range rapid.IntRange(1, 200).Draw(t, "events") {
-			switch rapid.SampledFrom([]string{"request", "request", "request", "request", "attempts", "time", "restart", "reload", "table"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"request", "request", "request", "request", "attempts", "time", "restart", "reload", "change"}).Draw(t, "event") {
 			case "request":
 				h := rapid.Uint64Range(0, 20).Draw(t, "conversation")
 				m.advance(p.now)
 				got := c.Admits(h, p.now)
-				if got && m.back || in[h] && !got && !m.back {
-					t.Fatalf("conversation %d admitted: %v, before: %v, rolled back: %v", h, got, in[h], m.back)
+				if got && m.rolledBack || admitted[h] && !got && !m.rolledBack {
+					t.Fatalf("conversation %d admitted: %v, before: %v, rolled back: %v", h, got, admitted[h], m.rolledBack)
 				}
-				in[h] = in[h] || got
+				admitted[h] = admitted[h] || got
 			case "attempts":
 				o := rapid.SampledFrom([]canary.Outcome{canary.Succeeded, canary.Succeeded, canary.Failed, canary.Trapped}).Draw(t, "outcome")
 				for range rapid.IntRange(1, 25).Draw(t, "times") {
@@ -424,25 +428,25 @@ func TestRandomHistories(t *testing.T) {
 				c, m.began = p.use(m.settings), p.now
 			case "reload":
 				c = p.use(m.settings)
-			case "table":
-				next := tables[0]
+			case "change":
+				next := variants[0]
 				if m.settings.Target == next.Target {
-					next = tables[1]
+					next = variants[1]
 				}
-				m, c, in = model{settings: next, began: p.now}, p.use(next), map[uint64]bool{}
+				m, c, admitted = model{settings: next, began: p.now}, p.use(next), map[uint64]bool{}
 			}
 			share := m.settings.Steps[m.step]
-			if m.back {
+			if m.rolledBack {
 				share = 0
 			}
-			if s := p.Status()[0]; s.Share != share || s.Step != m.step+1 || (s.Reason != "") != m.back || s.Attempts != int64(len(m.period)) {
-				t.Fatalf("%+v, want the share %v in step %d after %d attempts, rolled back: %v", s, share, m.step+1, len(m.period), m.back)
+			if s := p.Status()[0]; s.Share != share || s.Step != m.step+1 || (s.Reason != "") != m.rolledBack || s.Attempts != int64(len(m.attempts)) {
+				t.Fatalf("%+v, want the share %v in step %d after %d attempts, rolled back: %v", s, share, m.step+1, len(m.attempts), m.rolledBack)
 			}
 		}
 	})
 }
 
-// Requests of one model meet each other, a step that ends, a roll-back, and whoever asks for the status.
+// TestConcurrentRequests runs requests concurrently with changes of the step, a rollback and calls of Status.
 func TestConcurrentRequests(t *testing.T) {
 	p := newProcess(t)
 	c := p.use(settings)

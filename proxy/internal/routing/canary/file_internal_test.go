@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Whatever the file holds, it is read or refused, and what is read has a meaning.
+// FuzzFile checks that parse either rejects a file or returns possible states, which can be saved again.
 func FuzzFile(f *testing.F) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	f.Add(format(nil))
@@ -20,53 +20,53 @@ func FuzzFile(f *testing.F) {
 	f.Add(format([]savedState{{Step: -1}}))
 	f.Add([]byte(`{"format":1,"sha256":"","canaries":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		kept, err := parse(data)
+		states, err := parse(data)
 		if err != nil {
 			return
 		}
-		for n, k := range kept {
-			if n.model != k.Model || k.Step < 0 || k.Errors > k.Attempts || k.Errors < 0 || (k.Reason == "") != (k.RolledBack == nil) {
-				t.Errorf("%+v is kept for %+v", k, n)
+		for k, s := range states {
+			if k.model != s.Model || s.Step < 0 || s.Errors > s.Attempts || s.Errors < 0 || (s.Reason == "") != (s.RolledBack == nil) {
+				t.Errorf("%+v: impossible state %+v", k, s)
 			}
-			again, err := parse(format([]savedState{*k}))
+			again, err := parse(format([]savedState{*s}))
 			if err != nil || len(again) != 1 {
-				t.Errorf("%+v does not survive: %v", k, err)
+				t.Errorf("%+v is rejected after it was saved: %v", s, err)
 			}
 		}
 	})
 }
 
-func TestImpossibleStatesAreRefused(t *testing.T) {
+func TestRejectsImpossibleStates(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for _, states := range [][]savedState{
 		{{Step: -1}}, {{Attempts: -1}}, {{Errors: -1}}, {{Traps: -1}}, {{Attempts: 1, Errors: 2}}, {{Reason: "x"}}, {{RolledBack: &at}},
 		{{Model: "m", Table: "t"}, {Model: "m", Table: "t", Step: 1}},
 	} {
-		if kept, err := parse(format(states)); err == nil {
-			t.Errorf("%+v was read as %+v", states, kept)
+		if parsed, err := parse(format(states)); err == nil {
+			t.Errorf("%+v was parsed as %+v", states, parsed)
 		}
 	}
 	if _, err := parse(bytes.Replace(format(nil), []byte("null"), []byte("[{\"x\":1}]"), 1)); err == nil {
-		t.Error("a member that is unknown was ignored")
+		t.Error("an unknown member was ignored")
 	}
 }
 
-func TestOneBitIsNoticed(t *testing.T) {
+func TestDetectsFlippedBit(t *testing.T) {
 	whole := format([]savedState{{Model: "m", Table: "t", Target: "p/m", Step: 2, Attempts: 9, Errors: 3, Traps: 1}})
-	for i := range whole[:len(whole)-1] { // the last one ends the line
+	for i := range whole[:len(whole)-1] { // all but the final newline
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
-		if kept, err := parse(damaged); err == nil {
-			t.Errorf("byte %d: read as %+v", i, kept)
+		if parsed, err := parse(damaged); err == nil {
+			t.Errorf("byte %d: parsed as %+v", i, parsed)
 		}
 	}
 }
 
-// crashDir is where the process lives that TestKilledWhileWriting kills.
+// crashDir is the environment variable with the state folder of the process that TestKilledWhileWriting kills.
 const crashDir = "SLUICE_CANARY_CRASH_DIR"
 
-// TestKilledWhileWriting kills a process that does nothing but roll canaries back, one after the other, and says so when one is kept.
-// What it said last is kept, or what it had begun after that.
+// TestKilledWhileWriting kills a process that rolls back one canary after another, and prints the number of each whose
+// state it has saved. The file must then hold the state of the last number printed, or of the next one.
 func TestKilledWhileWriting(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		for i := 0; ; i++ {
@@ -95,7 +95,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		last := -1
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if _, err := fmt.Sscan(lines.Text(), &last); err == nil && last == 3*round {
-				_ = p.Process.Kill() // it goes on for as long as that takes; the lines until then are read
+				_ = p.Process.Kill() // the process may print more lines before it ends, which are read, too
 			}
 		}
 		_ = p.Wait()
@@ -103,13 +103,13 @@ func TestKilledWhileWriting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := parse(data)
-		if err != nil || len(kept) != 1 {
-			t.Fatalf("after line %d: %v, %d canaries in %q", last, err, len(kept), data)
+		states, err := parse(data)
+		if err != nil || len(states) != 1 {
+			t.Fatalf("after line %d: %v, %d canaries in %q", last, err, len(states), data)
 		}
-		for _, k := range kept {
-			if k.Target != fmt.Sprint(last+1) && (k.Target != fmt.Sprint(last) || k.Reason == "") {
-				t.Errorf("after line %d, kept is %+v", last, k)
+		for _, s := range states {
+			if s.Target != fmt.Sprint(last+1) && (s.Target != fmt.Sprint(last) || s.Reason == "") {
+				t.Errorf("after line %d, the saved state is %+v", last, s)
 			}
 		}
 	}

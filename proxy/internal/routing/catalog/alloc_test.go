@@ -10,15 +10,15 @@ import (
 
 // covers: F12
 func TestCachedListDoesNotAllocate(t *testing.T) {
-	c := many(t, 5000)
+	c := newLargeCatalog(t, 5000)
 	ctx := t.Context()
 	buf := catalog.AppendList(nil, c.List(ctx))
 	if n := testing.AllocsPerRun(100, func() {
 		if _, ok := c.Model(ctx, "vendor/model-00042"); !ok {
-			t.Fatal("unknown")
+			t.Fatal("a listed model was not found")
 		}
-		if _, ok := c.Model(ctx, "nobody"); ok {
-			t.Fatal("known")
+		if _, ok := c.Model(ctx, "unknown"); ok {
+			t.Fatal("an unknown model was found")
 		}
 		buf = catalog.AppendList(buf[:0], c.List(ctx))
 	}); n != 0 {

@@ -8,23 +8,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
-// many is a catalogue of n listed models.
-func many(tb testing.TB, n int) *catalog.Catalog {
+// newLargeCatalog returns a catalog with n listed models.
+func newLargeCatalog(tb testing.TB, n int) *catalog.Catalog {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("vendor/model-%05d", i)
 	}
-	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always(names...)}}
-	c := catalog.New(parse(tb, one), s, catalog.Options{})
+	s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always(names...)}}
+	c := catalog.New(parse(tb, oneProvider), s, catalog.Options{})
 	tb.Cleanup(c.Close)
 	if got := len(c.List(tb.Context())); got != n {
-		tb.Fatalf("%d models", got)
+		tb.Fatalf("%d models, want %d", got, n)
 	}
 	return c
 }
 
 func BenchmarkList5000(b *testing.B) {
-	c := many(b, 5000)
+	c := newLargeCatalog(b, 5000)
 	ctx := b.Context()
 	var buf []byte
 	b.ReportAllocs()
@@ -35,12 +35,12 @@ func BenchmarkList5000(b *testing.B) {
 }
 
 func BenchmarkModel5000(b *testing.B) {
-	c := many(b, 5000)
+	c := newLargeCatalog(b, 5000)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := c.Model(ctx, "vendor/model-02500"); !ok {
-			b.Fatal("unknown")
+			b.Fatal("a listed model was not found")
 		}
 	}
 }

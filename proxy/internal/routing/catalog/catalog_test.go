@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const text = `
+const configText = `
 [providers.demo]
 plugin = "demo"
 [providers.off]
@@ -63,14 +63,14 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-// script is a Lister whose answers a test gives one by one.
-type script struct {
+// fakeLister is a Lister that calls a function for each provider.
+type fakeLister struct {
 	mu    sync.Mutex
-	calls map[string]int
-	lists map[string]func(ctx context.Context, call int) ([]catalog.Listed, error)
+	calls map[string]int                                                           // number of calls, by provider
+	lists map[string]func(ctx context.Context, call int) ([]catalog.Listed, error) // by provider; call starts at 1
 }
 
-func (s *script) ListModels(ctx context.Context, provider string) ([]catalog.Listed, error) {
+func (s *fakeLister) ListModels(ctx context.Context, provider string) ([]catalog.Listed, error) {
 	s.mu.Lock()
 	if s.calls == nil {
 		s.calls = map[string]int{}
@@ -84,7 +84,7 @@ func (s *script) ListModels(ctx context.Context, provider string) ([]catalog.Lis
 	return list(ctx, call)
 }
 
-func (s *script) count(provider string) int {
+func (s *fakeLister) count(provider string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[provider]
@@ -118,11 +118,11 @@ func wantIDs(t *testing.T, c *catalog.Catalog, want ...string) {
 }
 
 func TestConfiguredModelsTakePrecedence(t *testing.T) {
-	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+	s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first":  always("z", "both", "a", "a", "demo", "dark", "", "sp ace", "ctl\n", string(make([]byte, 300))),
 		"second": always("both", "s-2", "s-1", "other", "demo"),
 	}}
-	c := catalog.New(parse(t, text), s, catalog.Options{})
+	c := catalog.New(parse(t, configText), s, catalog.Options{})
 	defer c.Close()
 	wantIDs(t, c, "demo", "bare", "a", "both", "z", "second/both", "s-1", "s-2")
 
@@ -138,7 +138,7 @@ func TestConfiguredModelsTakePrecedence(t *testing.T) {
 	if !ok || m.Listed || len(m.Targets) != 1 || m.Targets[0].Provider != "demo" || m.DefaultMaxTokens != 50 {
 		t.Errorf("demo: %+v", m)
 	}
-	for _, id := range []string{"dark", "other", "", "nobody"} {
+	for _, id := range []string{"dark", "other", "", "unknown"} {
 		if m, ok := c.Model(t.Context(), id); ok {
 			t.Errorf("%q: %+v", id, m)
 		}
@@ -150,7 +150,7 @@ func TestConfiguredModelsTakePrecedence(t *testing.T) {
 
 func TestModelJSON(t *testing.T) {
 	yes, no := true, false
-	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+	s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first": func(context.Context, int) ([]catalog.Listed, error) {
 			return []catalog.Listed{
 				{ID: "full", DisplayName: "Full", OwnedBy: "them", Created: 5, Pricing: &catalog.Price{Input: 1.5, Output: 2}, MaxTokens: 7, Thinking: &yes},
@@ -161,7 +161,7 @@ func TestModelJSON(t *testing.T) {
 			}, nil
 		},
 	}}
-	c := catalog.New(parse(t, text), s, catalog.Options{})
+	c := catalog.New(parse(t, configText), s, catalog.Options{})
 	defer c.Close()
 	c.List(t.Context())
 	tests := map[string]string{
@@ -176,7 +176,7 @@ func TestModelJSON(t *testing.T) {
 	for id, want := range tests {
 		m, ok := c.Model(t.Context(), id)
 		if !ok {
-			t.Errorf("%s is unknown", id)
+			t.Errorf("%s was not found", id)
 			continue
 		}
 		if got := string(catalog.AppendModel([]byte("x"), m)); got != "x"+want {
@@ -189,10 +189,10 @@ func TestModelJSON(t *testing.T) {
 			kinds = config.AllKinds
 		}
 		if m.Kinds != kinds {
-			t.Errorf("%s is for %v", id, m.Kinds.Names())
+			t.Errorf("%s: kinds %v, want %v", id, m.Kinds.Names(), kinds.Names())
 		}
 		if m.Thinking != (id != "bare" && id != "plain") {
-			t.Errorf("%s may think: %t", id, m.Thinking)
+			t.Errorf("%s: thinking %t", id, m.Thinking)
 		}
 	}
 	all := c.List(t.Context())

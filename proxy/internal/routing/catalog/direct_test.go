@@ -40,12 +40,13 @@ id = "other"
 targets = [{ provider = "openai", model = "taken" }]
 `
 
-// TestDirectNames resolves ids: an exact id first, else the first segment is the provider.
+// TestDirectNames checks that an id is looked up as a whole first, and otherwise as a direct name, whose first segment
+// is the provider.
 func TestDirectNames(t *testing.T) {
 	always := func(ids ...string) func(context.Context, int) ([]catalog.Listed, error) {
 		return func(context.Context, int) ([]catalog.Listed, error) { return list(ids...), nil }
 	}
-	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+	s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"router": always("anthropic/claude", "gpt-5.5", "azure/gpt-5.5", "openai/gpt-5.4-mini"),
 		"azure":  always("gpt-5.5", "o9"),
 		"closed": always("gpt-5.5", "c"),
@@ -54,9 +55,9 @@ func TestDirectNames(t *testing.T) {
 	defer c.Close()
 	wantIDs(t, c, "smart", "openai/taken", "other", "openai/gpt-5.4", "anthropic/claude", "azure/gpt-5.5", "gpt-5.5", "openai/gpt-5.4-mini", "c")
 	for id, want := range map[string]string{
-		"gpt-5.5":                    "router gpt-5.5", // the first that lists it
+		"gpt-5.5":                    "router gpt-5.5", // the first provider that lists it
 		"router/gpt-5.5":             "router gpt-5.5",
-		"azure/gpt-5.5":              "router azure/gpt-5.5", // an exact id wins
+		"azure/gpt-5.5":              "router azure/gpt-5.5", // an id takes precedence over a direct name
 		"router/azure/gpt-5.5":       "router azure/gpt-5.5",
 		"router/anthropic/claude":    "router anthropic/claude",
 		"anthropic/claude":           "router anthropic/claude",
@@ -67,25 +68,25 @@ func TestDirectNames(t *testing.T) {
 		"c":                          "closed c",
 		"closed/c":                   "", // direct = false
 		"closed/gpt-5.5":             "",
-		"azure/o9":                   "", // not one of only
-		"gpt-5.4":                    "", // a target, and no id
-		"router/own":                 "", // direct is not true
+		"azure/o9":                   "", // not matched by only
+		"gpt-5.4":                    "", // a target's model, not an id
+		"router/own":                 "", // a target's model without direct = true
 		"router/smart":               "",
 		"openai/":                    "",
 		"/gpt-5.4":                   "",
 		"openai//gpt-5.4":            "",
 		"OpenAI/gpt-5.4":             "",
 		"openai/openai/gpt-5.4":      "",
-		"nobody/gpt-5.4":             "",
+		"unknown/gpt-5.4":            "",
 	} {
 		m, ok := c.Model(t.Context(), id)
 		switch {
 		case !ok && want != "" || ok && want == "":
-			t.Errorf("%s: %+v", id, m)
+			t.Errorf("%s: got %+v, want %q", id, m, want)
 		case ok && m.ID != id:
-			t.Errorf("%s has the id %s", id, m.ID)
+			t.Errorf("the model found as %s has the id %s", id, m.ID)
 		case ok && m.Targets[0].Provider+" "+m.Targets[0].Model != want:
-			t.Errorf("%s is %s %s, want %s", id, m.Targets[0].Provider, m.Targets[0].Model, want)
+			t.Errorf("%s: got target %s %s, want %s", id, m.Targets[0].Provider, m.Targets[0].Model, want)
 		}
 	}
 	if m, _ := c.Model(t.Context(), "openai/gpt-5.4"); len(m.Targets) != 1 || m.Targets[0].Weight != 1 || m.Targets[0].Fallback || m.Pricing.Input != 1 || m.OwnedBy != "openai" || m.Own != "gpt-5.4" {

@@ -18,19 +18,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
-// one is a configuration of one provider that lists.
-const one = "[providers.up]\nplugin = \"openai\"\nbase_url = \"https://up.example\"\nlist_models = { every = \"10m\" }\n"
+// oneProvider is a configuration with one provider, whose models are listed.
+const oneProvider = "[providers.up]\nplugin = \"openai\"\nbase_url = \"https://up.example\"\nlist_models = { every = \"10m\" }\n"
 
-// The tests below run in a bubble of their own time: an hour passes at once, when everybody waits for it.
+// The tests below run in synctest bubbles, in which time advances as soon as all goroutines are blocked.
 
-// pass lets that time go by.
-func pass(d time.Duration) { <-time.After(d) }
+// sleep advances the bubble's time.
+func sleep(d time.Duration) { <-time.After(d) }
 
 // covers: F13
 func TestStaleListIsServedDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(_ context.Context, call int) ([]catalog.Listed, error) {
 				if call > 1 {
 					<-release
@@ -38,28 +38,28 @@ func TestStaleListIsServedDuringRefresh(t *testing.T) {
 				return list(fmt.Sprint("m", call)), nil
 			},
 		}}
-		c := catalog.New(parse(t, one), s, catalog.Options{})
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{})
 		defer c.Close()
 		wantIDs(t, c, "m1")
-		pass(10*time.Minute - 1)
+		sleep(10*time.Minute - 1)
 		wantIDs(t, c, "m1")
 		if n := s.count("up"); n != 1 {
-			t.Fatalf("%d calls while the list is fresh", n)
+			t.Fatalf("%d fetches while the list is fresh, want 1", n)
 		}
-		pass(1)
+		sleep(1)
 
 		start := time.Now()
 		var wg sync.WaitGroup
 		for range 1000 {
 			wg.Go(func() {
 				if got := ids(c.List(t.Context())); !slices.Equal(got, []string{"m1"}) {
-					t.Errorf("stale list: %v", got)
+					t.Errorf("list during the refresh: %v", got)
 				}
 				if _, ok := c.Model(t.Context(), "m1"); !ok {
-					t.Error("a listed model is unknown while the list refreshes")
+					t.Error("a listed model was not found during the refresh")
 				}
 				if _, ok := c.Model(t.Context(), "m2"); ok {
-					t.Error("a model is known before it is listed")
+					t.Error("a model was found before it was listed")
 				}
 			})
 		}
@@ -69,13 +69,13 @@ func TestStaleListIsServedDuringRefresh(t *testing.T) {
 			t.Errorf("callers waited %s", time.Since(start))
 		}
 		if n := s.count("up"); n != 2 {
-			t.Errorf("%d calls, want one refresh", n-1)
+			t.Errorf("%d refreshes, want 1", n-1)
 		}
 		close(release)
 		synctest.Wait()
 		wantIDs(t, c, "m2")
 		if _, ok := c.Model(t.Context(), "m1"); ok {
-			t.Error("a model that is no longer listed is known")
+			t.Error("a model was found that is no longer listed")
 		}
 	})
 }
@@ -83,26 +83,26 @@ func TestStaleListIsServedDuringRefresh(t *testing.T) {
 // covers: F13
 func TestFirstListIsFetchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(context.Context, int) ([]catalog.Listed, error) {
-				pass(time.Second)
+				sleep(time.Second)
 				return list("m"), nil
 			},
 		}}
-		c := catalog.New(parse(t, one), s, catalog.Options{})
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{})
 		defer c.Close()
 		var wg sync.WaitGroup
 		for range 500 {
 			wg.Go(func() { wantIDs(t, c, "m") })
 			wg.Go(func() {
 				if _, ok := c.Model(t.Context(), "m"); !ok {
-					t.Error("a model of the first list is unknown")
+					t.Error("a model of the first list was not found")
 				}
 			})
 		}
 		wg.Wait()
 		if n := s.count("up"); n != 1 {
-			t.Errorf("%d calls", n)
+			t.Errorf("%d fetches, want 1", n)
 		}
 	})
 }
@@ -110,14 +110,14 @@ func TestFirstListIsFetchedOnce(t *testing.T) {
 func TestSlowProviderDelaysOnlyFirstCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Value
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(ctx context.Context, _ int) ([]catalog.Listed, error) {
 				<-ctx.Done()
 				ended.Store(ctx.Err())
 				return nil, ctx.Err()
 			},
 		}}
-		c := catalog.New(parse(t, one), s, catalog.Options{FirstWait: 2 * time.Second, FetchTimeout: 30 * time.Second})
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{FirstWait: 2 * time.Second, FetchTimeout: 30 * time.Second})
 		defer c.Close()
 		waited := func(f func()) time.Duration { start := time.Now(); f(); return time.Since(start) }
 		if d := waited(func() { c.List(t.Context()) }); d != 2*time.Second {
@@ -126,17 +126,17 @@ func TestSlowProviderDelaysOnlyFirstCallers(t *testing.T) {
 		if d := waited(func() { c.List(t.Context()); c.Model(t.Context(), "x") }); d != 0 {
 			t.Errorf("a later caller waited %s", d)
 		}
-		pass(28 * time.Second)
+		sleep(28 * time.Second)
 		synctest.Wait()
 		if ended.Load() != context.DeadlineExceeded {
-			t.Errorf("the fetch ended with %v", ended.Load())
+			t.Errorf("the fetch ended with %v, want %v", ended.Load(), context.DeadlineExceeded)
 		}
 	})
 }
 
 func TestCancelledCallerDoesNotCancelTheFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(ctx context.Context, _ int) ([]catalog.Listed, error) {
 				select {
 				case <-time.After(time.Second):
@@ -146,13 +146,13 @@ func TestCancelledCallerDoesNotCancelTheFetch(t *testing.T) {
 				}
 			},
 		}}
-		c := catalog.New(parse(t, one), s, catalog.Options{})
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{})
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		start := time.Now()
 		if got := c.List(ctx); len(got) != 0 || time.Since(start) != time.Millisecond {
-			t.Errorf("%v after %s", ids(got), time.Since(start))
+			t.Errorf("got %v after %s, want no models after 1ms", ids(got), time.Since(start))
 		}
 		wantIDs(t, c, "m")
 	})
@@ -162,7 +162,7 @@ func TestFailedRefreshKeepsTheListAndBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		var fail atomic.Bool
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(context.Context, int) ([]catalog.Listed, error) {
 				if fail.Load() {
 					return nil, broken
@@ -170,62 +170,62 @@ func TestFailedRefreshKeepsTheListAndBacksOff(t *testing.T) {
 				return list("m"), nil
 			},
 		}}
-		var told []string
-		c := catalog.New(parse(t, one), s, catalog.Options{
+		var fetched []string
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{
 			Backoff: 5 * time.Second,
 			Fetched: func(provider string, n int, err error) {
-				told = append(told, fmt.Sprintf("%s %d %v", provider, n, err))
+				fetched = append(fetched, fmt.Sprintf("%s %d %v", provider, n, err))
 			},
 		})
 		defer c.Close()
 		wantIDs(t, c, "m")
 		fail.Store(true)
-		pass(10 * time.Minute)
-		// Somebody asks every second for a quarter of an hour.
-		var tries []time.Duration
+		sleep(10 * time.Minute)
+		// Request models every second for 15 minutes.
+		var attempts []time.Duration
 		start := time.Now()
-		for n := s.count("up"); time.Since(start) < 15*time.Minute; pass(time.Second) {
+		for n := s.count("up"); time.Since(start) < 15*time.Minute; sleep(time.Second) {
 			wantIDs(t, c, "m")
-			c.Model(t.Context(), "nobody")
+			c.Model(t.Context(), "unknown")
 			synctest.Wait()
 			if s.count("up") > n {
 				n = s.count("up")
-				tries = append(tries, time.Since(start))
+				attempts = append(attempts, time.Since(start))
 			}
 		}
 		const s1 = time.Second
 		want := []time.Duration{0, 5 * s1, 15 * s1, 35 * s1, 75 * s1, 155 * s1, 315 * s1, 615 * s1}
-		if diff := cmp.Diff(want, tries); diff != "" {
-			t.Errorf("tries (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, attempts); diff != "" {
+			t.Errorf("attempts (-want +got):\n%s", diff)
 		}
-		if told[0] != "up 1 <nil>" || told[1] != "up 0 broken" {
-			t.Errorf("told %v", told)
+		if fetched[0] != "up 1 <nil>" || fetched[1] != "up 0 broken" {
+			t.Errorf("calls of Fetched: %v", fetched)
 		}
 
 		fail.Store(false)
-		pass(5 * time.Minute)
+		sleep(5 * time.Minute)
 		wantIDs(t, c, "m")
 		synctest.Wait()
 		calls := s.count("up")
-		pass(9 * time.Minute)
+		sleep(9 * time.Minute)
 		wantIDs(t, c, "m")
 		synctest.Wait()
 		if s.count("up") != calls {
-			t.Error("a fresh list is fetched again")
+			t.Error("a fresh list was fetched again")
 		}
 	})
 }
 
 func TestUnavailableProviderDoesNotFailTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"first": nil, "second": always("s-1")}}
-		c := catalog.New(parse(t, text), s, catalog.Options{})
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"first": nil, "second": always("s-1")}}
+		c := catalog.New(parse(t, configText), s, catalog.Options{})
 		defer c.Close()
 		wantIDs(t, c, "demo", "bare", "s-1")
-		// Ids that nobody knows cost no calls, neither while lists are fresh nor while a failure is waited out.
+		// Unknown ids cause no fetch, neither while lists are fresh nor during a backoff.
 		for i := range 1000 {
 			if _, ok := c.Model(t.Context(), fmt.Sprint("random-", i)); ok {
-				t.Fatal("a model out of nothing")
+				t.Fatal("an unknown model was found")
 			}
 		}
 		synctest.Wait()
@@ -238,7 +238,7 @@ func TestUnavailableProviderDoesNotFailTheList(t *testing.T) {
 func TestReloadInheritsListsOfUnchangedProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"first": func(_ context.Context, call int) ([]catalog.Listed, error) {
 				if call > 1 {
 					<-hang
@@ -247,23 +247,23 @@ func TestReloadInheritsListsOfUnchangedProviders(t *testing.T) {
 			},
 			"second": always("s-1", "t-1"),
 		}}
-		old := catalog.New(parse(t, text), s, catalog.Options{})
+		old := catalog.New(parse(t, configText), s, catalog.Options{})
 		wantIDs(t, old, "demo", "bare", "f", "s-1")
 		old.Close()
 
-		changed := parse(t, text)
+		changed := parse(t, configText)
 		changed.Provider("second").ListModels.Only = []config.Glob{"t-*"}
 		changed.Provider("first").BaseURL = "https://elsewhere.example"
 		start := time.Now()
 		c := catalog.New(changed, s, catalog.Options{Previous: old})
 		if _, ok := c.Model(t.Context(), "t-1"); !ok {
-			t.Error("a model of an unchanged provider is unknown after a reload")
+			t.Error("a model of an unchanged provider was not found after a reload")
 		}
 		if _, ok := c.Model(t.Context(), "s-1"); ok {
-			t.Error("a model that is no longer wanted is known")
+			t.Error("a model was found that the configuration no longer selects")
 		}
 		if time.Since(start) != 2*time.Second {
-			t.Errorf("the unknown id waited %s for the changed provider", time.Since(start))
+			t.Errorf("the request for an unknown id waited %s for the changed provider, want 2s", time.Since(start))
 		}
 		wantIDs(t, c, "demo", "bare", "t-1")
 		if s.count("second") != 1 || s.count("first") != 2 {
@@ -282,11 +282,11 @@ func TestReloadInheritsListsWithCloudCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
+				s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
 				reload := func(old *catalog.Catalog, change func(*config.Auth)) *catalog.Catalog {
-					cfg := parse(t, one)
+					cfg := parse(t, oneProvider)
 					a := auth
-					// As another reading of the same file makes them.
+					// A reload parses the file again, so the pointers differ.
 					if a.AWS != nil {
 						aws := *a.AWS
 						a.AWS = &aws
@@ -306,7 +306,7 @@ func TestReloadInheritsListsWithCloudCredentials(t *testing.T) {
 				wantIDs(t, same, "m")
 				same.Close()
 				if s.count("up") != 1 {
-					t.Errorf("the same credential: %d calls", s.count("up"))
+					t.Errorf("%d fetches with the same credential, want 1", s.count("up"))
 				}
 				other := reload(same, func(a *config.Auth) {
 					if a.AWS != nil {
@@ -318,7 +318,7 @@ func TestReloadInheritsListsWithCloudCredentials(t *testing.T) {
 				wantIDs(t, other, "m")
 				other.Close()
 				if s.count("up") != 2 {
-					t.Errorf("another credential: %d calls", s.count("up"))
+					t.Errorf("%d fetches after a change of the credential, want 2", s.count("up"))
 				}
 			})
 		})
@@ -327,13 +327,13 @@ func TestReloadInheritsListsWithCloudCredentials(t *testing.T) {
 
 func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
-		c := catalog.New(parse(t, one), s, catalog.Options{})
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{})
 		defer c.Close()
 		c.Prefetch()
 		synctest.Wait()
 		if s.count("up") != 1 {
-			t.Fatalf("%d calls", s.count("up"))
+			t.Fatalf("%d fetches, want 1", s.count("up"))
 		}
 		wantIDs(t, c, "m")
 	})
@@ -342,35 +342,35 @@ func TestPrefetch(t *testing.T) {
 func TestCloseCancelsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
-		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+		s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(ctx context.Context, _ int) ([]catalog.Listed, error) {
 				<-ctx.Done()
-				pass(time.Second)
+				sleep(time.Second)
 				ended.Store(true)
 				return nil, ctx.Err()
 			},
 		}}
-		c := catalog.New(parse(t, one), s, catalog.Options{})
+		c := catalog.New(parse(t, oneProvider), s, catalog.Options{})
 		c.Prefetch()
 		synctest.Wait()
 		c.Close()
 		if !ended.Load() {
-			t.Error("a fetch outlives Close")
+			t.Error("Close returned before the fetch ended")
 		}
-		pass(time.Hour)
+		sleep(time.Hour)
 		c.List(t.Context())
 		c.Close()
 		synctest.Wait()
 		if s.count("up") != 1 {
-			t.Errorf("%d calls, one after Close", s.count("up"))
+			t.Errorf("%d fetches after Close", s.count("up")-1)
 		}
 	})
 }
 
-// TestConcurrentUse has callers, expiry, failures and Close meet, for the race detector.
+// TestConcurrentUse runs callers concurrently with expiry, failures and Close, for the race detector.
 func TestConcurrentUse(t *testing.T) {
 	var tick atomic.Int64
-	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
+	s := &fakeLister{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first": func(_ context.Context, call int) ([]catalog.Listed, error) {
 			if call%3 == 0 {
 				return nil, errors.New("broken")
@@ -379,7 +379,7 @@ func TestConcurrentUse(t *testing.T) {
 		},
 		"second": always("s-1"),
 	}}
-	c := catalog.New(parse(t, text), s, catalog.Options{Now: func() time.Time { return time.Unix(tick.Add(30), 0) }})
+	c := catalog.New(parse(t, configText), s, catalog.Options{Now: func() time.Time { return time.Unix(tick.Add(30), 0) }})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -389,7 +389,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				c.Model(t.Context(), "f")
 				if _, ok := c.Model(t.Context(), "demo"); !ok {
-					t.Error("a configured model is unknown")
+					t.Error("a configured model was not found")
 				}
 			}
 		})
@@ -399,15 +399,15 @@ func TestConcurrentUse(t *testing.T) {
 	c.Close()
 }
 
-// panicky is a lister that panics.
-type panicky struct{}
+// panickingLister is a Lister that panics.
+type panickingLister struct{}
 
-func (panicky) ListModels(context.Context, string) ([]catalog.Listed, error) { panic("lister") }
+func (panickingLister) ListModels(context.Context, string) ([]catalog.Listed, error) { panic("lister") }
 
-// TestPanickingListerFails: nobody waits for it for ever.
+// TestPanickingListerFails checks that a panic of the lister fails the fetch, so that callers do not wait forever.
 func TestPanickingListerFails(t *testing.T) {
 	failed := make(chan error, 1)
-	c := catalog.New(parse(t, one), panicky{}, catalog.Options{Fetched: func(_ string, _ int, err error) {
+	c := catalog.New(parse(t, oneProvider), panickingLister{}, catalog.Options{Fetched: func(_ string, _ int, err error) {
 		select {
 		case failed <- err:
 		default:
@@ -416,6 +416,6 @@ func TestPanickingListerFails(t *testing.T) {
 	defer c.Close()
 	wantIDs(t, c)
 	if _, ok := errors.AsType[*rescue.Error](<-failed); !ok {
-		t.Error("it did not fail with the panic")
+		t.Error("the fetch did not fail with the panic")
 	}
 }
