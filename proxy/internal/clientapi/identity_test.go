@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
+// document parses a request.
 func document(tb testing.TB, body string) *jsondoc.Doc {
 	tb.Helper()
 	var d jsondoc.Doc
@@ -17,11 +18,12 @@ func document(tb testing.TB, body string) *jsondoc.Doc {
 	return &d
 }
 
+// hashConversation returns the hash of a request's conversation, which must have one.
 func hashConversation(tb testing.TB, body string) uint64 {
 	tb.Helper()
 	h, ok := clientapi.HashConversation(document(tb, body), 7)
 	if !ok {
-		tb.Fatalf("nothing to hash in %s", body)
+		tb.Fatalf("HashConversation finds nothing in %s", body)
 	}
 	return h
 }
@@ -34,11 +36,11 @@ func TestTurnsOfConversationShareHash(t *testing.T) {
 			`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}],"tools":[` + tool + `]}`,
 			`{"stream":true,"tools":[` + tool + `],"messages":[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}],"model":"m"}`,
 		},
-		"chat, another first message":   {`{"messages":[{"role":"system","content":"S"},{"role":"user","content":"other"}],"tools":[` + tool + `]}`},
-		"chat, another system prompt":   {`{"messages":[{"role":"system","content":"T"},{"role":"user","content":"a"}],"tools":[` + tool + `]}`},
-		"chat, no tools":                {`{"messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}]}`},
-		"chat, texts divided elsewhere": {`{"messages":[{"role":"system","content":"Sa"},{"role":"user","content":""}],"tools":[` + tool + `]}`},
-		"Messages, whose cache_control moves": {
+		"chat, another first message":            {`{"messages":[{"role":"system","content":"S"},{"role":"user","content":"other"}],"tools":[` + tool + `]}`},
+		"chat, another system prompt":            {`{"messages":[{"role":"system","content":"T"},{"role":"user","content":"a"}],"tools":[` + tool + `]}`},
+		"chat, no tools":                         {`{"messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}]}`},
+		"chat, same texts with another boundary": {`{"messages":[{"role":"system","content":"Sa"},{"role":"user","content":""}],"tools":[` + tool + `]}`},
+		"Messages with moving cache_control": {
 			`{"system":[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"get","input_schema":{}}],
 			  "messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}`,
 			`{"system":[{"type":"text","text":"S"}],"tools":[{"name":"get","input_schema":{},"cache_control":{"type":"ephemeral"}}],
@@ -50,7 +52,7 @@ func TestTurnsOfConversationShareHash(t *testing.T) {
 			`{"instructions":"S","input":[{"type":"message","role":"user","content":"r"},{"type":"function_call","name":"get","arguments":"{}","call_id":"1"},
 			  {"type":"function_call_output","call_id":"1","output":"x"}],"tools":[{"type":"function","name":"get"}]}`,
 		},
-		"Responses, a text": {`{"instructions":"S","input":"hello"}`},
+		"Responses with a string": {`{"instructions":"S","input":"hello"}`},
 		"Gemini": {
 			`{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"parts":[{"text":"a"}]}]}`,
 			`{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},{"parts":[{"text":"c"}]}]}`,
@@ -68,7 +70,7 @@ func TestTurnsOfConversationShareHash(t *testing.T) {
 		first := hashConversation(t, turns[0])
 		for n, turn := range turns {
 			if hashConversation(t, turn) != first {
-				t.Errorf("%s: turn %d has another hash", name, n+1)
+				t.Errorf("%s: turn %d has a different hash", name, n+1)
 			}
 		}
 		if other, twice := seen[first]; twice {

@@ -9,16 +9,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// TestParseAllocatesOnlyModel checks that parsing a request allocates only the copy of the model's name, once per reading.
+// TestParseAllocatesOnlyModel checks that parsing a request allocates only the copy of the model's name: twice if the
+// request is rewritten and therefore parsed again.
 func TestParseAllocatesOnlyModel(t *testing.T) {
 	for name, test := range map[string]struct {
 		body []byte
-		most float64
+		max  float64
 	}{
 		"1 KB":       {buildConversation(1 << 10), 1},
 		"100 KB":     {buildConversation(100 << 10), 1},
 		"escaped":    {[]byte(`{"m\u006fdel":"name","messages":[{"r\u006fle":"\u0075ser","content":"\n"}]}`), 1},
-		"no content": {[]byte(talk(called("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`)), 2},
+		"no content": {[]byte(requestWithMessages(toolCalls("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`)), 2},
 	} {
 		body := test.body
 		var r openai.Request
@@ -32,7 +33,7 @@ func TestParseAllocatesOnlyModel(t *testing.T) {
 			r.Reset()
 		}
 		parse()
-		if n := testing.AllocsPerRun(100, parse); n > test.most {
+		if n := testing.AllocsPerRun(100, parse); n > test.max {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

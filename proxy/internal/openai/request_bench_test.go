@@ -44,7 +44,7 @@ func BenchmarkRequestParse(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
 				if !json.Valid(body) {
-					b.Fatal("refused")
+					b.Fatal("invalid JSON")
 				}
 			}
 		})

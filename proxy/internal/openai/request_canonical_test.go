@@ -15,55 +15,55 @@ import (
 // TestCanonicalRequests shows the canonical form of requests that express the same in different ways.
 func TestCanonicalRequests(t *testing.T) {
 	const (
-		makesCall  = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
-		oneCall    = `"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]`
-		isAnswered = `{"role":"tool","tool_call_id":"a","content":""}`
+		toolCall    = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+		oneCall     = `"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]`
+		emptyResult = `{"role":"tool","tool_call_id":"a","content":""}`
 	)
 	function := func(rest string) string { return `{"type":"function","function":{"name":"f"` + rest + `}}` }
 	for _, test := range []struct{ name, body, want string }{
-		{"tool without content", talk(makesCall, `{"role":"tool","tool_call_id":"a"}`), talk(makesCall, isAnswered)},
-		{"tool with null", talk(makesCall, `{"role":"tool","tool_call_id":"a","content":null}`), talk(makesCall, isAnswered)},
-		{"tool with no parts", talk(makesCall, `{"role":"tool","tool_call_id":"a","content":[]}`), talk(makesCall, isAnswered)},
-		{"assistant without content", talk(userSays, `{"role":"assistant"}`), talk(userSays, `{"role":"assistant","content":""}`)},
-		{"assistant with null", talk(userSays, `{"role":"assistant","content":null}`), talk(userSays, `{"role":"assistant","content":""}`)},
-		{"assistant with null and null tool calls", talk(userSays, `{"role":"assistant","content":null,"tool_calls":null}`), talk(userSays, `{"role":"assistant","content":"","tool_calls":null}`)},
-		{"assistant with reasoning alone", talk(userSays, `{"role":"assistant","content":null,"reasoning_content":"r"}`), talk(userSays, `{"role":"assistant","content":"","reasoning_content":"r"}`)},
-		{"null beside tool calls stays", talk(makesCall, isAnswered), talk(makesCall, isAnswered)},
-		{"null beside a refusal stays", talk(`{"role":"assistant","content":null,"refusal":"no"}`), talk(`{"role":"assistant","content":null,"refusal":"no"}`)},
-		{"absent beside tool calls", talk(`{"role":"assistant",`+oneCall+`}`, isAnswered), talk(`{"role":"assistant",`+oneCall+`,"content":""}`, isAnswered)},
-		{"no parts beside tool calls", talk(`{"role":"assistant","content":[],`+oneCall+`}`, isAnswered), talk(`{"role":"assistant","content":"",`+oneCall+`}`, isAnswered)},
-		{"no tool calls", talk(`{"role":"assistant","content":"x","tool_calls":[]}`), talk(`{"role":"assistant","content":"x"}`)},
-		{"no tool calls and null", talk(`{"role":"assistant","tool_calls":[],"content":null}`), talk(`{"role":"assistant","content":""}`)},
-		{"no tool calls of a user", talk(`{"role":"user","content":"x","tool_calls":[]}`), talk(`{"role":"user","content":"x"}`)},
-		{"no arguments", talk(`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f"}},{"id":"b","type":"function","function":{"name":"f","arguments":null}}]}`, answered("a"), answered("b")),
-			talk(called("a", "b"), answered("a"), answered("b"))},
+		{"tool without content", requestWithMessages(toolCall, `{"role":"tool","tool_call_id":"a"}`), requestWithMessages(toolCall, emptyResult)},
+		{"tool with null", requestWithMessages(toolCall, `{"role":"tool","tool_call_id":"a","content":null}`), requestWithMessages(toolCall, emptyResult)},
+		{"tool with no parts", requestWithMessages(toolCall, `{"role":"tool","tool_call_id":"a","content":[]}`), requestWithMessages(toolCall, emptyResult)},
+		{"assistant without content", requestWithMessages(userMessage, `{"role":"assistant"}`), requestWithMessages(userMessage, `{"role":"assistant","content":""}`)},
+		{"assistant with null", requestWithMessages(userMessage, `{"role":"assistant","content":null}`), requestWithMessages(userMessage, `{"role":"assistant","content":""}`)},
+		{"assistant with null and null tool calls", requestWithMessages(userMessage, `{"role":"assistant","content":null,"tool_calls":null}`), requestWithMessages(userMessage, `{"role":"assistant","content":"","tool_calls":null}`)},
+		{"assistant with only reasoning", requestWithMessages(userMessage, `{"role":"assistant","content":null,"reasoning_content":"r"}`), requestWithMessages(userMessage, `{"role":"assistant","content":"","reasoning_content":"r"}`)},
+		{"null with tool calls is kept", requestWithMessages(toolCall, emptyResult), requestWithMessages(toolCall, emptyResult)},
+		{"null with a refusal is kept", requestWithMessages(`{"role":"assistant","content":null,"refusal":"no"}`), requestWithMessages(`{"role":"assistant","content":null,"refusal":"no"}`)},
+		{"absent with tool calls", requestWithMessages(`{"role":"assistant",`+oneCall+`}`, emptyResult), requestWithMessages(`{"role":"assistant",`+oneCall+`,"content":""}`, emptyResult)},
+		{"no parts with tool calls", requestWithMessages(`{"role":"assistant","content":[],`+oneCall+`}`, emptyResult), requestWithMessages(`{"role":"assistant","content":"",`+oneCall+`}`, emptyResult)},
+		{"empty tool_calls", requestWithMessages(`{"role":"assistant","content":"x","tool_calls":[]}`), requestWithMessages(`{"role":"assistant","content":"x"}`)},
+		{"empty tool_calls and null", requestWithMessages(`{"role":"assistant","tool_calls":[],"content":null}`), requestWithMessages(`{"role":"assistant","content":""}`)},
+		{"empty tool_calls of a user", requestWithMessages(`{"role":"user","content":"x","tool_calls":[]}`), requestWithMessages(`{"role":"user","content":"x"}`)},
+		{"no arguments", requestWithMessages(`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f"}},{"id":"b","type":"function","function":{"name":"f","arguments":null}}]}`, toolResult("a"), toolResult("b")),
+			requestWithMessages(toolCalls("a", "b"), toolResult("a"), toolResult("b"))},
 
 		// covers: V7
-		{"no tools", hello(`,"tools":[]`), hello(``)},
-		{"tool choice auto without tools", hello(`,"tool_choice":"auto"`), hello(``)},
-		{"tool choice none without tools", hello(`,"tools":null,"tool_choice":"none"`), hello(`,"tools":null`)},
-		{"no tools and all about them", hello(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"functions":[],"function_call":"none"`), hello(``)},
+		{"empty tools", requestWith(`,"tools":[]`), requestWith(``)},
+		{"tool choice auto without tools", requestWith(`,"tool_choice":"auto"`), requestWith(``)},
+		{"tool choice none without tools", requestWith(`,"tools":null,"tool_choice":"none"`), requestWith(`,"tools":null`)},
+		{"empty tools with tool_choice and other members", requestWith(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"functions":[],"function_call":"none"`), requestWith(``)},
 
-		{"functions", hello(`,"functions":[{"name":"f"},{"name":"g","parameters":{}}],"function_call":{"name":"f"}`),
-			hello(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g","parameters":{}}}],"tool_choice":` + function(``))},
-		{"functions and a word", hello(`,"function_call":"none","tools":null,"functions":[{"name":"f"}]`), hello(`,"tool_choice":"none","tools":[` + oneTool + `]`)},
-		{"functions and tools", hello(`,"functions":[{"name":"g"}],"tools":[` + oneTool + `],"function_call":"auto","tool_choice":"none"`),
-			hello(`,"tools":[` + oneTool + `,{"type":"function","function":{"name":"g"}}],"tool_choice":"none"`)},
-		{"no functions", hello(`,"functions":null,"function_call":null`), hello(``)},
-		{"no function call", talk(userSays, `{"role":"assistant","content":"x","function_call":null,"tool_calls":null}`), talk(userSays, `{"role":"assistant","content":"x","tool_calls":null}`)},
-		{"functions and no tools", hello(`,"functions":[{"name":"f"}],"tools":[]`), hello(`,"tools":[` + oneTool + `]`)},
-		{"a function call and its result", talk(userSays, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, `{"role":"function","name":"f","content":"1"}`),
-			talk(userSays, `{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","content":"1","tool_call_id":"call_1"}`)},
-		{"a function call with nothing", talk(`{"role":"assistant","function_call":{"name":"f"},"tool_calls":null}`, `{"role":"function","name":"f","content":null,"tool_call_id":null}`),
-			talk(`{"role":"assistant","tool_calls":[{"id":"call_0","type":"function","function":{"name":"f","arguments":"{}"}}],"content":""}`, `{"role":"tool","content":"","tool_call_id":"call_0"}`)},
-		{"a function call beside tool calls", talk(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""},`+oneCall+`}`, `{"role":"function","name":"f","content":"x"}`, isAnswered),
-			talk(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"call_0","type":"function","function":{"name":"f","arguments":""}}]}`,
-				`{"role":"tool","content":"x","tool_call_id":"call_0"}`, isAnswered)},
+		{"functions", requestWith(`,"functions":[{"name":"f"},{"name":"g","parameters":{}}],"function_call":{"name":"f"}`),
+			requestWith(`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g","parameters":{}}}],"tool_choice":` + function(``))},
+		{"functions and function_call none", requestWith(`,"function_call":"none","tools":null,"functions":[{"name":"f"}]`), requestWith(`,"tool_choice":"none","tools":[` + oneTool + `]`)},
+		{"functions and tools", requestWith(`,"functions":[{"name":"g"}],"tools":[` + oneTool + `],"function_call":"auto","tool_choice":"none"`),
+			requestWith(`,"tools":[` + oneTool + `,{"type":"function","function":{"name":"g"}}],"tool_choice":"none"`)},
+		{"null functions", requestWith(`,"functions":null,"function_call":null`), requestWith(``)},
+		{"null function_call", requestWithMessages(userMessage, `{"role":"assistant","content":"x","function_call":null,"tool_calls":null}`), requestWithMessages(userMessage, `{"role":"assistant","content":"x","tool_calls":null}`)},
+		{"functions and empty tools", requestWith(`,"functions":[{"name":"f"}],"tools":[]`), requestWith(`,"tools":[` + oneTool + `]`)},
+		{"a function call and its result", requestWithMessages(userMessage, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, `{"role":"function","name":"f","content":"1"}`),
+			requestWithMessages(userMessage, `{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","content":"1","tool_call_id":"call_1"}`)},
+		{"a function call without arguments", requestWithMessages(`{"role":"assistant","function_call":{"name":"f"},"tool_calls":null}`, `{"role":"function","name":"f","content":null,"tool_call_id":null}`),
+			requestWithMessages(`{"role":"assistant","tool_calls":[{"id":"call_0","type":"function","function":{"name":"f","arguments":"{}"}}],"content":""}`, `{"role":"tool","content":"","tool_call_id":"call_0"}`)},
+		{"a function call with tool calls", requestWithMessages(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""},`+oneCall+`}`, `{"role":"function","name":"f","content":"x"}`, emptyResult),
+			requestWithMessages(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"call_0","type":"function","function":{"name":"f","arguments":""}}]}`,
+				`{"role":"tool","content":"x","tool_call_id":"call_0"}`, emptyResult)},
 
 		// covers: V13 F117
-		{"half a surrogate pair", hello(`,"user":"x\ud83d","y":"\udE00\ud83d\ude00"`), hello(`,"user":"x\ufffd","y":"\ufffd\ud83d\ude00"`)},
-		{"all at once", talk(`{"role":"assistant","tool_calls":[],"reasoning_content":"\ud800"}`, `{"role":"assistant"}`),
-			talk(`{"role":"assistant","reasoning_content":"\ufffd","content":""}`, `{"role":"assistant","content":""}`)},
+		{"lone surrogate", requestWith(`,"user":"x\ud83d","y":"\udE00\ud83d\ude00"`), requestWith(`,"user":"x\ufffd","y":"\ufffd\ud83d\ude00"`)},
+		{"several edits", requestWithMessages(`{"role":"assistant","tool_calls":[],"reasoning_content":"\ud800"}`, `{"role":"assistant"}`),
+			requestWithMessages(`{"role":"assistant","reasoning_content":"\ufffd","content":""}`, `{"role":"assistant","content":""}`)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
@@ -80,7 +80,7 @@ func TestCanonicalRequests(t *testing.T) {
 			if size := r.Doc.Size(); size != len(r.Body) {
 				t.Errorf("the document has %d bytes, the body %d", size, len(r.Body))
 			}
-			if r.Rewritten() != (test.want != test.body && test.name != "half a surrogate pair") {
+			if r.Rewritten() != (test.want != test.body && test.name != "lone surrogate") {
 				t.Errorf("rewritten: %v", r.Rewritten())
 			}
 
@@ -109,7 +109,7 @@ func TestDetectsFunctionCallClients(t *testing.T) {
 		`,"functions":[{"name":"f"}],"tools":[` + oneTool + `]`: false,
 	} {
 		var r openai.Request
-		if e := r.Parse([]byte(hello(members)), clientapi.Limits{}); e != nil || r.FunctionCalls != want {
+		if e := r.Parse([]byte(requestWith(members)), clientapi.Limits{}); e != nil || r.FunctionCalls != want {
 			t.Errorf("%s: %v, %v", members, r.FunctionCalls, e)
 		}
 	}
@@ -132,7 +132,7 @@ func TestAcceptsValuesOfOtherProviders(t *testing.T) {
 		{`,"thinking":{"type":"disabled","budget_tokens":"none"}`, summary{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
 	} {
 		var r openai.Request
-		body := hello(test.members)
+		body := requestWith(test.members)
 		if e := r.Parse([]byte(body), clientapi.Limits{}); e != nil {
 			t.Errorf("%s: %v", test.members, e)
 			continue
@@ -145,13 +145,13 @@ func TestAcceptsValuesOfOtherProviders(t *testing.T) {
 		}
 	}
 	var r openai.Request
-	if e := r.Parse([]byte(talk(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`)), clientapi.Limits{}); e != nil || r.Flags.Names()[0] != "files" {
+	if e := r.Parse([]byte(requestWithMessages(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`)), clientapi.Limits{}); e != nil || r.Flags.Names()[0] != "files" {
 		t.Errorf("a video: %v, %v", e, r.Flags.Names())
 	}
 }
 
-func TestWarnsOfRepairedSurrogates(t *testing.T) {
-	body := talk(`{"role":"user","content":[{"type":"text","text":"a\ud83d b\ud83d"},{"type":"text","text":"\ude00"}]}`)
+func TestWarnsAboutRepairedSurrogates(t *testing.T) {
+	body := requestWithMessages(`{"role":"user","content":[{"type":"text","text":"a\ud83d b\ud83d"},{"type":"text","text":"\ude00"}]}`)
 	var r openai.Request
 	if e := r.Parse([]byte(body[:len(body)-1]+`,"metadata":{"k\ud800 é":"v"}}`), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
@@ -166,19 +166,19 @@ func TestWarnsOfRepairedSurrogates(t *testing.T) {
 	}
 }
 
-// TestManyRepairs parses a conversation in which each message needs an edit.
+// TestManyRepairs parses a conversation in which every message must be rewritten.
 func TestManyRepairs(t *testing.T) {
 	turns := 20_000
 	if testing.Short() {
 		turns = 1_000
 	}
 	var b strings.Builder
-	b.WriteString(userSays)
+	b.WriteString(userMessage)
 	for i := range turns {
 		fmt.Fprintf(&b, `,{"role":"assistant","function_call":{"name":"f%d"}},{"role":"function","name":"f%d"}`, i, i)
 	}
 	var r openai.Request
-	if e := r.Parse([]byte(talk(b.String())), clientapi.Limits{}); e != nil {
+	if e := r.Parse([]byte(requestWithMessages(b.String())), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	if r.Messages != 2*turns+1 || strings.Count(string(r.Body), `"content":""`) != 2*turns || strings.Count(string(r.Body), `"tool_call_id":"call_`) != turns {
@@ -189,29 +189,29 @@ func TestManyRepairs(t *testing.T) {
 func TestFitModelLowersLimits(t *testing.T) {
 	for _, test := range []struct {
 		name, members, want string
-		most                int64
+		maxTokens           int64
 		warnings            string
 	}{
-		{"nothing known", `,"max_tokens":99999`, `,"max_tokens":99999`, 0, ""},
-		{"within", `,"max_tokens":4096`, `,"max_tokens":4096`, 4096, ""},
-		{"above", `,"max_tokens":32000`, `,"max_tokens":4096 `, 4096, "max_tokens"},
-		{"the newer name", `,"max_tokens":9,"max_completion_tokens":5000`, `,"max_tokens":9,"max_completion_tokens":512 `, 512, "max_completion_tokens"},
+		{"unknown maximum", `,"max_tokens":99999`, `,"max_tokens":99999`, 0, ""},
+		{"at the maximum", `,"max_tokens":4096`, `,"max_tokens":4096`, 4096, ""},
+		{"above the maximum", `,"max_tokens":32000`, `,"max_tokens":4096 `, 4096, "max_tokens"},
+		{"max_completion_tokens above the maximum", `,"max_tokens":9,"max_completion_tokens":5000`, `,"max_tokens":9,"max_completion_tokens":512 `, 512, "max_completion_tokens"},
 		{"a budget that still fits", `,"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":2048}`, `,"max_tokens":4096 ,"thinking":{"type":"enabled","budget_tokens":2048}`, 4096, "max_tokens"},
-		{"a budget that takes all", `,"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31000}`, `,"max_tokens":16000,"thinking":{"type":"enabled","budget_tokens":15000}`, 16000, "max_tokens thinking.budget_tokens"},
-		{"a budget that takes all, with much room before", `,"max_tokens":64000,"thinking":{"type":"enabled","budget_tokens":16000}`, `,"max_tokens":16000,"thinking":{"type":"enabled","budget_tokens":8000 }`, 16000, "max_tokens thinking.budget_tokens"},
-		{"a budget without a limit", `,"thinking":{"type":"enabled","budget_tokens":64000}`, `,"thinking":{"type":"enabled","budget_tokens":32000}`, 64000, "thinking.budget_tokens"},
-		{"a budget that never fitted", `,"max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":5000}`, `,"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":5000}`, 4096, "max_tokens"},
-		{"no limit", `,"max_tokens":-1`, `,"max_tokens":-1`, 4096, ""},
+		{"a budget above the maximum", `,"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31000}`, `,"max_tokens":16000,"thinking":{"type":"enabled","budget_tokens":15000}`, 16000, "max_tokens thinking.budget_tokens"},
+		{"a budget equal to the maximum", `,"max_tokens":64000,"thinking":{"type":"enabled","budget_tokens":16000}`, `,"max_tokens":16000,"thinking":{"type":"enabled","budget_tokens":8000 }`, 16000, "max_tokens thinking.budget_tokens"},
+		{"a budget without max_tokens", `,"thinking":{"type":"enabled","budget_tokens":64000}`, `,"thinking":{"type":"enabled","budget_tokens":32000}`, 64000, "thinking.budget_tokens"},
+		{"a budget that was not below max_tokens", `,"max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":5000}`, `,"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":5000}`, 4096, "max_tokens"},
+		{"unlimited", `,"max_tokens":-1`, `,"max_tokens":-1`, 4096, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
-			if e := r.Parse([]byte(hello(test.members)), clientapi.Limits{}); e != nil {
+			if e := r.Parse([]byte(requestWith(test.members)), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			if e := r.FitModel(test.most, true, false); e != nil {
+			if e := r.FitModel(test.maxTokens, true, false); e != nil {
 				t.Fatal(e)
 			}
-			if want := hello(test.want); string(r.Body) != want {
+			if want := requestWith(test.want); string(r.Body) != want {
 				t.Errorf("got  %s\nwant %s", r.Body, want)
 			}
 			var named []string
@@ -221,7 +221,7 @@ func TestFitModelLowersLimits(t *testing.T) {
 				}
 			}
 			if got := strings.Join(named, " "); got != test.warnings {
-				t.Errorf("warnings of %q, want %q", got, test.warnings)
+				t.Errorf("warnings about %q, want %q", got, test.warnings)
 			}
 			var again openai.Request
 			if e := again.Parse([]byte(r.Body), clientapi.Limits{}); e != nil || again.MaxTokens != r.MaxTokens || again.Thinking != r.Thinking {

@@ -16,17 +16,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// FuzzRequest parses arbitrary bodies. An accepted body must be strictly valid JSON which encoding/json reads in the same way,
-// and its canonical form must be stable, so that parsing that changes nothing. A rejected body must get a 400 with short JSON.
+// FuzzRequest parses arbitrary bodies. An accepted body must be strictly valid JSON that encoding/json reads in the
+// same way, and parsing its canonical form must not change it. A rejected body must get a 400 with a short JSON body.
 //
 // covers: F127
 func FuzzRequest(f *testing.F) {
-	for _, seed := range []string{everyMember, hello(``), hello(`,"stop":["a"],"n":2`), talk(called("a", "b"), answered("b"), answered("a")),
-		hello(`,"tools":[` + oneTool + `],"tool_choice":{"type":"function","function":{"name":"f"}}`),
-		`{"m\u006fdel":"x","messages":[{"role":"wizard"}]}`, `{"model":"a\u0000","messages":[]}`, hello(`,"max_tokens":1e999`), ``, `[]`,
-		talk(calledFunction, `{"role":"function","name":"f"}`), talk(called("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`),
-		hello(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true`), hello(`,"functions":[{"name":"f"}],"tools":[],"function_call":{"name":"f"},"tool_choice":null`),
-		hello(`,"user":"\ud800"`), talk(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f"}}],"function_call":{"name":"f"}}`, answered("a"), `{"role":"function","name":"f"}`)} {
+	for _, seed := range []string{everyMember, requestWith(``), requestWith(`,"stop":["a"],"n":2`), requestWithMessages(toolCalls("a", "b"), toolResult("b"), toolResult("a")),
+		requestWith(`,"tools":[` + oneTool + `],"tool_choice":{"type":"function","function":{"name":"f"}}`),
+		`{"m\u006fdel":"x","messages":[{"role":"wizard"}]}`, `{"model":"a\u0000","messages":[]}`, requestWith(`,"max_tokens":1e999`), ``, `[]`,
+		requestWithMessages(functionCall, `{"role":"function","name":"f"}`), requestWithMessages(toolCalls("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`),
+		requestWith(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true`), requestWith(`,"functions":[{"name":"f"}],"tools":[],"function_call":{"name":"f"},"tool_choice":null`),
+		requestWith(`,"user":"\ud800"`), requestWithMessages(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f"}}],"function_call":{"name":"f"}}`, toolResult("a"), `{"role":"function","name":"f"}`)} {
 		f.Add([]byte(seed))
 	}
 	files, err := filepath.Glob("testdata/requests/*.json")

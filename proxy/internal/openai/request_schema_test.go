@@ -166,8 +166,8 @@ const schema = `
 /messages/5/name s!
 `
 
-// wrong has a value of every kind.
-var wrong = []struct{ kind, value, called string }{
+// valuesOfKinds has a value of every kind, and its description in error messages.
+var valuesOfKinds = []struct{ kind, value, description string }{
 	{"s", `"x"`, "a string"}, {"i", `1`, "an integer"}, {"d", `1.5`, "a decimal number"}, {"b", `true`, "a boolean"},
 	{"o", `{}`, "an object"}, {"a", `[]`, "an array"}, {"null", `null`, "null"},
 }
@@ -207,7 +207,7 @@ func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 	return out
 }
 
-// TestMemberTypes parses requests in which a member has a value of another kind, or is missing.
+// TestMemberTypes parses requests in which a member has a value of the wrong kind or is missing.
 //
 // covers: F119
 func TestMemberTypes(t *testing.T) {
@@ -218,7 +218,7 @@ func TestMemberTypes(t *testing.T) {
 	for line := range strings.SplitSeq(strings.TrimSpace(schema), "\n") {
 		pointer, kinds, _ := strings.Cut(line, " ")
 		param := formatParam(pointer)
-		for _, w := range wrong {
+		for _, w := range valuesOfKinds {
 			if strings.Contains(kinds, w.kind) {
 				continue
 			}
@@ -234,7 +234,7 @@ func TestMemberTypes(t *testing.T) {
 				t.Errorf("%s: %s gives %v", param, w.value, e)
 				continue
 			}
-			if want := fmt.Sprintf("'%s' must be ", param); !strings.HasPrefix(e.Message, want) || !strings.HasSuffix(e.Message, ", not "+w.called+".") {
+			if want := fmt.Sprintf("'%s' must be ", param); !strings.HasPrefix(e.Message, want) || !strings.HasSuffix(e.Message, ", not "+w.description+".") {
 				t.Errorf("%s: the message for %s is %q", param, w.value, e.Message)
 			}
 		}
@@ -249,7 +249,7 @@ func TestMemberTypes(t *testing.T) {
 				t.Errorf("%s: the request without it was rejected: %v", param, e)
 			}
 		case e == nil || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != param:
-			t.Errorf("%s: absent gives %v", param, e)
+			t.Errorf("%s: the request without it gives %v", param, e)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// checkBoth reads a response for streaming and non-streaming clients, and passes it on.
+// checkReader reads a response for streaming and non-streaming clients, and passes it on.
 func checkReader(t testing.TB, rec *recording) {
 	t.Helper()
 	h := newHarness(t, testOptions, wantsSeals+","+wantsSummary+`,"store":false`)

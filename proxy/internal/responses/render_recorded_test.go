@@ -73,7 +73,8 @@ func joinTexts(texts []string) []string {
 	return []string{strings.ReplaceAll(strings.Join(texts, ""), "\n\n", "")}
 }
 
-// providerResponse returns a provider's response as the SDK reads it. The output of a stream consists of its completed items.
+// providerResponse returns a provider's response as the SDK reads it. The output of a stream consists of its completed
+// items.
 func providerResponse(t *testing.T, rec *recording) *sdk.Response {
 	t.Helper()
 	if rec.body != nil {

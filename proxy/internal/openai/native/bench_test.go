@@ -42,7 +42,7 @@ func BenchmarkTextChunk(b *testing.B) {
 	b.Run("read and rendered", func(b *testing.B) { run(b, true) })
 }
 
-// BenchmarkNonStreamingResponse reads, collects and writes a response of 4 KB.
+// BenchmarkNonStreamingResponse reads and renders a response of 4 KB.
 func BenchmarkNonStreamingResponse(b *testing.B) {
 	body := []byte(`{"id":"i","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		strings.Repeat(`A line of text, \"quoted\".\n`, 140) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` +

@@ -27,7 +27,7 @@ func TestUpstreamErrors(t *testing.T) {
 			"502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
 		{"any/401 not JSON", 401, `Unauthorized: key sk-abc`, "502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
 		{"any/401 empty", 401, ``, "502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
-		{"any/400 that means the key", 400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`,
+		{"any/400 for an invalid key", 400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`,
 			"502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
 		{"OpenAI/400", 400, `{"error":{"message":"Unsupported parameter: 'max_tokens'.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`,
 			"400 invalid_request_error unsupported_parameter max_tokens Unsupported parameter: 'max_tokens'."},
@@ -50,7 +50,7 @@ func TestUpstreamErrors(t *testing.T) {
 		{"OpenAI/503", 503, `{"error":{"message":"slow","code":"slow_down"}}`, "503 server_error overloaded - slow next"},
 		{"OpenAI/504", 504, `{"error":{"message":"late"}}`, "504 server_error upstream_timeout - late next"},
 		{"OpenAI/529", 529, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`, "503 server_error overloaded - Overloaded next"},
-		{"OpenAI/500 without words", 500, `{}`, "502 server_error upstream_error - The provider failed. next"},
+		{"OpenAI/500 without a message", 500, `{}`, "502 server_error upstream_error - The provider failed. next"},
 		{"OpenAI/409", 409, `{"error":{"message":"busy"}}`, "409 invalid_request_error conflict - busy next"},
 		{"OpenAI/413", 413, `{"error":{"message":"big"}}`, "413 invalid_request_error request_too_large - big"},
 		{"OpenAI/422", 422, `{"detail":[{"loc":["body","x"],"msg":"field required"},{"msg":"too short"},{"loc":[]}]}`, "400 invalid_request_error - - field required; too short"},
@@ -74,24 +74,24 @@ func TestUpstreamErrors(t *testing.T) {
 		{"Azure/404 path", 404, `{"error":{"code":"404","message":"Resource not found"}}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
 		{"Azure/404 deployment", 404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
 		{"OpenRouter/404 model", 404, `{"error":{"message":"No endpoints found for acme/x.","code":404}}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
-		{"404 without words", 404, `{}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
+		{"404 without a message", 404, `{}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
 		{"429", 429, `slow down, org-123`, "429 rate_limit_error rate_limit_exceeded - The provider's rate limit has been reached. next"},
 		{"400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
 		{"413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider accepts."},
 		{"a redirect", 302, "", "502 upstream_error upstream_error - The provider failed. next"},
-		{"a script without an end", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
-		{"a tag without an end", 500, "a <b", "502 upstream_error upstream_error - a next"},
+		{"an unterminated script", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
+		{"an unterminated tag", 500, "a <b", "502 upstream_error upstream_error - a next"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			e := native.Failure(c.status, []byte(c.body))
-			word := func(s string) string {
+			orDash := func(s string) string {
 				if s == "" {
 					return "-"
 				}
 				return s
 			}
-			got := strings.Join([]string{strconv.Itoa(e.Status), string(e.Kind), word(e.Code), word(e.Param), e.Message}, " ")
+			got := strings.Join([]string{strconv.Itoa(e.Status), string(e.Kind), orDash(e.Code), orDash(e.Param), e.Message}, " ")
 			if e.TryNext {
 				got += " next"
 			}
@@ -105,14 +105,14 @@ func TestUpstreamErrors(t *testing.T) {
 				t.Errorf("upstream status %d, cause %v", e.UpstreamStatus, e.Cause)
 			}
 			if log := e.Cause.Error(); strings.Contains(log, "sk-abc") || strings.Contains(log, "org-123") {
-				t.Errorf("the cause for the log is %s", log)
+				t.Errorf("the cause reveals a secret: %s", log)
 			}
 		})
 	}
 }
 
 // covers: O14
-func TestLongErrorMessagesAreCut(t *testing.T) {
+func TestLongErrorMessagesAreTruncated(t *testing.T) {
 	for _, s := range []string{strings.Repeat("é", 400), "x" + strings.Repeat("€", 400), strings.Repeat("a ", 600)} {
 		for _, e := range []string{
 			native.Failure(500, []byte(s)).Message,

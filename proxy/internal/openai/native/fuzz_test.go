@@ -39,12 +39,12 @@ func FuzzReader(f *testing.F) {
 		if len(data) > 1<<16 {
 			return
 		}
-		checkBoth(t, data, whole, tags)
+		checkReader(t, data, whole, tags)
 	})
 }
 
-// checkBoth reads lines, or one non-streaming response if whole is set, for a streaming and a non-streaming client.
-func checkBoth(t testing.TB, data []byte, whole, tags bool) {
+// checkReader reads lines, or one non-streaming response if whole is set, for a streaming and a non-streaming client.
+func checkReader(t testing.TB, data []byte, whole, tags bool) {
 	t.Helper()
 	lines := [][]byte{data}
 	if !whole {
@@ -86,29 +86,29 @@ func checkBoth(t testing.TB, data []byte, whole, tags bool) {
 		_ = w.End()
 		return w
 	}
-	streamed, collected := play(true), play(false)
-	if streamed.Complete() != collected.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
-		t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v",
-			streamed.Complete(), streamed.Failed(), collected.Complete(), collected.Failed())
+	streamed, nonStreaming := play(true), play(false)
+	if streamed.Complete() != nonStreaming.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
+		t.Fatalf("streamed: complete %v, failed %v; non-streaming: complete %v, failed %v",
+			streamed.Complete(), streamed.Failed(), nonStreaming.Complete(), nonStreaming.Failed())
 	}
 	if streamed.Started() {
 		checkStream(t, streamed, true)
 	} else if streamed.Complete() {
 		t.Fatal("the stream is complete but empty")
 	}
-	if !collected.Complete() {
+	if !nonStreaming.Complete() {
 		return
 	}
-	p := collected.AppendResponse(nil)
+	p := nonStreaming.AppendResponse(nil)
 	if !json.Valid(p) {
 		t.Fatalf("not JSON: %s", p)
 	}
-	if u := collected.Usage(); u.Total != u.Prompt+u.Completion {
+	if u := nonStreaming.Usage(); u.Total != u.Prompt+u.Completion {
 		t.Fatalf("%+v", u)
 	}
 }
 
-// mutate makes random changes to a document: it replaces values by other kinds, and removes, renames or adds members.
+// mutate makes random changes to a document: it replaces values with values of other kinds, and removes, renames or adds members.
 func mutate(r *rand.Rand, v any) any {
 	if r.IntN(30) == 0 {
 		odd := []any{nil, true, 0, -1, 1e300, 1 << 40, "", "x", "stop", "call_1", []any{}, map[string]any{}, []any{nil}, []any{map[string]any{}},
@@ -183,7 +183,7 @@ func TestMutatedRecordings(t *testing.T) {
 		if r.IntN(4) == 0 {
 			r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 		}
-		checkBoth(t, bytes.Join(out, []byte("\n")), rec.body != nil, r.IntN(2) == 0)
+		checkReader(t, bytes.Join(out, []byte("\n")), rec.body != nil, r.IntN(2) == 0)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// read reads chunks, or one non-streaming response, and returns the writer that they were applied to.
+// read reads chunks, or a non-streaming response, and returns the writer that they were applied to.
 func read(t testing.TB, o native.Options, mo response.Options, chunks ...string) *response.Writer {
 	t.Helper()
 	var r native.Reader
@@ -59,12 +59,12 @@ func whole(t testing.TB, o native.Options, chunks ...string) string {
 	return rest
 }
 
-// chunk is a chunk with one choice.
+// chunk returns a chunk with one choice.
 func chunk(choice string) string {
 	return `{"id":"i","model":"m","choices":[{"index":0,` + choice + `}]}`
 }
 
-// delta is a chunk with a delta.
+// delta returns a chunk with a delta.
 func delta(s string) string { return chunk(`"delta":{` + s + `}`) }
 
 const (
@@ -74,7 +74,7 @@ const (
 	estimated = `],"usage":{estimated}}`
 )
 
-// choice is choice 0 of a response.
+// choice returns choice 0 of a response.
 func choice(message, finish string) string {
 	return `[{"index":0,"message":{"role":"assistant",` + message + `},"logprobs":null,"finish_reason":` + finish + `}`
 }
@@ -101,7 +101,7 @@ func TestProviderVariants(t *testing.T) {
 		{"reasoning", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","content":null`), delta(`"reasoning_content":"b","reasoning":"b"`), delta(`"reasoning_content":"","reasoning":"c"`), stop,
 		}, choice(`"content":"","refusal":null,"reasoning_content":"abc","reasoning_details":[{"type":"reasoning.text","text":"abc","format":"here","index":0}]`, `"stop"`) + estimated},
-		{"details beside the text", native.Options{ReasoningFormat: "here"}, []string{
+		{"details with the text", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","format":"there","index":2}]`),
 			delta(`"reasoning":"b","reasoning_details":[{"type":"reasoning.summary","summary":"b","format":"there","index":3}]`),
 			delta(`"reasoning":"c","reasoning_details":[{"type":"reasoning.text","signature":"s","index":2},{"type":"reasoning.encrypted","data":"e","index":4},{"type":"reasoning.new","x":1}]`),
@@ -131,17 +131,17 @@ func TestProviderVariants(t *testing.T) {
 			delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`, `{"id":"b","type":"function","function":{"name":"f","arguments":"{\"x\":2}"}}`,
 			`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"the id repeated in each piece", native.Options{}, []string{
+		{"the same id in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
 		{"another id in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"zz","function":{"arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"the name late", native.Options{}, []string{
+		{"the name after the first piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","type":"function"}]`), delta(`"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]`),
 			delta(`"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"stop though there were calls", native.Options{}, []string{ // covers: O7
+		{"stop after tool calls", native.Options{}, []string{ // covers: O7
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
 		{"empty finish reason", native.Options{}, []string{ // covers: O8
@@ -156,32 +156,32 @@ func TestProviderVariants(t *testing.T) {
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"eos"`) + estimated},
 		{"insufficient_system_resource", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"insufficient_system_resource"`)},
 			choice(`"content":"a","refusal":null`, `"length","native_finish_reason":"insufficient_system_resource"`) + estimated},
-		{"native beside", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
+		{"native_finish_reason", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"end_turn"`) + estimated},
-		{"error", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
+		{"finish reason error", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
 			"failed: 502 server_error upstream_stream_error: The provider ended the response with an error."},
 		// covers: O12
 		{"error in a stream", native.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
 			`failed: 429 rate_limit_error rate_limit_exceeded: The provider's rate limit has been reached.: upstream status 0, type "rate_limit_error", code "rate_limit_exceeded"`},
-		{"error after the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
+		{"error after the finish reason", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
 			`failed: 502 server_error upstream_stream_error: gone: upstream status 502, type "", code ""`},
 		{"error in a choice", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
 			`failed: 503 server_error overloaded: busy: upstream status 503, type "", code ""`},
-		{"vLLM", native.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
+		{"error of vLLM", native.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
 			`failed: 400 invalid_request_error: no: upstream status 400, type "BadRequestError", code ""`},
-		{"no error", native.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
+		{"null and empty errors", native.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		// covers: O13
-		{"whole", native.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
+		{"error as a non-streaming response", native.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
 			`failed: 404 invalid_request_error model_not_found: The provider does not know this model.: upstream status 0, type "invalid_request_error", code "model_not_found"`},
-		{"unknown", native.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
+		{"error as a string", native.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
 		// covers: O15
-		{"DeepSeek", native.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
+		{"usage of DeepSeek", native.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}`},
 		{"arguments as an object", native.Options{}, []string{ // covers: O16
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"b": 1.0, "a": "x y"}}},{"index":1,"id":"b","function":{"name":"g","arguments":null}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"b\":1.0,\"a\":\"x y\"}"}}`, `{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}`)},
-		{"parts", native.Options{}, []string{ // covers: O17
+		{"content parts", native.Options{}, []string{ // covers: O17
 			delta(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},"b",{"type":"image_url","image_url":{}},{"text":"c"}]`),
 			delta(`"content":{"type":"text","text":"d"}`), delta(`"content":[{"type":"thinking","thinking":"!"}]`), stop,
 		}, choice(`"content":"abcd","refusal":null,"reasoning_content":"hm!","reasoning_details":[{"type":"reasoning.text","text":"hm!","index":0}]`, `"stop"`) + estimated},
@@ -196,28 +196,28 @@ func TestProviderVariants(t *testing.T) {
 			chunk(`"delta":{"content":""},"logprobs":{"content":[],"refusal":null}`), chunk(`"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}],"refusal":null}`),
 			chunk(`"delta":{"content":"b"},"logprobs":{"content":[{"token":"b"}],"refusal":null}`), chunk(`"delta":{},"logprobs":null,"finish_reason":"stop"`),
 		}, `[{"index":0,"message":{"role":"assistant","content":"ab","refusal":null},"logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"finish_reason":"stop"}` + estimated},
-		{"sound", native.Options{}, []string{
+		{"audio", native.Options{}, []string{
 			delta(`"role":"assistant","content":null,"audio":{"id":"s","transcript":"be"}`), delta(`"audio":{"data":"QQ"}`), delta(`"audio":{"data":"Ug","transcript":"ep"}`), delta(`"audio":{"expires_at":5}`), stop,
 		}, choice(`"content":null,"refusal":null,"audio":{"id":"s","transcript":"beep","data":"QQUg","expires_at":5}`, `"stop"`) + estimated},
 		// covers: S10
-		{"DONE without a finish is an end", native.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"neither DONE nor a finish", native.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
-		{"one of two choices", native.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		{"DONE without a finish reason", native.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"neither DONE nor a finish reason", native.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		{"one of two choices unfinished", native.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
 		// covers: S11
-		{"finish without DONE", native.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"finish reason without DONE", native.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		// covers: S13
-		{"no event", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
+		{"empty and unknown events", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
 		// covers: S20
-		{"content after the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"content after the finish reason", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		// covers: S21
 		{"a message in a stream", native.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"a message beside deltas", native.Options{}, []string{chunk(`"message":{"content":"ab"},"delta":{"content":"ab"}`), chunk(`"message":{"content":"abc"}`), stop},
+		{"a message with deltas", native.Options{}, []string{chunk(`"message":{"content":"ab"},"delta":{"content":"ab"}`), chunk(`"message":{"content":"abc"}`), stop},
 			choice(`"content":"ab","refusal":null`, `"stop"`) + estimated},
 		{"not JSON", native.Options{}, []string{delta(`"content":"a"`), `{"choices":[`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: json: unexpected end of the document at byte 12"},
-		{"no object", native.Options{}, []string{`[1]`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: array instead of an object"},
-		{"a bad index", native.Options{}, []string{`{"choices":[{"index":128,"delta":{}}]}`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: a choice is not an object, or its index is out of range"},
-		{"a choice that is no object", native.Options{}, []string{`{"choices":[null]}`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: a choice is not an object, or its index is out of range"},
+		{"not an object", native.Options{}, []string{`[1]`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: array instead of an object"},
+		{"an index out of range", native.Options{}, []string{`{"choices":[{"index":128,"delta":{}}]}`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: a choice is not an object, or its index is out of range"},
+		{"a choice that is not an object", native.Options{}, []string{`{"choices":[null]}`}, "failed: 502 server_error upstream_bad_answer: The provider's response could not be read.: a choice is not an object, or its index is out of range"},
 		{"only DONE", native.Options{}, []string{`[DONE]`}, "failed: 502 server_error upstream_bad_answer: The provider's response has no choices."},
 		{"choices without an index", native.Options{}, []string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		{"a custom tool", native.Options{}, []string{delta(`"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"print(1)"}}]`), stop},
@@ -241,6 +241,7 @@ var estimate = regexp.MustCompile(`"usage":\{[^{}]*"estimated":true\}`)
 // blank replaces an estimated usage with the placeholder of estimated.
 func blank(s string) string { return estimate.ReplaceAllString(s, `"usage":{estimated}`) }
 
+// toolChoice returns the choices of a response with tool calls, and its usage.
 func toolChoice(calls ...string) string {
 	return choice(`"content":null,"refusal":null,"tool_calls":[`+strings.Join(calls, ",")+`]`, `"tool_calls"`) + estimated
 }
@@ -279,18 +280,18 @@ func TestToolCallsInNonStreamingResponse(t *testing.T) {
 
 func TestUsageVariants(t *testing.T) {
 	cases := []struct{ name, usage, want string }{
-		{"reasoning inside", `{"prompt_tokens":64,"completion_tokens":89,"total_tokens":153,"completion_tokens_details":{"reasoning_tokens":64}}`,
+		{"reasoning_tokens included in completion_tokens", `{"prompt_tokens":64,"completion_tokens":89,"total_tokens":153,"completion_tokens_details":{"reasoning_tokens":64}}`,
 			`{"prompt_tokens":64,"completion_tokens":89,"total_tokens":153,"completion_tokens_details":{"reasoning_tokens":64}}`},
-		{"xAI, reasoning beside", `{"prompt_tokens":432,"completion_tokens":68,"total_tokens":636,"completion_tokens_details":{"reasoning_tokens":136}}`,
+		{"xAI, reasoning_tokens not included", `{"prompt_tokens":432,"completion_tokens":68,"total_tokens":636,"completion_tokens_details":{"reasoning_tokens":136}}`,
 			`{"prompt_tokens":432,"completion_tokens":204,"total_tokens":636,"completion_tokens_details":{"reasoning_tokens":136}}`},
-		{"Gemini, more in the total", `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":109}`, `{"prompt_tokens":35,"completion_tokens":74,"total_tokens":109}`},
+		{"Gemini, total includes more tokens", `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":109}`, `{"prompt_tokens":35,"completion_tokens":74,"total_tokens":109}`},
 		{"only a total", `{"prompt_tokens":35,"total_tokens":50}`, `{"prompt_tokens":35,"completion_tokens":15,"total_tokens":50}`},
-		{"a total that is too small", `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":1}`, `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":47}`},
-		{"other names", `{"input_tokens":3,"output_tokens":4}`, `{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}`},
+		{"a total below the sum", `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":1}`, `{"prompt_tokens":35,"completion_tokens":12,"total_tokens":47}`},
+		{"input_tokens and output_tokens", `{"input_tokens":3,"output_tokens":4}`, `{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}`},
 		{"Moonshot", `{"prompt_tokens":3,"completion_tokens":4,"cached_tokens":2}`, `{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2}}`},
 		{"OpenRouter", `{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":1,"cache_write_tokens":2,"audio_tokens":0,"video_tokens":5}}`,
 			`{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":1,"cache_creation_tokens":2,"audio_tokens":0,"video_tokens":5}}`},
-		{"no counts", `{"prompt_tokens":-3,"completion_tokens":"4","total_tokens":1.5}`, `{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8,"estimated":true}`},
+		{"invalid counts", `{"prompt_tokens":-3,"completion_tokens":"4","total_tokens":1.5}`, `{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8,"estimated":true}`},
 		{"nulls", `{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":null,"completion_tokens_details":null}`, `{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`},
 	}
 	for _, c := range cases {
@@ -309,30 +310,30 @@ func TestFinishReasons(t *testing.T) {
 		"eos_token": "stop", "stop_sequence": "stop", "max_tokens": "length", "model_length": "length", "abort": "length",
 		"SAFETY": "content_filter", "sensitive": "content_filter", "tool_use": "tool_calls", "something new": "stop",
 	}
-	for word, finish := range want {
-		got := whole(t, native.Options{}, delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"`+word+`"`))
+	for reason, finish := range want {
+		got := whole(t, native.Options{}, delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"`+reason+`"`))
 		tail := `"finish_reason":"` + finish + `"}`
-		if word != finish {
-			tail = `"finish_reason":"` + finish + `","native_finish_reason":"` + word + `"}`
+		if reason != finish {
+			tail = `"finish_reason":"` + finish + `","native_finish_reason":"` + reason + `"}`
 		}
 		if !strings.Contains(got, tail) {
-			t.Errorf("%s gives %s", word, got)
+			t.Errorf("%s gives %s", reason, got)
 		}
 	}
 }
 
-// TestCharactersSplitBetweenChunks splits characters in two, as providers do that send raw tokens.
+// TestCharactersSplitBetweenChunks splits characters in two, as some providers do.
 //
 // covers: S9
 func TestCharactersSplitBetweenChunks(t *testing.T) {
 	cases := []struct{ name, first, second, want string }{
-		{"escapes of a pair", `a\ud83d`, `\ude00b`, `a\ud83d\ude00b`},
+		{"surrogate pair", `a\ud83d`, `\ude00b`, `a\ud83d\ude00b`},
 		{"two bytes", "a\xc3", "\xa9b", "aéb"},
 		{"three bytes, one first", "a\xe2", "\x82\xacb", "a€b"},
 		{"three bytes, two first", "a\xe2\x82", "\xacb", "a€b"},
 		{"four bytes", "\xf0\x9f", "\x98\x80", "😀"},
-		{"a half that nothing completes", `a\ud83d`, `b`, "a\uFFFDb"},
-		{"a half at the end", `a`, `\ud83d`, "a\uFFFD"},
+		{"high surrogate without a low one", `a\ud83d`, `b`, "a\uFFFDb"},
+		{"high surrogate at the end", `a`, `\ud83d`, "a\uFFFD"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -344,7 +345,7 @@ func TestCharactersSplitBetweenChunks(t *testing.T) {
 	}
 }
 
-// TestLooseJSON reads invalid JSON whose meaning is clear.
+// TestLooseJSON reads invalid JSON that is still unambiguous: duplicate names and lone surrogates.
 func TestLooseJSON(t *testing.T) {
 	got := whole(t, native.Options{},
 		`{"id":"i","bad":"\ud83d","good":1,"choices":[{"index":0,"index":0,"delta":{"content":"a","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"x":"\ud83d"}}}]}}]}`,
@@ -355,7 +356,8 @@ func TestLooseJSON(t *testing.T) {
 	}
 }
 
-func TestTagsSplitAnywhere(t *testing.T) {
+// TestThinkTagsSplitAnywhere splits texts with think tags at every position.
+func TestThinkTagsSplitAnywhere(t *testing.T) {
 	o := native.Options{ThinkTags: true, ReasoningFormat: "tags"}
 	texts := []struct{ in, reasoning, content string }{
 		{"<think>hm <b> </thin ok</think>\n\nanswer <think>no</think>", "hm <b> </thin ok", "answer <think>no</think>"},

@@ -37,7 +37,7 @@ func checkTemplate(t *testing.T, lines [][]byte, o Options) (matched int) {
 			t.Fatalf("chunk %d, parsed (-), by template (+):\n%s\n%s", n, diff, line)
 		}
 		if quick.chunks != slow.chunks || quick.identified != slow.identified || quick.formatted != slow.formatted {
-			t.Fatalf("chunk %d leads to another state: %s", n, line)
+			t.Fatalf("chunk %d: the readers' states differ: %s", n, line)
 		}
 	}
 	return matched
@@ -63,7 +63,7 @@ func TestChunkTemplateSkipsParsing(t *testing.T) {
 		t.Errorf("%d chunks were read by template", n)
 	}
 	if n := checkTemplate(t, lines, Options{ThinkTags: true}); n != 0 {
-		t.Errorf("%d chunks were read by template, although a text may contain tags", n)
+		t.Errorf("%d chunks were read by template, but with think tags none may be", n)
 	}
 }
 
@@ -71,21 +71,21 @@ func TestChunkTemplateSkipsParsing(t *testing.T) {
 func TestTemplateMismatch(t *testing.T) {
 	first := strings.Replace(fmt.Sprintf(chunkFormat, "one", "pad"), "usage", "use", 1)
 	for name, c := range map[string]string{
-		"another finish":     strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1),
-		"another choice":     strings.Replace(first, `"index":0`, `"index":1`, 1),
-		"one member more":    strings.Replace(first, `"one"`, `"one","refusal":"no"`, 1),
-		"no text":            strings.Replace(first, `"one"`, `""`, 1),
-		"a null":             strings.Replace(first, `"one"`, `null`, 1),
-		"a control":          strings.Replace(first, `"one"`, "\"o\x01e\"", 1),
-		"half a surrogate":   strings.Replace(first, `"one"`, `"\ud83d"`, 1),
-		"no UTF-8":           strings.Replace(first, `"one"`, "\"\xff\"", 1),
-		"an escape":          strings.Replace(first, `"one"`, `"\x"`, 1),
-		"cut in the text":    first[:strings.Index(first, "one")+2],
-		"cut after it":       first[:strings.Index(first, "one")+4],
-		"cut in the padding": first[:strings.Index(first, "pad")+2],
-		"something after it": first + "{}",
-		"done":               "[DONE]",
-		"nothing":            "",
+		"finish reason":            strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1),
+		"index":                    strings.Replace(first, `"index":0`, `"index":1`, 1),
+		"additional member":        strings.Replace(first, `"one"`, `"one","refusal":"no"`, 1),
+		"empty text":               strings.Replace(first, `"one"`, `""`, 1),
+		"null":                     strings.Replace(first, `"one"`, `null`, 1),
+		"control character":        strings.Replace(first, `"one"`, "\"o\x01e\"", 1),
+		"lone surrogate":           strings.Replace(first, `"one"`, `"\ud83d"`, 1),
+		"invalid UTF-8":            strings.Replace(first, `"one"`, "\"\xff\"", 1),
+		"invalid escape":           strings.Replace(first, `"one"`, `"\x"`, 1),
+		"truncated in the text":    first[:strings.Index(first, "one")+2],
+		"truncated after the text": first[:strings.Index(first, "one")+4],
+		"truncated in the padding": first[:strings.Index(first, "pad")+2],
+		"trailing data":            first + "{}",
+		"done":                     "[DONE]",
+		"empty":                    "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := [][]byte{[]byte(first), []byte(first), []byte(first), []byte(c), []byte(first)}
