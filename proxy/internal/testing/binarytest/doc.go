@@ -1,9 +1,8 @@
-// Package binarytest runs the gateway as it ships, in a process of its own, for tests of what only a process has: its
-// memory, its descriptors and goroutines, its processor time, its signals, its log, its place in a network.
+// Package binarytest runs the sluice binary in a process of its own, for tests that need a process: of memory, descriptors,
+// goroutines, CPU time, signals, the log, or networks.
 //
-// It owns how the binary is built, started, listened to and measured, and nothing of what is tested. What can be shown in
-// the process of the test is shown with proxy/proxytest, which is faster and sees more.
+// It builds and starts the binary, reads its log, and measures the process. Tests that do not need a process use
+// proxy/proxytest, which is faster and gives access to more.
 //
-// Concurrency: a Gateway may be used from any goroutine of its test. Options.Line is called from one goroutine, a line
-// after the other.
+// Concurrency: a Gateway may be used from any goroutine of its test. Options.Line is called for one line at a time.
 package binarytest

@@ -18,25 +18,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
-// Options are how a gateway is started.
+// Options are the options of a gateway.
 type Options struct {
-	Config string // the text of its gateway.toml, which begins with [server] and has no [admin]
-	Listen string // "": a free port of 127.0.0.1
+	Config string // text of gateway.toml, which must start with [server] and have no [admin]
+	Listen string // listen address; "" means a free port of 127.0.0.1
 	Env    []string
-	Race   bool // a binary with the race detector in it
+	Race   bool // use a binary built with the race detector
 
-	// Line is called for each line of the log. It must not block for long: the gateway drops lines that nobody reads.
+	// Line is called for each line of the log. It must not block for long, because the gateway drops log lines when its
+	// buffer is full.
 	Line func(*Line)
 
-	// Start calls start, which starts the process; it is for a place that a process inherits, such as a network or a set
-	// of processors. nil just calls it.
+	// Start calls start, which starts the process. It can set up what the process inherits from the thread, such as a network
+	// namespace or a CPU set. nil calls start directly.
 	Start func(start func() error) error
 
-	// Dial connects to [admin], where the process is in a network of its own. nil: as usual.
+	// Dial connects to the admin listener of a process in another network namespace. nil dials in the namespace of the test.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Line is a line of the log, as far as tests look at it. Text is all of it.
+// Line has the fields of a log line that tests use. Text is the whole line.
 type Line struct {
 	Message    string  `json:"msg"`
 	Level      string  `json:"level"`
@@ -61,28 +62,28 @@ type Line struct {
 
 // Gateway is a gateway in a process of its own.
 type Gateway struct {
-	URL    string // http://host:port of its listener
-	Addr   string
-	Admin  string // host:port of its health, metrics and status
-	Config string // the path of its gateway.toml
-	PID    int
-	Ready  time.Duration // from its start until it served
+	URL        string // http://host:port of the listener
+	Addr       string // host:port of the listener
+	Admin      string // host:port of the admin listener
+	ConfigFile string // path of gateway.toml
+	PID        int
+	Ready      time.Duration // time from the start of the process until it listened
 
 	cmd    *exec.Cmd
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	ended  chan struct{} // closed when it has ended; exit is set then
-	exit   int
+	ended  chan struct{} // closed when the process has ended
+	exit   int           // exit code; set before ended is closed
 	mu     sync.Mutex
-	tail   []string // the last lines of its standard error
-	listen chan Line
+	tail   []string  // last lines of standard error
+	listen chan Line // the lines with the addresses of the listeners
 }
 
-// Start starts a gateway and waits until it serves. The test's end kills it, if it is still there.
+// Start starts a gateway and waits until it listens. The end of the test kills the process if it is still running.
 func Start(tb testing.TB, o Options) *Gateway {
 	tb.Helper()
 	dir := tb.TempDir()
-	g := &Gateway{Config: filepath.Join(dir, "gateway.toml"), dial: o.Dial, ended: make(chan struct{}), listen: make(chan Line, 2)}
-	g.Write(tb, o.Config)
+	g := &Gateway{ConfigFile: filepath.Join(dir, "gateway.toml"), dial: o.Dial, ended: make(chan struct{}), listen: make(chan Line, 2)}
+	g.WriteConfig(tb, o.Config)
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -94,7 +95,7 @@ func Start(tb testing.TB, o Options) *Gateway {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g.cmd = exec.Command(binary, "serve", "--quiet", "--config", g.Config, "--listen", o.Listen)
+	g.cmd = exec.Command(binary, "serve", "--quiet", "--config", g.ConfigFile, "--listen", o.Listen)
 	g.cmd.Dir = dir
 	g.cmd.Env = append([]string{"SLUICE_CACHE=" + cache, "HOME=" + dir}, o.Env...)
 	stderr, err := g.cmd.StderrPipe()
@@ -115,7 +116,7 @@ func Start(tb testing.TB, o Options) *Gateway {
 		for {
 			text, err := lines.ReadString('\n')
 			if text != "" {
-				g.line(strings.TrimSuffix(text, "\n"), o.Line)
+				g.handleLine(strings.TrimSuffix(text, "\n"), o.Line)
 			}
 			if err != nil {
 				break
@@ -138,36 +139,37 @@ func Start(tb testing.TB, o Options) *Gateway {
 	for g.Addr == "" || g.Admin == "" {
 		select {
 		case l := <-g.listen:
-			if l.Message == serves {
+			if l.Message == msgListening {
 				g.Addr, g.URL, g.Ready = l.Address, "http://"+l.Address, time.Since(began)
 			} else {
 				g.Admin = l.Address
 			}
 		case <-g.ended:
-			tb.Fatalf("the gateway ended with %d:\n%s", g.exit, g.Tail())
+			tb.Fatalf("the gateway exited with code %d:\n%s", g.exit, g.Tail())
 		case <-timeout.C:
-			tb.Fatalf("the gateway does not serve:\n%s", g.Tail())
+			tb.Fatalf("the gateway did not start within %v:\n%s", startTimeout, g.Tail())
 		}
 	}
 	return g
 }
 
-// EventTimeout is how long a test waits for an event. It is long because it elapses only in a test that fails.
+// EventTimeout is how long a test waits for an event. It is long because it only elapses in failing tests.
 const EventTimeout = 20 * time.Second
 
-// startTimeout is how long a start may take that compiles all plugins, with the race detector, on a busy machine.
+// startTimeout is how long a start may take. It is enough to compile all plugins with the race detector on a busy machine.
 const startTimeout = 6 * EventTimeout
 
-// The lines of the log that say where a gateway listens.
+// Messages of the log lines with the addresses of the listeners.
 const (
-	serves      = "listening"
-	servesAdmin = "serving health, metrics and status"
+	msgListening      = "listening"
+	msgListeningAdmin = "serving health, metrics and status"
 )
 
-// tailLines is how much of the standard error is kept for a test that fails.
+// tailLines is the number of lines of standard error that are kept for failure messages.
 const tailLines = 40
 
-func (g *Gateway) line(text string, hear func(*Line)) {
+// handleLine handles a line of standard error, and passes it to onLine unless that is nil.
+func (g *Gateway) handleLine(text string, onLine func(*Line)) {
 	g.mu.Lock()
 	g.tail = append(g.tail, text)
 	g.tail = g.tail[max(0, len(g.tail)-tailLines):]
@@ -176,38 +178,38 @@ func (g *Gateway) line(text string, hear func(*Line)) {
 	if json.Unmarshal([]byte(text), &l) != nil {
 		l = Line{Text: text}
 	}
-	if l.Message == serves || l.Message == servesAdmin {
+	if l.Message == msgListening || l.Message == msgListeningAdmin {
 		select {
 		case g.listen <- l:
 		default:
 		}
 	}
-	if hear != nil {
-		hear(&l)
+	if onLine != nil {
+		onLine(&l)
 	}
 }
 
-// Tail is the last lines of its standard error.
+// Tail returns the last lines of standard error.
 func (g *Gateway) Tail() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return strings.Join(g.tail, "\n")
 }
 
-// head begins every configuration: Line is read from JSON.
-const head = "[admin]\nlisten = \"127.0.0.1:0\"\n[server]\nlog_format = \"json\"\n"
+// configHead is the start of every configuration. Line is parsed from JSON.
+const configHead = "[admin]\nlisten = \"127.0.0.1:0\"\n[server]\nlog_format = \"json\"\n"
 
-// Write puts another configuration in the place of the gateway's own, in one step. A table [server] must come first in it.
-func (g *Gateway) Write(tb testing.TB, toml string) {
+// WriteConfig replaces the gateway's configuration file atomically. The configuration must start with [server].
+func (g *Gateway) WriteConfig(tb testing.TB, toml string) {
 	tb.Helper()
 	rest, ok := strings.CutPrefix(strings.TrimLeft(toml, "\n"), "[server]\n")
 	if !ok {
-		tb.Fatal("the configuration does not begin with [server]")
+		tb.Fatal("the configuration does not start with [server]")
 	}
-	if err := os.WriteFile(g.Config+".new", []byte(head+rest), 0o600); err != nil {
+	if err := os.WriteFile(g.ConfigFile+".new", []byte(configHead+rest), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	if err := os.Rename(g.Config+".new", g.Config); err != nil {
+	if err := os.Rename(g.ConfigFile+".new", g.ConfigFile); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -220,10 +222,10 @@ func (g *Gateway) Signal(tb testing.TB, s os.Signal) {
 	}
 }
 
-// Ended is closed when the process has ended and its log has been read.
+// Ended returns a channel that is closed when the process has ended and its log has been read.
 func (g *Gateway) Ended() <-chan struct{} { return g.ended }
 
-// Wait waits for the end of the process and returns its exit code, -1 for a signal.
+// Wait waits for the end of the process and returns its exit code, or -1 if a signal ended it.
 func (g *Gateway) Wait(tb testing.TB, timeout time.Duration) int {
 	tb.Helper()
 	t := time.NewTimer(timeout)
@@ -232,10 +234,10 @@ func (g *Gateway) Wait(tb testing.TB, timeout time.Duration) int {
 	case <-g.ended:
 		return g.exit
 	case <-t.C:
-		tb.Fatalf("the gateway does not end within %s:\n%s", timeout, g.Tail())
+		tb.Fatalf("the gateway did not exit within %s:\n%s", timeout, g.Tail())
 		return 0
 	}
 }
 
-// String names the gateway in a message.
+// String identifies the gateway in messages.
 func (g *Gateway) String() string { return fmt.Sprintf("gateway %d at %s", g.PID, g.Addr) }

@@ -9,16 +9,16 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metrics is one scrape of a gateway: its families by name.
+// Metrics has the series of one scrape, by family.
 type Metrics map[string][]Series
 
-// Series is one figure with its labels.
+// Series is one value with its labels.
 type Series struct {
 	Labels map[string]string
 	Value  float64
 }
 
-// Sum adds up the series of a family that have these labels, given as name, value, ….
+// Sum returns the sum of a family's series with the labels, given as name, value, ….
 func (m Metrics) Sum(family string, labels ...string) (sum float64) {
 next:
 	for _, s := range m[family] {
@@ -32,18 +32,18 @@ next:
 	return sum
 }
 
-// Metrics asks the gateway for its metrics.
+// Metrics scrapes the gateway's metrics.
 func (g *Gateway) Metrics(tb testing.TB) Metrics {
 	tb.Helper()
 	m, err := g.scrape()
 	if err != nil {
-		tb.Fatalf("metrics: %v\n%s", err, g.Tail())
+		tb.Fatalf("scrape metrics: %v\n%s", err, g.Tail())
 	}
 	return m
 }
 
 func (g *Gateway) scrape() (Metrics, error) {
-	// A connection that is kept would be one of the descriptors that are counted.
+	// An idle connection would be one of the descriptors that tests count.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: g.dial}}
 	resp, err := client.Get("http://" + g.Admin + "/metrics")
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Usage is what a process takes of the machine.
+// Usage is the resource usage of a process.
 type Usage struct {
-	RSS         int64         // bytes of memory that is resident
-	Descriptors int           // that are open
-	CPU         time.Duration // of user and system since the start
+	RSS         int64         // resident memory in bytes
+	Descriptors int           // open descriptors
+	CPU         time.Duration // user and system time since the start
 }
 
-// clockTick is the unit of the times in /proc on every Linux that Go runs on.
+// clockTick is the unit of CPU times in /proc. It is the same on all Linux platforms of Go.
 const clockTick = time.Second / 100
 
-// UsageOf reads what a process takes, on Linux.
-func UsageOf(pid int) (u Usage, err error) {
+// ReadUsage reads the resource usage of a process from /proc, so it only works on Linux.
+func ReadUsage(pid int) (u Usage, err error) {
 	proc := "/proc/" + strconv.Itoa(pid)
 	statm, err := os.ReadFile(proc + "/statm")
 	if err != nil {
@@ -39,7 +39,7 @@ func UsageOf(pid int) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	// The name of the program, in brackets, may hold spaces.
+	// The second field, the program's name in parentheses, may contain spaces.
 	_, rest, ok := bytes.Cut(stat, []byte(") "))
 	f := strings.Fields(string(rest))
 	if !ok || len(f) < 13 {
@@ -52,21 +52,21 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// looks is how often Await looks.
-const looks = 20 * time.Millisecond
+// pollInterval is the interval at which Await checks its condition.
+const pollInterval = 20 * time.Millisecond
 
-// Await looks until something has come true that nothing tells of, such as what another process takes. It is false where
-// that has not come true in time.
-func Await(is func() bool) bool {
-	t := time.NewTicker(looks)
+// Await polls a condition that has no event to wait for, such as the usage of another process. It returns false if the condition
+// is still false after EventTimeout.
+func Await(condition func() bool) bool {
+	t := time.NewTicker(pollInterval)
 	defer t.Stop()
-	over := time.NewTimer(EventTimeout)
-	defer over.Stop()
-	for !is() {
+	timeout := time.NewTimer(EventTimeout)
+	defer timeout.Stop()
+	for !condition() {
 		select {
 		case <-t.C:
-		case <-over.C:
-			return is()
+		case <-timeout.C:
+			return condition()
 		}
 	}
 	return true

@@ -1,10 +1,10 @@
 // Package buildtest runs go build for tests: plugins as modules, and the sluice binary.
 //
-// It owns the folder of outputs below the user's cache folder, which test processes share, and the decision whether an output is up
-// to date. It does not run what it builds, and so imports neither the gateway nor an engine: a test of the binary links neither.
-// Every build has a deadline, and its error says what was waited for.
+// Outputs are in a folder below the user's cache folder that test processes share, and are only built again if they are out of date.
+// The package imports neither the gateway nor the WebAssembly engine, so tests of the binary do not link them. Every build has a
+// deadline, and its error names the step that exceeded it.
 //
-// All functions may be called from any goroutine and process: a lock file keeps two processes from linking the same program at once.
+// All functions may be called from any goroutine. A lock file keeps two processes from building the same program at once.
 package buildtest
 
 import (
@@ -42,7 +42,8 @@ type Job struct {
 	Transform func([]byte) ([]byte, error)
 }
 
-// Guest is the job of a plugin in Go, as the compiler makes it. dir is the folder of its main package, goflags the flags of GOFLAGS.
+// Guest returns the job that compiles a plugin in Go, without optimising it. dir is the folder of its main package, and goflags is the
+// value of GOFLAGS.
 func Guest(dir, goflags string) Job {
 	return Job{
 		Dir: dir, Name: "plugin.wasm",
@@ -51,10 +52,10 @@ func Guest(dir, goflags string) Job {
 	}
 }
 
-// state describes an output that is complete.
+// state describes a complete output.
 type state struct {
-	Inputs []string // folders and embedded files of the program's packages, apart from the standard library's
-	Sum    string   // of everything that the output depends on
+	Inputs []string // folders and embedded files of the program's packages, except for the standard library
+	Sum    string   // hash of everything that the output depends on
 }
 
 // Run builds the program, unless the output of an earlier build is up to date, and returns the path of the output. It reads
@@ -73,7 +74,7 @@ func (j *Job) Run() (path string, err error) {
 	defer cancel()
 	unlock, err := lock(ctx, filepath.Join(out, "lock"))
 	if err != nil {
-		return "", fmt.Errorf("wait for another process that builds %s: %w", j.Dir, err)
+		return "", fmt.Errorf("wait for another process to build %s: %w", j.Dir, err)
 	}
 	defer unlock()
 
@@ -93,7 +94,7 @@ func (j *Job) Run() (path string, err error) {
 		return "", err
 	}
 	next.Inputs = slices.DeleteFunc(strings.Split(string(list), "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
-	// Before the build: a file that changes meanwhile makes the output out of date.
+	// Compute the hash before the build, so that a file that changes during the build makes the output out of date.
 	if next.Sum, err = j.sum(next.Inputs); err != nil {
 		return "", err
 	}
@@ -129,7 +130,7 @@ func (j *Job) build(ctx context.Context, path string) error {
 	return os.Rename(built, path)
 }
 
-// packageFiles lists the folders of packages, and their embedded files, which may be in other folders.
+// packageFiles is a template that lists the folders of packages, and their embedded files, which may be in other folders.
 const packageFiles = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .EmbedFiles}}
 {{$dir}}/{{.}}{{end}}{{end}}`
 
@@ -150,7 +151,7 @@ func (j *Job) run(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// sum hashes the names, sizes and times of all files that the output depends on.
+// sum returns a hash of the names, sizes and modification times of all files that the output depends on.
 func (j *Job) sum(packages []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version())
@@ -211,8 +212,7 @@ func ModuleRoot(dir string) (string, error) {
 	}
 }
 
-// CacheDir returns a folder below the user's cache folder, which keeps files from one test process to the next. No other user can
-// write there.
+// CacheDir returns a folder below the user's cache folder, for files that test processes share. Other users cannot write there.
 func CacheDir(name string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

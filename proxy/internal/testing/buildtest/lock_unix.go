@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// lockInterval is the time between attempts to lock a file: flock cannot wait with a deadline.
+// lockInterval is the time between attempts to lock a file, because flock cannot wait with a deadline.
 const lockInterval = 20 * time.Millisecond
 
-// lock waits for an exclusive lock on a file, which the end of the process releases as well.
+// lock waits for an exclusive lock on a file. The lock is also released when the process ends.
 func lock(ctx context.Context, name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

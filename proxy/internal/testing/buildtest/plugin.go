@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
 )
 
+// plugins has a function for each folder that builds the plugin once and returns the module.
 var plugins struct {
 	sync.Mutex
-	done map[string]func() ([]byte, error)
+	build map[string]func() ([]byte, error)
 }
 
-// Plugin builds a plugin, optimises it as the plugins that ship are, and returns the module, which must not be changed. pkg
-// is the folder of its package main, relative to the folder of the go.mod above the test: "." or "./plugins/openai".
+// Plugin builds a plugin, optimises it like the bundled plugins, and returns the module, which must not be modified. pkg is the
+// folder of its package main, relative to the root of the Go module of the test, such as "." or "./plugins/openai".
 func Plugin(pkg string) ([]byte, error) {
 	root, err := ModuleRoot(".")
 	if err != nil {
@@ -24,20 +25,20 @@ func Plugin(pkg string) ([]byte, error) {
 	}
 	dir := filepath.Join(root, pkg)
 	plugins.Lock()
-	if plugins.done == nil {
-		plugins.done = make(map[string]func() ([]byte, error))
+	if plugins.build == nil {
+		plugins.build = make(map[string]func() ([]byte, error))
 	}
-	once := plugins.done[dir]
-	if once == nil {
-		once = sync.OnceValues(func() ([]byte, error) { return plugin(root, dir) })
-		plugins.done[dir] = once
+	build := plugins.build[dir]
+	if build == nil {
+		build = sync.OnceValues(func() ([]byte, error) { return buildPlugin(root, dir) })
+		plugins.build[dir] = build
 	}
 	plugins.Unlock()
-	return once()
+	return build()
 }
 
-// plugin builds the module and optimises it, unless the module of an earlier test process is up to date.
-func plugin(root, dir string) ([]byte, error) {
+// buildPlugin builds and optimises the module, unless the module of an earlier test process is up to date.
+func buildPlugin(root, dir string) ([]byte, error) {
 	job := Guest(dir, GuestFlags(os.Getenv("GOFLAGS")))
 	job.Inputs = []string{filepath.Join(root, "proxy/internal/plugin/goopt"), filepath.Join(root, "proxy/internal/plugin/wasm")}
 	job.Transform = optimize
@@ -53,7 +54,7 @@ func optimize(module []byte) ([]byte, error) {
 	return optimized, err
 }
 
-// GuestFlags drops the flags that the tests of the host are run with and that no guest can be built with.
+// GuestFlags removes flags with which tests of the host may be run, but a guest cannot be built.
 func GuestFlags(flags string) string {
 	fields := slices.DeleteFunc(strings.Fields(flags), func(f string) bool {
 		name := strings.TrimLeft(strings.SplitN(f, "=", 2)[0], "-")

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Version is the version that the binaries of Sluice report.
+// Version is the version that the binaries built by Sluice report.
 const Version = "v1.2.3"
 
 // SluiceOptions select a variant of the sluice binary.
@@ -19,27 +19,28 @@ type SluiceOptions struct {
 	Bare bool // without plugins
 }
 
+// binaries has the paths of the binaries built so far.
 var binaries struct {
 	sync.Mutex
-	done map[SluiceOptions]string
+	paths map[SluiceOptions]string
 }
 
-// Sluice builds the sluice command and returns its path. The bundled plugins are those of the sources, whatever plugins/bundle
-// contains: an overlay replaces it. The binary is kept for later test processes.
+// Sluice builds the sluice command and returns its path. An overlay replaces the contents of plugins/bundle, so the bundled plugins are
+// always built from source. The binary is cached for later test processes.
 func Sluice(o SluiceOptions) (string, error) {
 	binaries.Lock()
 	defer binaries.Unlock()
-	if path := binaries.done[o]; path != "" {
+	if path := binaries.paths[o]; path != "" {
 		return path, nil
 	}
 	path, err := buildSluice(o)
 	if err != nil {
 		return "", err
 	}
-	if binaries.done == nil {
-		binaries.done = make(map[SluiceOptions]string)
+	if binaries.paths == nil {
+		binaries.paths = make(map[SluiceOptions]string)
 	}
-	binaries.done[o] = path
+	binaries.paths[o] = path
 	return path, nil
 }
 
@@ -60,7 +61,7 @@ func buildSluice(o SluiceOptions) (string, error) {
 	}
 	replace := make(map[string]string)
 	for _, m := range modules {
-		replace[m] = "" // hidden
+		replace[m] = "" // hide the file
 	}
 	name := "bare.json"
 	inputs := []string{}
@@ -97,8 +98,8 @@ func buildSluice(o SluiceOptions) (string, error) {
 	return job.Run()
 }
 
-// writeIfChanged keeps the time of a file that has the content already, since builds go by it. Other processes see the old or the new
-// content.
+// writeIfChanged replaces a file atomically, unless it already has the content. Then it keeps the modification time, by which builds
+// decide whether their output is up to date.
 func writeIfChanged(file string, data []byte) error {
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		return nil

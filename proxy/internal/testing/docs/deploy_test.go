@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// checkMetrics checks the metrics, and their labels, that expressions of a file use. Prometheus adds job and instance.
+// checkMetrics checks the metrics and labels in the expressions of a file. Prometheus adds the labels job and instance.
 func checkMetrics(t *testing.T, file, text string) {
 	t.Helper()
 	known := map[string]*telemetry.Family{}
@@ -34,7 +34,7 @@ func checkMetrics(t *testing.T, file, text string) {
 			f = known[strings.TrimSuffix(name, "_bucket")]
 		}
 		if f == nil {
-			t.Errorf("%s uses %s, which is no metric", file, name)
+			t.Errorf("%s uses the unknown metric %s", file, name)
 			continue
 		}
 		for _, label := range regexp.MustCompile(`([a-z_]+)(?:=|!=|=~|!~)"`).FindAllStringSubmatch(use[2], -1) {
@@ -45,7 +45,7 @@ func checkMetrics(t *testing.T, file, text string) {
 	}
 }
 
-// TestDashboard reads the expressions and the legends of the Grafana dashboard.
+// TestDashboard checks the layout, the expressions and the legends of the Grafana dashboard.
 func TestDashboard(t *testing.T) {
 	var board struct {
 		Panels []struct {
@@ -62,13 +62,13 @@ func TestDashboard(t *testing.T) {
 	var all strings.Builder
 	for i, p := range board.Panels {
 		if p.ID != i+1 || p.GridPos.X+p.GridPos.W > 24 || (p.Type == "row") != (len(p.Targets) == 0) {
-			t.Errorf("panel %d: %+v", i, p)
+			t.Errorf("panel %d has a wrong ID, position or targets: %+v", i, p)
 		}
 		for _, target := range p.Targets {
 			all.WriteString(target.Expr + "\n")
 			for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
 				if label[1] != "instance" && !regexp.MustCompile(`by \([a-z, ]*\b`+label[1]+`\b`).MatchString(target.Expr) {
-					t.Errorf("%s: the legend has %s, which %s does not keep", p.Title, label[1], target.Expr)
+					t.Errorf("%s: the legend uses label %s, which %s does not preserve", p.Title, label[1], target.Expr)
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func TestDashboard(t *testing.T) {
 	checkMetrics(t, "grafana.json", all.String())
 }
 
-// TestSystemdUnits checks the units against the configuration and the commands that they run.
+// TestSystemdUnits checks the units against the configuration and the command line.
 func TestSystemdUnits(t *testing.T) {
 	service, socket, cli := read(t, "examples/deploy/sluice.service"), read(t, "examples/deploy/sluice.socket"), read(t, "docs/cli.md")
 	cfg, err := config.Parse("gateway.toml", []byte(read(t, "examples/deploy/gateway.toml")), config.Options{
@@ -96,19 +96,19 @@ func TestSystemdUnits(t *testing.T) {
 		return m[1]
 	}
 	stop, err := time.ParseDuration(setting("TimeoutStopSec") + "s")
-	if took := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; err != nil || took == 0 || stop < took+5*time.Second {
-		t.Errorf("shutting down may take %v, TimeoutStopSec is %v, %v", took, stop, err)
+	if shutdown := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; err != nil || shutdown == 0 || stop < shutdown+5*time.Second {
+		t.Errorf("shutdown may take %v, but TimeoutStopSec is %v, %v", shutdown, stop, err)
 	}
 	for name, command := range map[string]string{"ExecStart": "serve", "ExecReload": "reload"} {
 		line := setting(name)
 		_, section, _ := strings.Cut(cli, "\n## sluice "+command+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		if !strings.HasPrefix(line, "/usr/local/bin/sluice "+command+" ") || section == "" {
-			t.Errorf("%s=%s", name, line)
+			t.Errorf("%s=%s does not run sluice %s", name, line, command)
 		}
 		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
 			if !strings.Contains(section, flag) && !strings.Contains(cli, flag) {
-				t.Errorf("%s: there is no flag %s", name, flag)
+				t.Errorf("%s: unknown flag %s", name, flag)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func TestSystemdUnits(t *testing.T) {
 	}
 }
 
-// TestAlerts checks what alerts.yml uses.
+// TestAlerts checks the metrics in alerts.yml, and the scrape address in prometheus.yml.
 func TestAlerts(t *testing.T) {
 	checkMetrics(t, "alerts.yml", read(t, "examples/deploy/alerts.yml"))
 	cfg, err := config.Parse("gateway.toml", nil, config.Options{})
@@ -131,7 +131,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestKubernetesManifest loads the manifest's configuration and checks that ports, paths and times of the manifest match it.
+// TestKubernetesManifest parses the manifest's configuration and checks that the manifest's ports, paths and timeouts match it.
 func TestKubernetesManifest(t *testing.T) {
 	manifest := read(t, "examples/deploy/kubernetes.yaml")
 	_, rest, _ := strings.Cut(manifest, "  gateway.toml: |\n")
@@ -153,7 +153,7 @@ func TestKubernetesManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cfg.Warnings) != 1 || cfg.Warnings[0].Key != "admin.listen" {
-		t.Errorf("warnings: %v", cfg.Warnings)
+		t.Errorf("got warnings %v, want one about admin.listen", cfg.Warnings)
 	}
 	port := func(listen string) string {
 		_, p, err := net.SplitHostPort(listen)
@@ -171,7 +171,7 @@ func TestKubernetesManifest(t *testing.T) {
 			t.Errorf("kubernetes.yaml lacks %q", want)
 		}
 	}
-	// The state folder of the image is a volume that its user can write.
+	// The state folder of the image is a volume that the image's user can write to.
 	image := read(t, "Dockerfile")
 	for _, want := range []string{"STATE_DIRECTORY=/var/lib/sluice/state ", "--chown=65532:65532 var/empty /var/lib/sluice\n", "USER 65532:65532\n"} {
 		if !strings.Contains(image, want) {
@@ -194,10 +194,10 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 	for _, bad := range []string{"hostPath", "hostNetwork", "hostPort", "privileged: true", "runAsUser: 0"} {
 		if strings.Contains(manifest, bad) {
-			t.Errorf("kubernetes.yaml has %s, which the restricted profile forbids", bad)
+			t.Errorf("kubernetes.yaml contains %s, which the restricted profile forbids", bad)
 		}
 	}
-	if took := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; took.Seconds() == 0 || !strings.Contains(manifest, "terminationGracePeriodSeconds: 80 ") || took.Seconds() >= 75 {
-		t.Errorf("shutting down may take %v, longer than terminationGracePeriodSeconds allows", took)
+	if shutdown := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; shutdown.Seconds() == 0 || !strings.Contains(manifest, "terminationGracePeriodSeconds: 80 ") || shutdown.Seconds() >= 75 {
+		t.Errorf("shutdown may take %v, but terminationGracePeriodSeconds must be 80 and allow for it", shutdown)
 	}
 }

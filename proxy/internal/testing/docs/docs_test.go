@@ -1,5 +1,5 @@
-// Package docs_test keeps the documents true: it generates the reference pages below docs, and checks links, names, paths
-// and sizes in the others. `go generate` in this package writes what is generated.
+// Package docs_test generates the reference pages below docs, and checks links, names, paths and sizes in the other documents.
+// `go generate` in this package writes the generated pages.
 package docs_test
 
 import (
@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documents")
 
-// TestMain runs the tests in the examples folder.
+// TestMain runs the tests in the repository's root.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../../../.."); err != nil {
 		panic(err)
@@ -35,7 +35,7 @@ func read(tb testing.TB, path string) string {
 	return string(text)
 }
 
-// checkGenerated compares a file with its generated content, or writes it.
+// checkGenerated compares a file with its generated content. With -update it writes the file first.
 func checkGenerated(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {
@@ -59,7 +59,7 @@ func TestGeneratedExample(t *testing.T) {
 	checkGenerated(t, "README.md", block.ReplaceAllLiteralString(text, example))
 }
 
-// TestGeneratedPolicies copies the policies below examples/routing into docs/routing.md, which shows all of them.
+// TestGeneratedPolicies copies the policies in examples/routing into docs/routing.md, which must contain all of them.
 func TestGeneratedPolicies(t *testing.T) {
 	block := regexp.MustCompile("(?s)<!-- (examples/routing/[a-z]+\\.toml) -->\n```toml\n.*?```\n")
 	var shown []string
@@ -70,7 +70,7 @@ func TestGeneratedPolicies(t *testing.T) {
 	})
 	files, err := filepath.Glob("examples/routing/*.toml")
 	if slices.Sort(shown); err != nil || !slices.Equal(shown, files) {
-		t.Errorf("docs/routing.md shows %v, %v; want %v", shown, err, files)
+		t.Errorf("docs/routing.md shows %v, want %v, %v", shown, files, err)
 	}
 	checkGenerated(t, "docs/routing.md", text)
 }
@@ -94,9 +94,9 @@ func TestGeneratedKitExamples(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for path, most := range map[string]int{"README.md": 12 << 10, "RATIONALE.md": 26 << 10} {
-		if n := len(read(t, path)); n > most {
-			t.Errorf("%s has %d bytes, want at most %d: move detail to docs", path, n, most)
+	for path, limit := range map[string]int{"README.md": 12 << 10, "RATIONALE.md": 26 << 10} {
+		if n := len(read(t, path)); n > limit {
+			t.Errorf("%s has %d bytes, want at most %d: move details to docs", path, n, limit)
 		}
 	}
 }
@@ -112,12 +112,12 @@ func pages(t *testing.T) (paths []string) {
 		paths = append(paths, found...)
 	}
 	if len(paths) < 15 {
-		t.Fatalf("only %d documents", len(paths))
+		t.Fatalf("found only %d documents, want at least 15", len(paths))
 	}
 	return paths
 }
 
-// TestLinks follows every relative link, and every anchor of a document.
+// TestLinks checks the targets and anchors of all relative links.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, page := range pages(t) {
@@ -141,7 +141,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors of a document's headings, as GitHub makes them.
+// anchors returns the anchors that GitHub generates for a document's headings.
 func anchors(text string) (names []string) {
 	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
 	for line := range strings.Lines(text) {
@@ -153,18 +153,18 @@ func anchors(text string) (names []string) {
 	return names
 }
 
-// TestPaths checks the paths of the repository that documents name in backticks, or run with go test.
+// TestPaths checks that the repository paths in documents exist.
 func TestPaths(t *testing.T) {
 	path := regexp.MustCompile("(?:[`\\s]|\\./)((?:cmd|docs|examples|plugins|proxy|sdk)/[a-zA-Z0-9_./-]+)")
 	checked := 0
 	for _, page := range pages(t) {
 		if strings.HasPrefix(page, "docs/proof/") {
-			continue // checked with the proofs
+			continue // checked by TestProofTables
 		}
 		for _, m := range path.FindAllStringSubmatch(regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(read(t, page), "]"), -1) {
 			name := strings.TrimRight(m[1], "./")
 			if strings.HasSuffix(name, ".wasm") || strings.HasSuffix(name, ".gz") || strings.Contains(name, "...") {
-				continue // built
+				continue // build results and patterns
 			}
 			checked++
 			if _, err := os.Stat(name); err != nil {
@@ -173,11 +173,11 @@ func TestPaths(t *testing.T) {
 		}
 	}
 	if checked < 20 {
-		t.Errorf("only %d paths were checked", checked)
+		t.Errorf("checked only %d paths, want at least 20", checked)
 	}
 }
 
-// TestNames checks metrics, make targets, commands and flags that documents name.
+// TestNames checks that the metrics, make targets, commands and flags in documents exist.
 func TestNames(t *testing.T) {
 	metrics := map[string]bool{}
 	for _, f := range telemetry.Families() {
@@ -195,22 +195,22 @@ func TestNames(t *testing.T) {
 		}
 		for _, name := range metric.FindAllString(text, -1) {
 			if !metrics[name] && name != "sluice_plugin" && !strings.HasPrefix(name, "sluice_abi") {
-				t.Errorf("%s: there is no metric %s", page, name)
+				t.Errorf("%s: unknown metric %s", page, name)
 			}
 		}
 		for _, m := range target.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(makefile, "\n"+m[1]+":") {
-				t.Errorf("%s: there is no target `make %s`", page, m[1])
+				t.Errorf("%s: unknown target `make %s`", page, m[1])
 			}
 		}
 		for _, m := range command.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(cli, "## sluice "+m[1]) {
-				t.Errorf("%s: there is no command `sluice %s`", page, m[1])
+				t.Errorf("%s: unknown command `sluice %s`", page, m[1])
 			}
 		}
 		for _, m := range option.FindAllStringSubmatch(text, -1) {
 			if m[1] != "help" && !strings.Contains(cli, "--"+m[1]) {
-				t.Errorf("%s: there is no flag --%s", page, m[1])
+				t.Errorf("%s: unknown flag --%s", page, m[1])
 			}
 		}
 	}

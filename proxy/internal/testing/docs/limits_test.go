@@ -24,8 +24,8 @@ func TestGeneratedLimits(t *testing.T) {
 	duration := func(dir, name string) string { return time.Duration(readConstant(t, dir, name)).String() }
 	var b strings.Builder
 	b.WriteString("# Limits\n\n" + generatedNote)
-	b.WriteString("Limits that cannot be configured. Those that can, such as `max_body`, are in [configuration.md](configuration.md); those of plugin calls in the\n" +
-		"[plugin ABI](../sdk/abi/README.md#limits-and-budgets).\n\n| limit | value |\n| --- | --- |\n")
+	b.WriteString("Limits that cannot be configured. Configurable limits, such as `max_body`, are in [configuration.md](configuration.md), and limits of plugin\n" +
+		"calls in the [plugin ABI](../sdk/abi/README.md#limits-and-budgets).\n\n| limit | value |\n| --- | --- |\n")
 	for _, l := range [][2]string{
 		{"request head", bytes("proxy", "readBuffer")},
 		{"header lines of a request", number("proxy/internal/endpoint", "maxHeaders")},
@@ -52,7 +52,7 @@ func TestGeneratedLimits(t *testing.T) {
 	checkGenerated(t, "docs/limits.md", b.String())
 }
 
-// readConstant returns the value of an integer constant of a package, which may be unexported.
+// readConstant returns the value of an integer constant of a package, exported or not.
 func readConstant(t *testing.T, dir, name string) int64 {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -82,13 +82,13 @@ func readConstant(t *testing.T, dir, name string) int64 {
 			}
 		}
 	}
-	t.Fatalf("%s has no integer constant %s; adapt docs/limits.md's generator", dir, name)
+	t.Fatalf("%s has no integer constant %s: update TestGeneratedLimits", dir, name)
 	return 0
 }
 
 var units = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
 
-// evaluate evaluates a constant expression of literals and units of package time.
+// evaluate evaluates a constant expression made of literals and units of package time.
 func evaluate(t *testing.T, e ast.Expr) constant.Value {
 	t.Helper()
 	switch e := e.(type) {

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// runMake runs make as a shell does, and not as a part of the make that runs this test.
+// runMake runs make as from a shell, even if make runs this test.
 func runMake(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("there is no make")
+		t.Skip("make is not installed")
 	}
 	cmd := exec.CommandContext(t.Context(), "make", args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=") })
@@ -24,13 +24,13 @@ func runMake(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestMakeSaysWhichGoItNeeds gives make commands that pretend to be Go.
-func TestMakeSaysWhichGoItNeeds(t *testing.T) {
+// TestMakeChecksGoVersion runs make with scripts in place of the go command.
+func TestMakeChecksGoVersion(t *testing.T) {
 	_, rest, _ := strings.Cut(read(t, "go.mod"), "\ngo ")
 	needed := rest[:strings.LastIndex(rest[:strings.Index(rest, "\n")], ".")]
-	for _, c := range []struct{ name, script, says string }{
+	for _, c := range []struct{ name, script, want string }{
 		{"old", "case $1 in env) echo go1.9.7;; *) echo go version go1.9.7 plan9/386;; esac", "Go " + needed + " or later is needed, and FAKE is 1.9.7 plan9/386: see https://go.dev/doc/install\n"},
-		// It is older, and may not download the newer one.
+		// An older version that must not download the newer one.
 		{"offline", "case $1 in env) exit 1;; *) echo go version go1.21.0 linux/arm64;; esac", "Go " + needed + " or later is needed, and FAKE is 1.21.0 linux/arm64: see"},
 		{"new", "echo go2.1rc1", ""},
 		{"development", "echo devel go1.99-3f2ab5c Mon Jan 4", ""},
@@ -41,17 +41,17 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := runMake(t, "need-go", "GO="+fake)
-			if out = strings.ReplaceAll(out, fake, "FAKE"); (err == nil) != (c.says == "") || !strings.HasPrefix(out, c.says) {
-				t.Errorf("%v: %s", err, out)
+			if out = strings.ReplaceAll(out, fake, "FAKE"); (err == nil) != (c.want == "") || !strings.HasPrefix(out, c.want) {
+				t.Errorf("got error %v and output %s, want %s", err, out, c.want)
 			}
 		})
 	}
 	if out, err := runMake(t, "need-go", "GO=no-such-go"); err == nil || !strings.Contains(out, "there is no command no-such-go") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("missing go command: got error %v and output %s", err, out)
 	}
 }
 
-// TestRelease builds the archive for this platform, twice, and runs what is in it.
+// TestRelease builds the archive for this platform twice, compares the archives, and runs the binary.
 func TestRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links the gateway twice")
@@ -84,10 +84,10 @@ func TestRelease(t *testing.T) {
 		}
 		version, err := exec.CommandContext(t.Context(), filepath.Join(dir, name, "sluice"), "version").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(version), "sluice v9.8.7 (") {
-			t.Errorf("%v: %s", err, version)
+			t.Errorf("sluice version: %v: %s", err, version)
 		}
 	}
 	if runtime.GOOS == "linux" && sums[0] != sums[1] {
-		t.Errorf("two archives of the same sources differ: %v", sums)
+		t.Errorf("two archives of the same source differ: %v", sums)
 	}
 }

@@ -2,30 +2,30 @@ package linktest
 
 import "time"
 
-// Conditions are what a link does to the packets of one direction. The zero value passes them on at once.
+// Conditions are the conditions of one direction of a link. The zero value delivers packets immediately.
 type Conditions struct {
-	Loss      float64       // share of the packets that are lost
-	Duplicate float64       // share of the packets that come twice
-	Delay     time.Duration // of each packet,
-	Jitter    time.Duration // and up to so much more or less, which changes their order
-	Rate      int           // bytes a second; 0: no limit
-	Queue     int           // bytes that may wait for the rate; those beyond are lost
-	MTU       int           // longer packets are lost, and nobody says so; 0: none are
+	Loss      float64       // share of packets that are lost
+	Duplicate float64       // share of packets that are delivered twice
+	Delay     time.Duration // delay of each packet
+	Jitter    time.Duration // maximum random deviation from Delay, which reorders packets
+	Rate      int           // bytes per second; 0 means unlimited
+	Queue     int           // bytes that may wait because of Rate, beyond which packets are lost; 0 means unlimited
+	MTU       int           // longer packets are lost, without an ICMP message; 0 means no limit
 	Down      bool          // all packets are lost
 }
 
-// fate is what becomes of a packet: how often it is delivered, and when.
-func (d *direction) fate(length int, now time.Time) (due []time.Time) {
+// schedule returns the times at which a packet is delivered: none if it is lost, two if it is duplicated.
+func (d *direction) schedule(length int, now time.Time) (due []time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &d.is
+	c := &d.conditions
 	if c.Down || c.MTU > 0 && length > c.MTU || c.Loss > 0 && d.rand.Float64() < c.Loss {
 		d.lost++
 		return nil
 	}
 	at := now
 	if c.Rate > 0 {
-		at = d.busy
+		at = d.busyUntil
 		if at.Before(now) {
 			at = now
 		}
@@ -34,7 +34,7 @@ func (d *direction) fate(length int, now time.Time) (due []time.Time) {
 			return nil
 		}
 		at = at.Add(time.Duration(float64(length) / float64(c.Rate) * float64(time.Second)))
-		d.busy = at
+		d.busyUntil = at
 	}
 	copies := 1
 	if c.Duplicate > 0 && d.rand.Float64() < c.Duplicate {

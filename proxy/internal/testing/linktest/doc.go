@@ -1,11 +1,11 @@
-// Package linktest makes small networks: hosts, and links between them that lose, delay, repeat and swallow packets as they
-// are told to. A process of the test can run on a host, and the test itself can listen and dial there.
+// Package linktest emulates small networks of hosts and links that lose, delay, duplicate and drop packets. A test can start a
+// process on a host, and can itself listen and dial there.
 //
-// A host is a network namespace, and a link is a pair of TUN devices between which this package carries the packets. The
-// kernel's own shaping (tc netem) is a module that many machines do not have; this needs Linux, /dev/net/tun, and the right
-// to make a namespace, and what happens to a packet follows from a seed. Nothing of a network outlives its process.
+// A host is a network namespace, and a link is a pair of TUN devices between which this package copies packets. It needs Linux,
+// /dev/net/tun, and the privilege to create namespaces, but not tc netem, a kernel module that many machines lack. Faults are
+// reproducible with a seed. The kernel removes a network when its process ends.
 //
-// Traffic never leaves the machine: the hosts have no way out but their links.
+// Traffic never leaves the machine, because the hosts have no interfaces except for their links and loopback.
 //
 // Concurrency: everything here may be used from any goroutine.
 package linktest

@@ -12,38 +12,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is a machine of a network.
+// Host is a host of a network.
 type Host struct {
-	name  string
-	space int // the descriptor of its namespace, which lives as long as somebody has one
+	name      string
+	namespace int // descriptor of the network namespace, which keeps it alive
 }
 
-// here is the namespace of the calling thread.
-func here() (int, error) {
+// openNamespace opens the network namespace of the calling thread.
+func openNamespace() (int, error) {
 	return unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
 
-// newHost makes a namespace in which there is nothing but the loopback interface.
+// newHost creates a namespace with only the loopback interface.
 func newHost(name string) (*Host, error) {
 	h := &Host{name: name}
 	err := onThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return os.NewSyscallError("unshare", err)
 		}
-		if h.space, err = here(); err != nil {
+		if h.namespace, err = openNamespace(); err != nil {
 			return os.NewSyscallError("open namespace", err)
 		}
-		return up("lo", netip.Prefix{}, 0)
+		return configureInterface("lo", netip.Prefix{}, 0)
 	})
 	return h, err
 }
 
-// onThread runs f on a thread of its own whose namespace f may change.
+// onThread runs f on a thread of its own, so that f may change the thread's namespace.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		home, err := here()
+		home, err := openNamespace()
 		if err != nil {
 			done <- err
 			return
@@ -51,7 +51,7 @@ func onThread(f func() error) error {
 		defer unix.Close(home)
 		err = f()
 		if back := unix.Setns(home, unix.CLONE_NEWNET); back != nil {
-			// The thread ends with its goroutine, as it is locked.
+			// Without UnlockOSThread, the thread ends with its goroutine.
 			done <- errors.Join(err, os.NewSyscallError("setns", back))
 			return
 		}
@@ -61,10 +61,10 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// Do runs f on the host: sockets that it makes and processes that it starts are there. It must do so on its own goroutine.
+// Do runs f in the host's namespace, which sockets and processes that f creates belong to. f must create them on its own goroutine.
 func (h *Host) Do(f func() error) error {
 	return onThread(func() error {
-		if err := unix.Setns(h.space, unix.CLONE_NEWNET); err != nil {
+		if err := unix.Setns(h.namespace, unix.CLONE_NEWNET); err != nil {
 			return os.NewSyscallError("setns", err)
 		}
 		return f()
@@ -80,7 +80,7 @@ func (h *Host) Listen(address string) (ln net.Listener, err error) {
 	return ln, err
 }
 
-// Dial connects from the host to an address, which must be one and not a name.
+// Dial connects from the host to an address, which must not be a host name.
 func (h *Host) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
 	err = h.Do(func() error {
 		c, err = new(net.Dialer).DialContext(ctx, network, address)
@@ -89,10 +89,10 @@ func (h *Host) Dial(ctx context.Context, network, address string) (c net.Conn, e
 	return c, err
 }
 
-func (h *Host) close() { _ = unix.Close(h.space) }
+func (h *Host) close() { _ = unix.Close(h.namespace) }
 
-// device makes a TUN device on the host, whose packets are read from and written to the file.
-func (h *Host) device(name string, address netip.Prefix, mtu int) (f *os.File, err error) {
+// newDevice creates a TUN device on the host. Its packets are read from and written to the file.
+func (h *Host) newDevice(name string, address netip.Prefix, mtu int) (f *os.File, err error) {
 	err = h.Do(func() error {
 		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -104,7 +104,7 @@ func (h *Host) device(name string, address netip.Prefix, mtu int) (f *os.File, e
 			err = os.NewSyscallError("TUNSETIFF", unix.IoctlIfreq(fd, unix.TUNSETIFF, r))
 		}
 		if err == nil {
-			err = up(name, address, mtu)
+			err = configureInterface(name, address, mtu)
 		}
 		if err != nil {
 			_ = unix.Close(fd)
@@ -116,20 +116,20 @@ func (h *Host) device(name string, address netip.Prefix, mtu int) (f *os.File, e
 	return f, err
 }
 
-// up gives an interface its address and takes it into service.
-func up(name string, address netip.Prefix, mtu int) error {
+// configureInterface sets an interface's address and MTU, and brings it up.
+func configureInterface(name string, address netip.Prefix, mtu int) error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(s)
-	set := func(what string, request uint, fill func(*unix.Ifreq) error) error {
+	set := func(call string, request uint, fill func(*unix.Ifreq) error) error {
 		r, err := unix.NewIfreq(name)
 		if err == nil {
 			err = fill(r)
 		}
 		if err == nil {
-			err = os.NewSyscallError(what, unix.IoctlIfreq(s, request, r))
+			err = os.NewSyscallError(call, unix.IoctlIfreq(s, request, r))
 		}
 		if err != nil {
 			return fmt.Errorf("interface %s: %w", name, err)

@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// Ethernet is the length of a packet that usual links carry.
+// Ethernet is the MTU of Ethernet.
 const Ethernet = 1500
 
-// Options are how a network is made.
+// Options are the options of a network.
 type Options struct {
-	Seed uint64 // of what happens to packets
-	MTU  int    // that all hosts know of; 0: Ethernet
+	Seed uint64 // seed of the random decisions about packets
+	MTU  int    // MTU of the interfaces, which hosts know; 0 means Ethernet
 }
 
-// Network is a client, a gateway and an upstream, with a link between each two of them.
+// Network is a network of a client, a gateway and an upstream, with links from the gateway to the other two.
 type Network struct {
 	Client, Gateway, Upstream *Host
-	ToClient, ToUpstream      *Link // both from the gateway
+	ToClient, ToUpstream      *Link // both have one end at the gateway
 
-	// The addresses of the gateway on the client's link, and of the upstream.
-	GatewayAddress, UpstreamAddress string
+	GatewayAddress  string // address of the gateway on the client's link
+	UpstreamAddress string // address of the upstream
 }
 
-// New makes a network, which lasts as long as the test. The error says what the machine does not allow.
+// New creates a network that exists until the end of the test. It returns an error if the machine does not support it.
 func New(tb testing.TB, o Options) (*Network, error) {
 	n := &Network{GatewayAddress: "10.77.1.1", UpstreamAddress: "10.77.2.2"}
 	var err error
 	for name, h := range map[string]**Host{"client": &n.Client, "gateway": &n.Gateway, "upstream": &n.Upstream} {
 		if *h, err = newHost(name); err != nil {
-			return nil, fmt.Errorf("a network namespace cannot be made: %w", err)
+			return nil, fmt.Errorf("create a network namespace: %w", err)
 		}
 		tb.Cleanup((*h).close)
 	}
-	if n.ToClient, err = link(n.Gateway, "10.77.1.1/30", n.Client, "10.77.1.2/30", "client", o); err == nil {
+	if n.ToClient, err = newLink(n.Gateway, "10.77.1.1/30", n.Client, "10.77.1.2/30", "client", o); err == nil {
 		tb.Cleanup(n.ToClient.close)
-		n.ToUpstream, err = link(n.Gateway, "10.77.2.1/30", n.Upstream, "10.77.2.2/30", "upstream", o)
+		n.ToUpstream, err = newLink(n.Gateway, "10.77.2.1/30", n.Upstream, "10.77.2.2/30", "upstream", o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a link cannot be made: %w", err)
+		return nil, fmt.Errorf("create a link: %w", err)
 	}
 	tb.Cleanup(n.ToUpstream.close)
 	return n, nil
@@ -53,44 +53,44 @@ func New(tb testing.TB, o Options) (*Network, error) {
 
 // Link is a link between two hosts.
 type Link struct {
-	ends [2]*os.File
-	ways [2]*direction
-	wg   sync.WaitGroup
+	ends       [2]*os.File
+	directions [2]*direction
+	wg         sync.WaitGroup
 }
 
-func link(a *Host, addressA string, b *Host, addressB, name string, o Options) (*Link, error) {
+func newLink(a *Host, addressA string, b *Host, addressB, name string, o Options) (*Link, error) {
 	if o.MTU == 0 {
 		o.MTU = Ethernet
 	}
 	l := &Link{}
 	var err error
-	if l.ends[0], err = a.device(name, netip.MustParsePrefix(addressA), o.MTU); err != nil {
+	if l.ends[0], err = a.newDevice(name, netip.MustParsePrefix(addressA), o.MTU); err != nil {
 		return nil, err
 	}
-	if l.ends[1], err = b.device("gateway", netip.MustParsePrefix(addressB), o.MTU); err != nil {
+	if l.ends[1], err = b.newDevice("gateway", netip.MustParsePrefix(addressB), o.MTU); err != nil {
 		return nil, errors.Join(err, l.ends[0].Close())
 	}
-	for i := range l.ways {
-		d := &direction{from: l.ends[i], to: l.ends[1-i], rand: rand.New(rand.NewPCG(o.Seed, uint64(i))), more: make(chan struct{}, 1), stop: make(chan struct{})}
-		l.ways[i] = d
+	for i := range l.directions {
+		d := &direction{from: l.ends[i], to: l.ends[1-i], rand: rand.New(rand.NewPCG(o.Seed, uint64(i))), added: make(chan struct{}, 1), stop: make(chan struct{})}
+		l.directions[i] = d
 		l.wg.Go(d.read)
 		l.wg.Go(d.deliver)
 	}
 	return l, nil
 }
 
-// Set gives both directions other conditions from now on.
+// Set changes the conditions of both directions for all further packets.
 func (l *Link) Set(c Conditions) {
-	for _, d := range l.ways {
+	for _, d := range l.directions {
 		d.mu.Lock()
-		d.is = c
+		d.conditions = c
 		d.mu.Unlock()
 	}
 }
 
-// Counts is how many packets were passed on and lost, in both directions.
+// Counts returns the number of delivered and lost packets in both directions. A duplicated packet counts once.
 func (l *Link) Counts() (passed, lost int) {
-	for _, d := range l.ways {
+	for _, d := range l.directions {
 		d.mu.Lock()
 		passed += d.passed
 		lost += d.lost
@@ -100,36 +100,36 @@ func (l *Link) Counts() (passed, lost int) {
 }
 
 func (l *Link) close() {
-	for i, d := range l.ways {
+	for i, d := range l.directions {
 		close(d.stop)
 		_ = l.ends[i].Close()
 	}
 	l.wg.Wait()
 }
 
-// direction is one way of a link.
+// direction is one direction of a link.
 type direction struct {
 	from, to *os.File
 
 	mu           sync.Mutex
-	is           Conditions
+	conditions   Conditions
 	rand         *rand.Rand
-	busy         time.Time // the rate's, until then
+	busyUntil    time.Time // when the packets so far have been sent at the rate
 	passed, lost int
 	waiting      packets
 
-	more chan struct{} // something was added to waiting
-	stop chan struct{}
+	added chan struct{} // receives a value after packets were added to waiting
+	stop  chan struct{}
 }
 
-// packet is one that is on its way.
+// packet is a packet in transit.
 type packet struct {
-	due time.Time
-	n   int // of those with the same time
-	p   []byte
+	due  time.Time
+	seq  int // orders packets with the same time
+	data []byte
 }
 
-// read takes packets until the device is closed.
+// read reads and schedules packets until the device is closed.
 func (d *direction) read() {
 	buffer := make([]byte, 64<<10)
 	for n := 0; ; n++ {
@@ -137,7 +137,7 @@ func (d *direction) read() {
 		if err != nil {
 			return
 		}
-		due := d.fate(length, time.Now())
+		due := d.schedule(length, time.Now())
 		if len(due) == 0 {
 			continue
 		}
@@ -148,7 +148,7 @@ func (d *direction) read() {
 		}
 		d.mu.Unlock()
 		select {
-		case d.more <- struct{}{}:
+		case d.added <- struct{}{}:
 		default:
 		}
 	}
@@ -171,26 +171,26 @@ func (d *direction) deliver() {
 		}
 		d.mu.Unlock()
 		for _, p := range due {
-			// A host whose device takes no more loses it.
-			_, _ = d.to.Write(p.p)
+			// A packet is lost if the device's queue is full.
+			_, _ = d.to.Write(p.data)
 		}
 		t.Reset(wait)
 		select {
 		case <-t.C:
-		case <-d.more:
+		case <-d.added:
 		case <-d.stop:
 			return
 		}
 	}
 }
 
-// packets is a heap of those that are due first.
+// packets is a heap of packets, ordered by delivery time.
 type packets []packet
 
 func (p packets) Len() int { return len(p) }
 func (p packets) Less(i, j int) bool {
 	if p[i].due.Equal(p[j].due) {
-		return p[i].n < p[j].n
+		return p[i].seq < p[j].seq
 	}
 	return p[i].due.Before(p[j].due)
 }

@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// network is a network, nil where the machine allows none, which the test says.
+// network creates a network. If the machine does not support it, network logs that and returns nil.
 func network(t *testing.T, o linktest.Options) *linktest.Network {
 	t.Helper()
 	n, err := linktest.New(t, o)
 	if err != nil {
-		t.Logf("NOT TESTED: this machine allows no network for tests: %v", err)
+		t.Logf("NOT TESTED: this machine does not support networks for tests: %v", err)
 		return nil
 	}
 	return n
@@ -38,15 +38,15 @@ func network(t *testing.T, o linktest.Options) *linktest.Network {
 func TestLinkConditions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		is     linktest.Conditions
-		slower time.Duration // it takes at least as long
-		lossy  bool
+		name       string
+		conditions linktest.Conditions
+		minTime    time.Duration // how long the transfer takes at least
+		lossy      bool
 	}{
-		{name: "as it comes"},
-		{name: "loss and jitter", is: linktest.Conditions{Loss: 0.02, Delay: 10 * time.Millisecond, Jitter: 5 * time.Millisecond}, slower: 30 * time.Millisecond, lossy: true},
-		{name: "twice and out of order", is: linktest.Conditions{Duplicate: 0.1, Delay: 2 * time.Millisecond, Jitter: 2 * time.Millisecond}},
-		{name: "thin", is: linktest.Conditions{Rate: 1 << 20, Queue: 64 << 10}, slower: time.Second},
+		{name: "no faults"},
+		{name: "loss and jitter", conditions: linktest.Conditions{Loss: 0.02, Delay: 10 * time.Millisecond, Jitter: 5 * time.Millisecond}, minTime: 30 * time.Millisecond, lossy: true},
+		{name: "duplication and reordering", conditions: linktest.Conditions{Duplicate: 0.1, Delay: 2 * time.Millisecond, Jitter: 2 * time.Millisecond}},
+		{name: "low bandwidth", conditions: linktest.Conditions{Rate: 1 << 20, Queue: 64 << 10}, minTime: time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestLinkConditions(t *testing.T) {
 			if n == nil {
 				return
 			}
-			n.ToClient.Set(c.is)
+			n.ToClient.Set(c.conditions)
 			data := make([]byte, 1<<20)
 			r := rand.NewChaCha8(sha256.Sum256([]byte(c.name)))
 			_, _ = r.Read(data)
@@ -87,13 +87,13 @@ func TestLinkConditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if all := <-got; !bytes.Equal(all, data) {
-				t.Errorf("%d bytes arrived, or others", len(all))
+				t.Errorf("received %d bytes that differ from the %d bytes sent", len(all), len(data))
 			}
-			if took := time.Since(began); took < c.slower {
-				t.Errorf("it took %s", took)
+			if took := time.Since(began); took < c.minTime {
+				t.Errorf("the transfer took %s, want at least %s", took, c.minTime)
 			}
-			if passed, lost := n.ToClient.Counts(); passed < len(data)/linktest.Ethernet || lost > 0 != c.lossy && c.is.Rate == 0 {
-				t.Errorf("%d packets were passed on, %d lost", passed, lost)
+			if passed, lost := n.ToClient.Counts(); passed < len(data)/linktest.Ethernet || lost > 0 != c.lossy && c.conditions.Rate == 0 {
+				t.Errorf("%d packets delivered, %d lost", passed, lost)
 			}
 		})
 	}
@@ -111,12 +111,12 @@ func TestLinkDown(t *testing.T) {
 	defer cancel()
 	if c, err := n.Gateway.Dial(ctx, "tcp", n.UpstreamAddress+":9"); err == nil {
 		c.Close()
-		t.Error("a connection was made")
+		t.Error("connected over a link that is down")
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("somebody said so: %v", err)
+		t.Errorf("got error %v over a link that is down, want a timeout", err)
 	}
 	n.ToUpstream.Set(linktest.Conditions{})
 	if _, err := n.Gateway.Dial(t.Context(), "tcp", n.UpstreamAddress+":9"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("where nobody listens: %v", err)
+		t.Errorf("got error %v over a link that is up again, want ECONNREFUSED", err)
 	}
 }

@@ -82,9 +82,9 @@ func (c *Conn) Send(r *Request) error {
 	return err
 }
 
-// Head reads the head of the answer, after all interim ones. What the answer's Body is not read of stays on the
+// ReadHead reads the head of the answer, after all interim ones. What the answer's Body is not read of stays on the
 // connection.
-func (c *Conn) Head() (*http.Response, error) {
+func (c *Conn) ReadHead() (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(c.r, &http.Request{Method: c.method})
 		if err != nil || resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
@@ -93,12 +93,12 @@ func (c *Conn) Head() (*http.Response, error) {
 	}
 }
 
-// Whole asks for something and reads the whole answer.
-func (c *Conn) Whole(r *Request) (status int, body []byte, err error) {
+// Do asks for something and reads the whole answer.
+func (c *Conn) Do(r *Request) (status int, body []byte, err error) {
 	if err := c.Send(r); err != nil {
 		return 0, nil, err
 	}
-	resp, err := c.Head()
+	resp, err := c.ReadHead()
 	if err != nil {
 		return 0, nil, err
 	}

@@ -39,7 +39,7 @@ var created = regexp.MustCompile(`"created":\d+`)
 func sameWhole() answered {
 	var all atomic.Pointer[[]byte]
 	return func(c *loadtest.Conn, r *loadtest.Request, first func()) error {
-		status, body, err := c.Whole(r)
+		status, body, err := c.Do(r)
 		if err != nil || status != 200 {
 			return fmt.Errorf("status %d: %s: %w", status, body, err)
 		}
@@ -63,7 +63,7 @@ func TestSequentialRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures under load")
 	}
-	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
+	provider, g := serve(t, loadtest.NewHolder().Respond, binarytest.Options{})
 	warm(t, g)
 	before := usage(t, g.PID)
 	// Of the provider's own answers none is looked at: it is the time that counts.
@@ -83,7 +83,7 @@ func TestShortConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures under load")
 	}
-	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
+	provider, g := serve(t, loadtest.NewHolder().Respond, binarytest.Options{})
 	warm(t, g)
 	before, dialled := usage(t, g.PID), provider.Accepted()
 	r := ask(prompt, false)
@@ -166,7 +166,7 @@ func follow(addr string, events int, l *loadtest.Latencies) error {
 		return err
 	}
 	for n := range events {
-		text, err := s.Text()
+		text, err := s.NextText()
 		if err != nil {
 			return fmt.Errorf("event %d: %w", n, err)
 		}
@@ -174,7 +174,7 @@ func follow(addr string, events int, l *loadtest.Latencies) error {
 			return err
 		}
 	}
-	if text, err := s.Text(); err != io.EOF {
+	if text, err := s.NextText(); err != io.EOF {
 		return fmt.Errorf("behind the last event: %q, %w", text, err)
 	}
 	return nil
@@ -192,7 +192,7 @@ func TestOneProcessor(t *testing.T) {
 	never := make(chan struct{})
 	provider, g := serve(t, func(e *loadtest.Exchange) error {
 		if !strings.Contains(string(e.Body), `"stream":true`) {
-			_, err := io.WriteString(e, loadtest.Whole("A whole answer."))
+			_, err := io.WriteString(e, loadtest.Response("A whole answer."))
 			return err
 		}
 		if _, err := io.WriteString(e, loadtest.StreamHead+loadtest.Event("0")); err != nil {
@@ -246,11 +246,11 @@ func keptAlive(addr string, beats int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Text(); err != nil {
+	if _, err := s.NextText(); err != nil {
 		return err
 	}
 	if err := c.SetReadDeadline(time.Now().Add(binarytest.EventTimeout)); err != nil {
 		return err
 	}
-	return s.Beats(beats)
+	return s.AwaitHeartbeats(beats)
 }

@@ -71,7 +71,7 @@ func holdStreams(t *testing.T, n int, prompt string) {
 
 	for round := 1; round <= rounds; round++ {
 		began := time.Now()
-		provider.Tell(round)
+		provider.SendEvent(round)
 		h.await(t, round)
 		if round == rounds {
 			say("  an event to all of them: %s, on its way for %s", time.Since(began).Round(time.Millisecond), &h.delays)
@@ -87,7 +87,7 @@ func holdStreams(t *testing.T, n int, prompt string) {
 	load := run(t, g.Addr, 32, *phase, ask("Hello", false), wholeAnswer)
 	first := run(t, g.Addr, 32, *phase, ask(loadtest.Brief, true), briefStream)
 	say("  meanwhile %d whole answers, %s, and %d streams, first text %s", load.Count(), load, first.Count(), first)
-	provider.Tell(rounds + 1)
+	provider.SendEvent(rounds + 1)
 	h.await(t, rounds+1)
 
 	provider.End()
@@ -132,7 +132,7 @@ func warm(t *testing.T, g *binarytest.Gateway) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status, body, err := c.Whole(ask(prompt, stream)); err != nil || status != 200 {
+		if status, body, err := c.Do(ask(prompt, stream)); err != nil || status != 200 {
 			t.Fatalf("%d %s %v\n%s", status, body, err, g.Tail())
 		}
 		c.Close()
@@ -174,7 +174,7 @@ func open(t *testing.T, addr string, n int, r *loadtest.Request) *holding {
 				h.conns[i] = c
 				s, err := c.Open(r)
 				if err == nil {
-					_, err = s.Text()
+					_, err = s.NextText()
 				}
 				if err != nil {
 					h.fail(fmt.Errorf("stream %d: %w", i, err))
@@ -193,7 +193,7 @@ func open(t *testing.T, addr string, n int, r *loadtest.Request) *holding {
 // read counts the events of a stream, which come in order.
 func (h *holding) read(s *loadtest.Stream) {
 	for want := 1; ; want++ {
-		text, err := s.Text()
+		text, err := s.NextText()
 		if err == io.EOF {
 			h.ended.Add(1)
 			return

@@ -23,7 +23,7 @@ func TestLatencies(t *testing.T) {
 	slices.Sort(all)
 	for _, share := range []float64{0, 0.1, 0.5, 0.9, 0.99, 0.9999} {
 		exact := all[int(share*float64(len(all)))]
-		if got := l.At(share); got < exact || got > exact+exact/16+1 {
+		if got := l.Quantile(share); got < exact || got > exact+exact/16+1 {
 			t.Errorf("%v: %d for %d", share, got, exact)
 		}
 	}

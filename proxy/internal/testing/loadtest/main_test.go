@@ -21,7 +21,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	loadtest.Main()
+	loadtest.RunRole()
 	flag.Parse()
 	code := m.Run()
 	if code == 0 {
@@ -63,7 +63,7 @@ func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func usage(t *testing.T, pid int) binarytest.Usage {
 	t.Helper()
-	u, err := binarytest.UsageOf(pid)
+	u, err := binarytest.ReadUsage(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (l *lister) await(t *testing.T) {
 
 // models asks for the list of models, and how many there are.
 func models(c *loadtest.Conn) (int, error) {
-	status, body, err := c.Whole(&loadtest.Request{Path: "/v1/models", Key: key})
+	status, body, err := c.Do(&loadtest.Request{Path: "/v1/models", Key: key})
 	if err != nil || status != 200 {
 		return 0, fmt.Errorf("status %d: %w", status, err)
 	}
@@ -198,7 +198,7 @@ func TestManyKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures under load")
 	}
-	provider, err := loadtest.Listen(loadtest.NewHolder().Answer)
+	provider, err := loadtest.Listen(loadtest.NewHolder().Respond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestManyKeys(t *testing.T) {
 		}
 		wrong := ask(prompt, false)
 		wrong.Key = secret(manyKeys)
-		if status, body, err := c.Whole(wrong); err != nil || status != 401 {
+		if status, body, err := c.Do(wrong); err != nil || status != 401 {
 			t.Errorf("a key that there is not: %d %s %v", status, body, err)
 		}
 		c.Close()

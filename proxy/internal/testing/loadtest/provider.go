@@ -15,7 +15,7 @@ type Provider struct {
 	answer func(*Exchange) error
 	wg     sync.WaitGroup
 
-	accepted, requests, answering atomic.Int64
+	accepted, requests, inFlight atomic.Int64
 
 	mu     sync.Mutex
 	open   map[net.Conn]struct{}
@@ -57,8 +57,8 @@ func (p *Provider) Accepted() int64 { return p.accepted.Load() }
 // Requests is how many requests have come.
 func (p *Provider) Requests() int64 { return p.requests.Load() }
 
-// Answering is how many requests are being answered.
-func (p *Provider) Answering() int64 { return p.answering.Load() }
+// InFlight is how many requests are being answered.
+func (p *Provider) InFlight() int64 { return p.inFlight.Load() }
 
 // Connections is how many connections are open.
 func (p *Provider) Connections() int {
@@ -116,9 +116,9 @@ func (p *Provider) serve(c net.Conn) {
 			return
 		}
 		p.requests.Add(1)
-		p.answering.Add(1)
+		p.inFlight.Add(1)
 		err = p.answer(&Exchange{Conn: c, Request: req, Body: body, Reused: reused})
-		p.answering.Add(-1)
+		p.inFlight.Add(-1)
 		if err != nil {
 			return
 		}

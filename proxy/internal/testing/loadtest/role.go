@@ -20,8 +20,8 @@ const roleVariable = "SLUICE_LOADTEST_ROLE"
 
 // order is what the provider is told to do, a line of its standard input; it answers each with a status.
 type order struct {
-	Tell int  // the number of an event; 0: none
-	End  bool // end the streams
+	Event int  // the number of an event; 0: none
+	End   bool // end the streams
 }
 
 // Status is what a provider in a process of its own knows.
@@ -33,26 +33,26 @@ type Status struct {
 	Error    string `json:",omitempty"`
 }
 
-// Main takes the role that the process has been given, and returns where it has none. TestMain calls it first.
-func Main() {
+// RunRole takes the role that the process has been given, and returns where it has none. TestMain calls it first.
+func RunRole() {
 	if os.Getenv(roleVariable) == "" {
 		return
 	}
-	if err := hold(os.Stdin, os.Stdout); err != nil {
+	if err := runProvider(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// hold is a provider that holds streams, until its orders end.
-func hold(orders io.Reader, answers io.Writer) error {
+// runProvider is a provider that holds streams, until its orders end.
+func runProvider(orders io.Reader, answers io.Writer) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	h := NewHolder()
-	p := Serve(ln, h.Answer)
+	p := Serve(ln, h.Respond)
 	say := json.NewEncoder(answers)
 	status := func(err error) Status {
 		s := Status{Addr: ln.Addr().String(), Held: h.Held(), Accepted: p.Accepted(), Requests: p.Requests()}
@@ -72,8 +72,8 @@ func hold(orders io.Reader, answers io.Writer) error {
 			return err
 		}
 		var failed error
-		if o.Tell != 0 {
-			failed = h.Tell(o.Tell)
+		if o.Event != 0 {
+			failed = h.SendEvent(o.Event)
 		}
 		if o.End {
 			h.End()
@@ -148,8 +148,8 @@ func (p *Process) order(o order) Status {
 // Status asks how things are.
 func (p *Process) Status() Status { return p.order(order{}) }
 
-// Tell sends event n to all streams.
-func (p *Process) Tell(n int) Status { return p.order(order{Tell: n}) }
+// SendEvent sends event n to all streams.
+func (p *Process) SendEvent(n int) Status { return p.order(order{Event: n}) }
 
 // End ends all streams.
 func (p *Process) End() Status { return p.order(order{End: true}) }

@@ -87,7 +87,7 @@ func busy(addr string, r *loadtest.Request, stop <-chan struct{}, answer answere
 
 // wholeAnswer reads a whole answer.
 func wholeAnswer(c *loadtest.Conn, r *loadtest.Request, first func()) error {
-	status, body, err := c.Whole(r)
+	status, body, err := c.Do(r)
 	if err != nil || status != 200 {
 		return fmt.Errorf("status %d: %s: %w", status, body, err)
 	}
@@ -101,11 +101,11 @@ func briefStream(c *loadtest.Conn, r *loadtest.Request, first func()) error {
 	if err != nil {
 		return err
 	}
-	if text, err := s.Text(); err != nil || string(text) != "0" {
+	if text, err := s.NextText(); err != nil || string(text) != "0" {
 		return fmt.Errorf("%q: %w", text, err)
 	}
 	first()
-	if text, err := s.Text(); err != io.EOF {
+	if text, err := s.NextText(); err != io.EOF {
 		return fmt.Errorf("behind the text: %q, %w", text, err)
 	}
 	return nil

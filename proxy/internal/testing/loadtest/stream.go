@@ -16,7 +16,7 @@ func (c *Conn) Open(r *Request) (*Stream, error) {
 	if err := c.Send(r); err != nil {
 		return nil, err
 	}
-	resp, err := c.Head()
+	resp, err := c.ReadHead()
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +29,8 @@ func (c *Conn) Open(r *Request) (*Stream, error) {
 
 var contentMark, textEnd = []byte(`"delta":{"content":"`), []byte(`"}`)
 
-// Text is the text of the next event that has one, valid until the next call; io.EOF is the end of a complete stream.
-func (s *Stream) Text() ([]byte, error) {
+// NextText is the text of the next event that has one, valid until the next call; io.EOF is the end of a complete stream.
+func (s *Stream) NextText() ([]byte, error) {
 	for {
 		data, err := s.events.Next()
 		switch {
@@ -54,8 +54,8 @@ func (s *Stream) Text() ([]byte, error) {
 	}
 }
 
-// Beats waits until so many heartbeats have come, in a stream in which nothing else does.
-func (s *Stream) Beats(n int) error {
+// AwaitHeartbeats waits until so many heartbeats have come, in a stream in which nothing else does.
+func (s *Stream) AwaitHeartbeats(n int) error {
 	for s.events.Heartbeats < n {
 		line, err := s.events.read()
 		if err != nil {

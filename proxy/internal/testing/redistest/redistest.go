@@ -1,6 +1,6 @@
-// Package redistest starts Redis servers for tests: redis-server of the PATH, on free ports of the loopback address.
+// Package redistest starts Redis servers for tests, with redis-server from the PATH, on free ports of the loopback address.
 //
-// Concurrency: a Server belongs to its test.
+// Concurrency: a Server must be used from one goroutine.
 package redistest
 
 import (
@@ -21,24 +21,24 @@ import (
 // startTimeout is how long a server may take to accept connections, on a loaded machine.
 const startTimeout = time.Minute
 
-// Options are how a server is started. The zero value has neither persistence nor passwords.
+// Options are the options of a server. The zero value has neither persistence nor passwords.
 type Options struct {
-	Args    []string // of redis-server, besides those of the package
-	Config  string   // a file, whose persistence and users count; "": there is none
-	Cluster bool
-	TLS     *TLS // nil: plain TCP
+	Args    []string // more arguments of redis-server
+	Config  string   // configuration file, for persistence and users; "" means none
+	Cluster bool     // enable Cluster mode
+	TLS     *TLS     // nil means plain TCP
 
-	// Sentinel makes it a sentinel: "NAME HOST PORT QUORUM" of what it monitors.
+	// Sentinel, if not "", starts a Sentinel. It is "NAME HOST PORT QUORUM" of the server to monitor.
 	Sentinel string
 }
 
-// TLS are the PEM files of a server.
+// TLS has the names of a server's PEM files.
 type TLS struct{ Cert, Key, CA string }
 
 // Server is a redis-server.
 type Server struct {
 	Addr string // host:port
-	Dir  string // its working directory, which outlives a Kill
+	Dir  string // working directory, which is kept after Kill
 
 	tb      testing.TB
 	options Options
@@ -47,7 +47,8 @@ type Server struct {
 	exited  chan struct{}
 }
 
-// Need skips the test with -short, and where there is no redis-server, or fails it if REDIS is "required".
+// Need skips the test with -short, or if there is no redis-server. If the environment variable REDIS is "required", a missing
+// redis-server fails the test.
 func Need(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
@@ -57,24 +58,24 @@ func Need(tb testing.TB) {
 		return
 	}
 	if os.Getenv("REDIS") == "required" {
-		tb.Fatal("REDIS is required, and there is no redis-server on the PATH")
+		tb.Fatal("REDIS=required, but redis-server is not on the PATH")
 	}
-	tb.Skip("there is no redis-server on the PATH")
+	tb.Skip("redis-server is not on the PATH")
 }
 
-// Start starts a server, which ends with the test.
+// Start starts a server, which is killed at the end of the test.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	Need(tb)
 	s := &Server{tb: tb, options: o, Dir: tb.TempDir()}
 	tb.Cleanup(s.Kill)
-	for range 20 { // another process may take the port first
+	for range 20 { // retry, because another process may take the port first
 		s.Addr = freeAddr(tb)
 		if s.start() {
 			return s
 		}
 	}
-	tb.Fatalf("redis-server does not start:\n%s", s.output)
+	tb.Fatalf("redis-server did not start:\n%s", s.output)
 	return nil
 }
 
@@ -86,15 +87,15 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr
 }
 
-// Restart starts a server that was killed, at the same address and in the same directory.
+// Restart starts a killed server again, with the same address and directory.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	if !s.start() {
-		s.tb.Fatalf("redis-server does not start again:\n%s", s.output)
+		s.tb.Fatalf("redis-server did not start again:\n%s", s.output)
 	}
 }
 
-// Kill ends the server at once, and waits for its end.
+// Kill kills the server and waits until the process has ended.
 func (s *Server) Kill() {
 	if s.process == nil {
 		return
@@ -107,7 +108,7 @@ func (s *Server) Kill() {
 // Pid returns the ID of the process.
 func (s *Server) Pid() int { return s.process.Process.Pid }
 
-// Do sends a command by a connection of its own, and returns the lines of its reply without their types: of an array all elements.
+// Do sends a command on a new connection and returns the values of its reply. Arrays are flattened.
 func (s *Server) Do(args ...string) []string {
 	s.tb.Helper()
 	conn, err := net.DialTimeout("tcp", s.Addr, startTimeout)
@@ -126,7 +127,7 @@ func (s *Server) Do(args ...string) []string {
 	}
 	lines, err := readReply(bufio.NewReader(conn))
 	if err != nil {
-		s.tb.Fatalf("%s: %v", args, err)
+		s.tb.Fatalf("command %s: %v", args, err)
 	}
 	return lines
 }
@@ -138,7 +139,7 @@ func readReply(r *bufio.Reader) ([]string, error) {
 	}
 	line = strings.TrimRight(line, "\r\n")
 	kind, text := line[0], line[1:]
-	n, _ := strconv.Atoi(text)
+	n, _ := strconv.Atoi(text) // length of a string or array
 	switch {
 	case kind == '-':
 		return nil, fmt.Errorf("redis: %s", text)
@@ -168,7 +169,7 @@ func readReply(r *bufio.Reader) ([]string, error) {
 	return []string{text}, nil
 }
 
-// start starts the process, and waits until it accepts connections. It returns false if it ends instead.
+// start starts the process and waits until it accepts connections. It returns false if the process ends instead.
 func (s *Server) start() bool {
 	s.tb.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
@@ -216,12 +217,12 @@ func (s *Server) start() bool {
 		s.process = nil
 		return false
 	case <-time.After(startTimeout):
-		s.tb.Fatalf("redis-server does not accept connections:\n%s", s.output)
+		s.tb.Fatalf("redis-server did not accept connections within %v:\n%s", startTimeout, s.output)
 	}
 	return false
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an unused address.
 func freeAddr(tb testing.TB) string {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -230,33 +231,33 @@ func freeAddr(tb testing.TB) string {
 		}
 		addr := l.Addr().(*net.TCPAddr)
 		_ = l.Close()
-		if addr.Port+10000 <= 65535 { // a node of a Cluster needs that one as well
+		if addr.Port+10000 <= 65535 { // the cluster bus port of a Cluster node
 			return addr.String()
 		}
 	}
 }
 
-// output is what a server writes.
+// output records the output of a server.
 type output struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	ready chan struct{} // closed once it accepts connections
-	is    bool
+	mu      sync.Mutex
+	text    bytes.Buffer
+	ready   chan struct{} // closed when the server accepts connections
+	isReady bool          // ready is closed
 }
 
-// Write takes what the server writes.
+// Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text.Write(p)
-	if text := o.text.Bytes(); !o.is && (bytes.Contains(text, []byte("Ready to accept connections")) || bytes.Contains(text, []byte("Sentinel ID is"))) {
-		o.is = true
+	if text := o.text.Bytes(); !o.isReady && (bytes.Contains(text, []byte("Ready to accept connections")) || bytes.Contains(text, []byte("Sentinel ID is"))) {
+		o.isReady = true
 		close(o.ready)
 	}
 	return len(p), nil
 }
 
-// String returns all of it.
+// String returns all output.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -111,7 +111,7 @@ func (v *visit) ask(keep *bool) seen {
 		}
 		return seen{left: true}
 	}
-	resp, err := v.conn.Head()
+	resp, err := v.conn.ReadHead()
 	if err != nil {
 		return seen{err: fmt.Errorf("head of the answer: %w", err)}
 	}

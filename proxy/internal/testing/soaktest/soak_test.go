@@ -128,7 +128,7 @@ func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(stri
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for at := range second.C {
-		u, err := binarytest.UsageOf(g.PID)
+		u, err := binarytest.ReadUsage(g.PID)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, g.Tail())
 		}
@@ -158,7 +158,7 @@ func (s state) String() string {
 
 func measure(t *testing.T, g *binarytest.Gateway) state {
 	t.Helper()
-	u, err := binarytest.UsageOf(g.PID)
+	u, err := binarytest.ReadUsage(g.PID)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, g.Tail())
 	}
@@ -197,7 +197,7 @@ func left(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) 
 	if now := measure(t, g); now.goroutines > before.goroutines+fewGoroutines || now.Descriptors > before.Descriptors+fewDescriptors {
 		wrong = append(wrong, fmt.Sprintf("it has %s, and had %s", now, before))
 	}
-	if n := run.Provider.Answering(); n > 0 {
+	if n := run.Provider.InFlight(); n > 0 {
 		wrong = append(wrong, fmt.Sprintf("the provider still answers %d requests", n))
 	}
 	return wrong

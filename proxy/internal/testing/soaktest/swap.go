@@ -121,7 +121,7 @@ func (r *Run) swap(tb testing.TB, g *binarytest.Gateway, guest Guest, n int, sig
 	for len(r.swaps.lines) > 0 {
 		<-r.swaps.lines
 	}
-	g.Write(tb, toml)
+	g.WriteConfig(tb, toml)
 	if signal {
 		g.Signal(tb, syscall.SIGHUP)
 	}

@@ -14,27 +14,27 @@ import (
 const StreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 // StreamEnd ends one: the finish reason, [DONE], and the last chunk.
-var StreamEnd = framed(event(`{}`, `"stop"`)) + framed("data: [DONE]\n\n") + "0\r\n\r\n"
+var StreamEnd = chunk(event(`{}`, `"stop"`)) + chunk("data: [DONE]\n\n") + "0\r\n\r\n"
 
 // Event is an event of text as it goes over the wire; the text is the inside of a JSON string.
-func Event(text string) string { return framed(event(`{"content":"`+text+`"}`, "null")) }
+func Event(text string) string { return chunk(event(`{"content":"`+text+`"}`, "null")) }
 
 func event(delta, finish string) string {
 	return `data: {"id":"load","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + "}]}\n\n"
 }
 
-// framed makes a chunk of a chunked body.
-func framed(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+// chunk makes a chunk of a chunked body.
+func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// Whole is a whole answer as it goes over the wire; the text is the inside of a JSON string.
-func Whole(text string) string {
+// Response is a whole answer as it goes over the wire; the text is the inside of a JSON string.
+func Response(text string) string {
 	body := `{"id":"load","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		text + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21}}`
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// streamed tells whether a request asks for a stream.
-func streamed(e *Exchange) bool { return strings.Contains(string(e.Body), `"stream":true`) }
+// asksForStream tells whether a request asks for a stream.
+func asksForStream(e *Exchange) bool { return strings.Contains(string(e.Body), `"stream":true`) }
 
 // Holder answers whole requests at once, and holds the streamed ones open: each gets a first event, then those that Tell
 // sends to all, until End.
@@ -47,10 +47,10 @@ type Holder struct {
 // NewHolder makes a Holder.
 func NewHolder() *Holder { return &Holder{held: map[*Exchange]struct{}{}, over: make(chan struct{})} }
 
-// Answer is for Serve.
-func (h *Holder) Answer(e *Exchange) error {
-	if !streamed(e) {
-		_, err := io.WriteString(e, Whole("A whole answer."))
+// Respond is for Serve.
+func (h *Holder) Respond(e *Exchange) error {
+	if !asksForStream(e) {
+		_, err := io.WriteString(e, Response("A whole answer."))
 		return err
 	}
 	if strings.Contains(string(e.Body), Brief) {
@@ -88,8 +88,8 @@ func (h *Holder) Held() int {
 	return len(h.held)
 }
 
-// Tell sends an event to all streams: its number, and when it was sent.
-func (h *Holder) Tell(n int) error {
+// SendEvent sends an event to all streams: its number, and when it was sent.
+func (h *Holder) SendEvent(n int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := range h.held {
