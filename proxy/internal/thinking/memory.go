@@ -67,7 +67,7 @@ func (m *Memory) put(name string, t *thought) {
 	for _, extra := range t.extras {
 		n += len(extra)
 	}
-	m.cache.Put(name, t.calls, t, n, entryShare, func(old *thought, n int) bool { return n >= maxPerCall || old.equals(t) })
+	m.cache.Put(name, t.calls, t, n, entryShare, func(old *thought, count int) bool { return count >= maxPerCall || old.equals(t) })
 }
 
 func (t *thought) equals(o *thought) bool {
