@@ -19,10 +19,11 @@ import (
 
 func newReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
 
-// hostile is text that would be markup, and would close what is around it.
+// hostile is text that, without escaping, would end an attribute or element and add markup.
 const hostile = `"'><script>alert(1)</script><img src=x onerror=y>&amp;$`
 
-// filled is a Status of which every string is hostile, every number is not zero, and every list and map has entries.
+// filled returns a Status in which every string is hostile, every number is non-zero, and every list and map has
+// entries.
 func filled() Status {
 	var s Status
 	fill(reflect.ValueOf(&s).Elem())
@@ -63,13 +64,13 @@ func fill(v reflect.Value) {
 	}
 }
 
-// element is what a page is made of.
+// element is an element of a page.
 type element struct {
 	name  string
 	attrs map[string]string
 }
 
-// elements reads a page strictly: every element is closed, in order, and every attribute is quoted.
+// elements parses a page strictly: elements must be closed and nested correctly, and attributes quoted.
 func elements(t *testing.T, page string) (all []element, text string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(page))
@@ -97,17 +98,17 @@ func elements(t *testing.T, page string) (all []element, text string) {
 }
 
 func states() map[string]Status {
-	open := filled()
 	off := filled()
-	off.Providers[0].Off, off.Models[0].Off = "", ""
-	off.Providers[0].Targets[0].State = StateOpen
-	off.Models[0].Targets[0].Off = false
-	off.Ready, off.Config.ReloadError = false, ""
-	well := Status{
+	on := filled()
+	on.Providers[0].Off, on.Models[0].Off = "", ""
+	on.Providers[0].Targets[0].State = StateOpen
+	on.Models[0].Targets[0].Off = false
+	on.Ready, on.Config.ReloadError = false, ""
+	healthy := Status{
 		Ready: true, Providers: []Provider{{Name: "demo", Plugin: "demo"}, {Name: "two", Max: 5, Targets: []Target{{Model: "a"}, {Model: "b", State: StateHealthy}}}},
 		Models: []Model{{ID: "m", Targets: []Target{{Provider: "two", Model: "a"}}}}, Plugins: []Plugin{{Name: "p"}},
 	}
-	return map[string]Status{"hostile": open, "hostile and on": off, "empty": {}, "well": well}
+	return map[string]Status{"hostile": off, "hostile and on": on, "empty": {}, "healthy": healthy}
 }
 
 func TestPageIsWellFormedAndEscaped(t *testing.T) {
@@ -116,7 +117,7 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 		for _, f := range []figures{{}, busy} {
 			page := string(appendPage(nil, &s, f, true))
 			if strings.Count(page, "<script") != 1 || !strings.HasSuffix(page, "<script>"+statusScript+"</script></body></html>") || strings.Contains(page, "<img") {
-				t.Fatalf("%s: the page holds markup of others:\n%s", name, page)
+				t.Fatalf("%s: the page contains injected markup:\n%s", name, page)
 			}
 			all, text := elements(t, page)
 			for _, e := range all {
@@ -125,9 +126,9 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 					case attr == "style" || strings.HasPrefix(attr, "on"):
 						t.Errorf("%s: <%s %s=%q>", name, e.name, attr, value)
 					case attr == "href" && !strings.HasPrefix(value, "/?") && !slices.Contains([]string{"data:,", "/", "/status", "/metrics", "/explain"}, value):
-						t.Errorf("%s: the page leads to %q", name, value)
+						t.Errorf("%s: the page links to %q", name, value)
 					case attr == "src" || attr == "action" || attr == "data":
-						t.Errorf("%s: the page fetches %q", name, value)
+						t.Errorf("%s: the page loads %q", name, value)
 					}
 				}
 				if slices.Contains([]string{"img", "iframe", "form", "object"}, e.name) {
@@ -135,13 +136,13 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 				}
 			}
 			if name == "hostile" && strings.Count(text, hostile) < 10 {
-				t.Errorf("the names are on the page %d times", strings.Count(text, hostile))
+				t.Errorf("%s: the page shows %d strings of the status, want at least 10", name, strings.Count(text, hostile))
 			}
 		}
 	}
 }
 
-// TestPageContent checks what an operator looks for.
+// TestPageContent checks that the page shows what an operator looks for.
 func TestPageContent(t *testing.T) {
 	spent := cost.Nano(12_345_678)
 	began := time.Unix(1_700_000_000, 0).Add(-time.Hour)
@@ -175,47 +176,47 @@ func TestPageContent(t *testing.T) {
 		"last error 2023-11-14 22:13:20 UTC: upstream_unreachable: connection refused",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
-	refresh, red := 0, 0
+	refreshes, failedBars := 0, 0
 	for _, e := range all {
 		if e.attrs["http-equiv"] == "refresh" {
-			refresh++
+			refreshes++
 		}
 		if e.name == "rect" && e.attrs["class"] == "fail" {
-			red++
+			failedBars++
 		}
 	}
-	if refresh != 1 || red != 1 {
-		t.Errorf("%d refreshes, %d red bars", refresh, red)
+	if refreshes != 1 || failedBars != 1 {
+		t.Errorf("%d refresh elements and %d bars for failures, want 1 of each", refreshes, failedBars)
 	}
-	if still := string(appendPage(nil, &s, figures{}, false)); strings.Contains(still, "http-equiv") || strings.Contains(still, "<script") {
-		t.Error("the page that stands still is fetched again")
+	if page := string(appendPage(nil, &s, figures{}, false)); strings.Contains(page, "http-equiv") || strings.Contains(page, "<script") {
+		t.Error("the paused page refreshes itself")
 	}
 }
 
-// TestContentSecurityPolicy compares the header with the page.
+// TestContentSecurityPolicy checks that the policy matches the page.
 func TestContentSecurityPolicy(t *testing.T) {
 	address, _ := serve(t, &fake{}, Options{})
 	resp, body := get(t, address, "/")
 	_, rest, _ := strings.Cut(body, "<style>")
 	style, _, _ := strings.Cut(rest, "</style>")
 	if style != css {
-		t.Error("the page has another style than the policy")
+		t.Error("the page's style sheet is not the one in the policy")
 	}
 	got := resp.Header.Get("Content-Security-Policy")
 	if !regexp.MustCompile(`^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; script-src 'sha256-[A-Za-z0-9+/]{43}='; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$`).MatchString(got) {
 		t.Errorf("policy %s", got)
 	}
 	if regexp.MustCompile(`(?i)url\(|@import|expression|</`).MatchString(css) {
-		t.Error("the style fetches something, or ends itself")
+		t.Error("the style sheet loads something, or contains an end tag")
 	}
 	if strings.ContainsAny(statusScript, "<&") || regexp.MustCompile(`innerHTML|eval|document\.write`).MatchString(statusScript) {
-		t.Error("the script holds markup, or makes it of text")
+		t.Error("the script contains markup, or turns text into markup")
 	}
-	if _, still := get(t, address, "/?still"); strings.Contains(still, "http-equiv") || !strings.Contains(body, "http-equiv") {
-		t.Error("the query does not stop the page")
+	if _, page := get(t, address, "/?still"); strings.Contains(page, "http-equiv") || !strings.Contains(body, "http-equiv") {
+		t.Error("the query does not disable the refresh")
 	}
 }
 
@@ -234,7 +235,7 @@ func TestStatusDocument(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`"([^"]+)":`).FindAllStringSubmatch(body, -1) {
 		if strings.ToLower(m[1]) != m[1] {
-			t.Errorf("the member %s is not in lower case", m[1])
+			t.Errorf("member %s is not in lower case", m[1])
 		}
 	}
 }
@@ -247,12 +248,12 @@ func TestHistory(t *testing.T) {
 		at = at.Add(5 * time.Second)
 	}
 	if f := h.figures(); len(f.requests) != 0 {
-		t.Errorf("nothing has been seen, and there are %v", f)
+		t.Errorf("figures without samples: %v", f)
 	}
 	add(10, 1, 5, 2, 3, 100)
 	add(20, 1, 9, 4, 4, 200)
 	add(20, 1, 9, 4, 0, 300)
-	add(5, 0, 1, 1, 0, 300) // names were taken out of the configuration
+	add(5, 0, 1, 1, 0, 300) // a reload has dropped counts
 	got := fmt.Sprint(h.figures())
 	if want := fmt.Sprint(figures{[]float64{2, 0, 0}, []float64{0, 0, 0}, []float64{0.5, 0, 0}, []float64{4, 0, 0}, []float64{200, 300, 300}}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -261,27 +262,27 @@ func TestHistory(t *testing.T) {
 		add(1, 1, 1, 1, 1, 1)
 	}
 	if f := h.figures(); len(f.requests) != keepSamples {
-		t.Errorf("%d points are kept", len(f.requests))
+		t.Errorf("%d points, want %d", len(f.requests), keepSamples)
 	}
 }
 
-// TestHistoryIsSampled waits for samples without any request.
+// TestHistoryIsSampled checks that samples are taken without any request.
 func TestHistoryIsSampled(t *testing.T) {
-	asked := make(chan struct{}, 100)
+	sampled := make(chan struct{}, 100)
 	f := &fake{status: func(Page) Status {
 		select {
-		case asked <- struct{}{}:
+		case sampled <- struct{}{}:
 		default:
 		}
 		return Status{Now: time.Now()}
 	}}
 	_, s := serve(t, f, Options{Every: time.Millisecond})
 	for range 3 {
-		<-asked
+		<-sampled
 	}
 	s.Close()
 	if n := len(s.history.figures().requests); n < 1 {
-		t.Errorf("%d points", n)
+		t.Errorf("%d points, want at least 1", n)
 	}
 }
 
@@ -295,7 +296,7 @@ func TestNumberFormatting(t *testing.T) {
 		{period(0), "0"}, {period(0.0123), "12.3 ms"}, {period(1.5), "1.5 s"}, {period(119), "119 s"}, {period(125), "2 min"}, {period(3700), "1 h 1 min"}, {period(200000), "2 d 7 h"},
 	} {
 		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
+			t.Errorf("got %q, want %q", c.got, c.want)
 		}
 	}
 }

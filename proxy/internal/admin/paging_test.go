@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// longStatus has n models, all of one provider.
+// longStatus returns a function for fake.status with n models, all of one provider.
 func longStatus(n int) func(Page) Status {
 	return func(p Page) Status {
 		s := Status{Ready: true, Page: p, ModelsTotal: n, Providers: []Provider{{Name: "p", TargetsTotal: n}}}
@@ -27,14 +27,14 @@ func TestPagesCoverListOnce(t *testing.T) {
 		for page := 1; next < tt.n; page++ {
 			from, to := Page{Number: page, Size: tt.size}.Cut(tt.n)
 			if from != next || to <= from || to-from > tt.size {
-				t.Fatalf("%d entries in pages of %d: page %d is %d to %d, after %d", tt.n, tt.size, page, from, to, next)
+				t.Fatalf("%d entries in pages of %d: page %d is from %d to %d, want it to start at %d", tt.n, tt.size, page, from, to, next)
 			}
 			next = to
 		}
 	}
 	for _, p := range []Page{{}, {Number: 1}, {Number: 2, Size: 10}, {Number: 1 << 62, Size: 1 << 62}, {Number: -1, Size: 5}} {
 		if from, to := p.Cut(10); from != to {
-			t.Errorf("%+v of 10 entries is %d to %d, want nothing", p, from, to)
+			t.Errorf("%+v of 10 entries is from %d to %d, want no entries", p, from, to)
 		}
 	}
 }
@@ -75,6 +75,6 @@ func TestStatusPageLinksPages(t *testing.T) {
 	}
 	address, _ = serve(t, &fake{status: longStatus(3)}, Options{})
 	if _, body := get(t, address, "/"); strings.Contains(body, "page 1 of") {
-		t.Error("a page that is the only one has links to others")
+		t.Error("the only page has links to others")
 	}
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// TestComparison compares each copy once, whichever response ends first.
+// TestComparison checks that each copy is compared once, whichever response ends first.
 func TestComparison(t *testing.T) {
 	var log bytes.Buffer
 	c := shadow.Comparison{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Request: "req-1", Model: "m"}
 	if !c.Empty() {
-		t.Error("copies where none was sent")
+		t.Error("not empty before Add")
 	}
 	var early, late shadow.Figures
 	cancel := func(error) { t.Error("cancelled") }
 	first, last := c.Add("p", "early", &early, cancel), c.Add("p", "late", &late, cancel)
 	if c.Empty() {
-		t.Error("no copies where two were sent")
+		t.Error("empty after Add")
 	}
 	first.Finish(recorded("f {}"))
 	if n := early.Counts().Compared; n != 0 {
-		t.Errorf("%d comparisons before the response to the client was known", n)
+		t.Errorf("%d comparisons before the response to the client ended", n)
 	}
 	compare := c.Finish(recorded("f {}"))
 	if compare == nil {
-		t.Fatal("a copy that has ended is not compared")
+		t.Fatal("Finish did not return a function although a copy has ended")
 	}
 	compare()
 	last.Finish(recorded("g {}"))
@@ -44,24 +44,24 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// TestComparisonCancelled compares nothing with a client that has left.
+// TestComparisonCancelled checks that cancelled copies are not compared.
 func TestComparisonCancelled(t *testing.T) {
 	c := shadow.Comparison{Log: slog.New(slog.DiscardHandler)}
-	left := errors.New("left")
+	disconnected := errors.New("disconnected")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var f shadow.Figures
 	copied := c.Add("p", "m", &f, cancel)
-	c.Cancel(left)
-	if context.Cause(ctx) != left {
-		t.Errorf("the copy goes on: %v", context.Cause(ctx))
+	c.Cancel(disconnected)
+	if context.Cause(ctx) != disconnected {
+		t.Errorf("the copy was not cancelled: %v", context.Cause(ctx))
 	}
 	copied.Finish(recorded("f {}"))
 	if n := f.Counts().Compared; n != 0 {
-		t.Errorf("%d comparisons", n)
+		t.Errorf("%d comparisons, want none", n)
 	}
 	c = shadow.Comparison{Log: c.Log}
 	c.Add("p", "m", &f, cancel)
 	if c.Finish(recorded("f {}")) != nil {
-		t.Error("a comparison with a copy that has not ended")
+		t.Error("Finish returned a function although no copy has ended")
 	}
 }

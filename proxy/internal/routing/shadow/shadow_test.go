@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// recorded is the response of a provider with these tool calls, "name arguments", of which each comes in two pieces.
+// recorded returns the recording of a response with tool calls, each given as "name arguments". The arguments arrive in
+// two pieces.
 func recorded(calls ...string) *shadow.Response {
 	var r shadow.Recorder
 	w := response.NewWriter(new(shadow.DiscardRenderer))
@@ -52,26 +53,26 @@ func TestCompare(t *testing.T) {
 		want string
 	}{
 		{"equal", recorded("f {}"), recorded("f {}"), ""},
-		{"another status", recorded(), vary(func(r *shadow.Response) { r.Status, r.Complete = 500, false }), "status"},
-		{"broken off", recorded("f {}"), vary(func(r *shadow.Response) { r.Complete, r.Prompt = false, 9 }), "status"},
+		{"different status", recorded(), vary(func(r *shadow.Response) { r.Status, r.Complete = 500, false }), "status"},
+		{"aborted", recorded("f {}"), vary(func(r *shadow.Response) { r.Complete, r.Prompt = false, 9 }), "status"},
 		{"both failed", vary(func(r *shadow.Response) { r.Complete = false }), vary(func(r *shadow.Response) { r.Complete, r.Prompt = false, 9 }), ""},
 		{"finish reason", recorded("f {}"), vary(func(r *shadow.Response) { r.Finishes = []abi.FinishReason{abi.FinishStop} }), "finish_reason"},
-		{"another number of choices", recorded("f {}"), vary(func(r *shadow.Response) { r.Finishes = append(r.Finishes, abi.FinishStop) }), "finish_reason"},
+		{"different number of choices", recorded("f {}"), vary(func(r *shadow.Response) { r.Finishes = append(r.Finishes, abi.FinishStop) }), "finish_reason"},
 		{"tokens", recorded("f {}"), vary(func(r *shadow.Response) { r.Prompt, r.Completion = 6, 3 }), "prompt_tokens,completion_tokens"},
 		{"fewer calls", recorded("f {}", "g {}"), recorded("f {}"), "tool_calls"},
-		{"calls of others", recorded("f {}", "g {}"), recorded("f {}", "h {}"), "tool_names"},
-		{"another order of calls", recorded("f {}", "g {}"), recorded("g {}", "f {}"), "tool_names"},
+		{"different tool", recorded("f {}", "g {}"), recorded("f {}", "h {}"), "tool_names"},
+		{"different order of calls", recorded("f {}", "g {}"), recorded("g {}", "f {}"), "tool_names"},
 		{"order of members", recorded(`f {"a":1,"b":{"c":[1,2]}}`), recorded(`f { "b" : { "c" : [ 1, 2 ] }, "a" : 1 }`), ""},
 		{"order of elements", recorded(`f [1,2]`), recorded(`f [2,1]`), "tool_arguments"},
-		{"a member more", recorded(`f {"a":null}`), recorded(`f {}`), "tool_arguments"},
-		{"another member", recorded(`f {"a":null}`), recorded(`f {"b":null}`), "tool_arguments"},
+		{"additional member", recorded(`f {"a":null}`), recorded(`f {}`), "tool_arguments"},
+		{"different member", recorded(`f {"a":null}`), recorded(`f {"b":null}`), "tool_arguments"},
 		{"escapes", recorded(`f {"a":"\u00e9\n"}`), recorded(`f {"a":"é\u000a"}`), ""},
 		{"numbers", recorded(`f [1.0,100,1e2]`), recorded(`f [1,1E2,100.0]`), ""},
 		{"large integers", recorded(`f 9007199254740993`), recorded(`f 9007199254740992`), "tool_arguments"},
 		{"a number and a string", recorded(`f 1`), recorded(`f "1"`), "tool_arguments"},
-		{"JSON and none", recorded(`f {"a":1}`), recorded(`f {"a":1`), "tool_arguments"},
-		{"none, the same", recorded(`f {"a":`), recorded(`f {"a":`), ""},
-		{"two documents", recorded(`f {} {}`), recorded(`f {}`), "tool_arguments"},
+		{"valid and invalid JSON", recorded(`f {"a":1}`), recorded(`f {"a":1`), "tool_arguments"},
+		{"identical invalid JSON", recorded(`f {"a":`), recorded(`f {"a":`), ""},
+		{"trailing document", recorded(`f {} {}`), recorded(`f {}`), "tool_arguments"},
 	} {
 		for _, swapped := range []bool{false, true} {
 			if swapped {
@@ -84,7 +85,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// value draws a JSON value.
+// value generates JSON values.
 func value(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kinds := 6
@@ -107,7 +108,7 @@ func value(depth int) *rapid.Generator[any] {
 	})
 }
 
-// spell writes a JSON value with members in a random order, white space, and escapes.
+// spell encodes a JSON value with a random order of members, white space, escapes and formats of numbers.
 func spell(v any, r *rand.Rand) string {
 	space := strings.Repeat(" ", r.IntN(2))
 	switch v := v.(type) {
@@ -143,7 +144,8 @@ func spell(v any, r *rand.Rand) string {
 	return string(text)
 }
 
-// TestSpellingDoesNotMatter writes JSON values in two ways, which are equal, and with one element more, which are not.
+// TestSpellingDoesNotMatter checks that two encodings of a JSON value are equal, and that an additional element is a
+// difference.
 func TestSpellingDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(3).Draw(t, "value")
@@ -158,7 +160,7 @@ func TestSpellingDoesNotMatter(t *testing.T) {
 	})
 }
 
-// FuzzArguments compares foreign texts, each with itself and with another one.
+// FuzzArguments checks that comparing arbitrary arguments is reflexive and symmetric.
 func FuzzArguments(f *testing.F) {
 	f.Add([]byte(`{"a":[1,2.50,"x"]}`), []byte(`{"a":[1.0,2.5,"\u0078"]}`))
 	f.Add([]byte(`1e999999999`), []byte(`1e999999998`))
@@ -177,19 +179,20 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestRecorderIsBounded has more tool calls than are kept: they are not compared.
+// TestRecorderIsBounded checks that tool calls that are too large to record are not compared.
 func TestRecorderIsBounded(t *testing.T) {
 	long := fmt.Sprintf(`f {"a":%q}`, strings.Repeat("x", 300<<10))
 	a, b := recorded(long), recorded("g {}")
 	if !a.Truncated || b.Truncated {
-		t.Errorf("truncated: %v, %v", a.Truncated, b.Truncated)
+		t.Errorf("truncated: %v and %v, want true and false", a.Truncated, b.Truncated)
 	}
 	if d := shadow.Compare(a, b); d != 0 {
-		t.Errorf("%s differ", d)
+		t.Errorf("differences %s, want none", d)
 	}
 }
 
-// TestResponseOfCopyIsBounded streams text to nobody until that is refused.
+// TestResponseOfCopyIsBounded checks that a streamed response to a copy holds no memory, and fails when it is too
+// large.
 func TestResponseOfCopyIsBounded(t *testing.T) {
 	w := response.NewWriter(new(shadow.DiscardRenderer))
 	w.Reset(response.Options{Stream: true, Tap: new(shadow.Recorder)})
@@ -203,11 +206,11 @@ func TestResponseOfCopyIsBounded(t *testing.T) {
 			break
 		}
 		if len(w.Output()) > 0 || w.Held() > 0 {
-			t.Fatalf("%d bytes are held", w.Held()+len(w.Output()))
+			t.Fatalf("%d bytes held", w.Held()+len(w.Output()))
 		}
 	}
 	if n != response.DefaultMaxHeld>>20 {
-		t.Errorf("refused after %d MiB", n)
+		t.Errorf("failed after %d MiB, want %d", n, response.DefaultMaxHeld>>20)
 	}
 }
 
@@ -218,14 +221,14 @@ func TestFigures(t *testing.T) {
 	if d := f.Compare(a, b); d.String() != "tool_names" {
 		t.Errorf("differences %s", d)
 	}
-	broken := recorded("f {}")
-	broken.Complete = false
-	f.Compare(a, broken)
+	aborted := recorded("f {}")
+	aborted.Complete = false
+	f.Compare(a, aborted)
 	f.End(shadow.Answered, 5)
 	f.End(shadow.Dropped, 0)
 	n := f.Counts()
-	first, all := n.Ratios()
-	if n.Compared != 2 || n.Differences[shadow.ToolNames] != 1 || n.Differences[shadow.Status] != 1 || n.Total() != 2 || n.Cost != 5 || n.Client.Prompt != 5 || first != 0.5 || all != 3 {
-		t.Errorf("%+v, ratios %v and %v", n, first, all)
+	firstEvent, duration := n.Ratios()
+	if n.Compared != 2 || n.Differences[shadow.ToolNames] != 1 || n.Differences[shadow.Status] != 1 || n.Total() != 2 || n.Cost != 5 || n.Client.Prompt != 5 || firstEvent != 0.5 || duration != 3 {
+		t.Errorf("%+v, ratios %v and %v", n, firstEvent, duration)
 	}
 }
