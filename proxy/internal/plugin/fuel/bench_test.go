@@ -10,7 +10,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// BenchmarkRewriteGoGuest measures what a plugin costs when it is first loaded.
+// BenchmarkRewriteGoGuest measures the rewriting of a plugin when it is first loaded.
 func BenchmarkRewriteGoGuest(b *testing.B) {
 	wasm := GoGuest(b)
 	out, _, err := fuel.Rewrite(wasm, fuel.Options{})
@@ -27,9 +27,9 @@ func BenchmarkRewriteGoGuest(b *testing.B) {
 	b.ReportMetric(float64(len(out))/float64(len(wasm)), "size-ratio")
 }
 
-// BenchmarkMetering compares code as compiled with the same code rewritten.
+// BenchmarkMetering compares the speed of code with and without metering.
 func BenchmarkMetering(b *testing.B) {
-	// The hash of the page, byte by byte: the tightest loop that does something.
+	// A hash of the page, byte by byte: the tightest useful loop.
 	hash := Page(func(m *Module) {
 		m.ExportFunc("f", i64, i64, Types(I32, I64),
 			Loop(Void,
@@ -68,7 +68,7 @@ func BenchmarkMetering(b *testing.B) {
 	}
 }
 
-// benchCalls calls with a budget each time, as the engine does.
+// benchCalls sets the budget before each call, as the engine does.
 func benchCalls(b *testing.B, i Instance, name string, arg uint64) {
 	b.Helper()
 	ctx := context.Background()

@@ -35,7 +35,7 @@ func TestCostIsAsDocumented(t *testing.T) {
 		{"65 weights", Repeat(65, plain), 0, 2},
 		{"640 weights", Repeat(640, plain), 0, 10},
 		{"641 weights", Repeat(641, plain), 0, 11},
-		{"nothing for structure", Repeat(1000, Nop, Block(Void)), 0, 1},
+		{"blocks are free", Repeat(1000, Nop, Block(Void)), 0, 1},
 		{"loop at the entry", countdown(), 100, 100},
 		{"loop soon after the entry", Code(Repeat(16, plain), countdown()), 100, 100},
 		{"loop later", Code(Repeat(17, plain), countdown()), 100, 101},
@@ -43,15 +43,15 @@ func TestCostIsAsDocumented(t *testing.T) {
 		{"loop after a block", Code(Block(Void), countdown()), 100, 101},
 		{"nested loops", countdown(Loop(Void)), 10, 20},
 		{"long loop", countdown(Repeat(64, plain)), 10, 20},
-		{"a head pays again", Code(Repeat(60, plain), Loop(Void, Repeat(60, plain))), 0, 2},
-		{"so does a bulk instruction", Code(
+		{"loop head resets the weight", Code(Repeat(60, plain), Loop(Void, Repeat(60, plain))), 0, 2},
+		{"bulk instruction resets the weight", Code(
 			Repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, Repeat(60, plain)), 0, 1 + fuel.BulkBase},
-		{"charge is jumped over with the code", Code(
+		{"skipped code is not charged", Code(
 			Block(Void, LocalGet(0), BrIf(0), Repeat(640, plain))), 1, 1},
-		{"and paid with it", Code(
+		{"the same code is charged if it runs", Code(
 			Block(Void, LocalGet(0), BrIf(0), Repeat(640, plain))), 0, 11},
 		{"both arms of an if", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(60, plain)), Repeat(2, plain)), 0, 1},
-		{"the longer arm decides where", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(10, plain)), Repeat(3, plain)), 0, 2},
+		{"the heavier arm of an if counts", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(10, plain)), Repeat(3, plain)), 0, 2},
 		{"6 loads", Repeat(6, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 1},
 		{"7 loads", Repeat(7, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
 		{"3 divisions", Repeat(3, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 1},
@@ -122,7 +122,7 @@ func TestFuelDependsOnPathOnly(t *testing.T) {
 
 func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs guests until their fuel is spent")
+		t.Skip("runs guests until their fuel is used up")
 	}
 	tests := []struct {
 		name  string
@@ -175,14 +175,14 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 		{"memory.copy without a loop", func(m *Module) {
 			m.ExportFunc("f", none, none, none, Repeat(2_100, I32Const(0), I32Const(1), I32Const(65_000), MemoryCopy))
 		}},
-		{"growing by nothing in a loop", func(m *Module) {
+		{"memory.grow by 0 in a loop", func(m *Module) {
 			m.ExportFunc("f", none, none, none, Loop(Void, I32Const(0), MemoryGrow, Drop, Br(0)))
 		}},
 		{"host calls in a loop", func(m *Module) {
 			double := m.Import("env", "double", i64, i64)
 			m.ExportFunc("f", none, none, none, Loop(Void, I64Const(1), Call(double), Drop, Br(0)))
 		}},
-		{"long straight code, again and again", func(m *Module) {
+		{"long straight code, called many times", func(m *Module) {
 			long := m.Func(none, none, none, Repeat(8_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
 			m.ExportFunc("f", none, none, none, Repeat(1_000, Call(long)))
 		}},
@@ -196,10 +196,10 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 			if o.Err == nil || !o.Exhausted || o.TooDeep {
 				t.Fatalf("error %v, exhausted %v, too deep %v; want a trap out of fuel", o.Err, o.Exhausted, o.TooDeep)
 			}
-			// The last bulk instruction is charged whole before the trap, and a
-			// stretch between two checks too.
+			// The last bulk instruction, or stretch between two checks, is charged in
+			// full before the trap.
 			if over := o.Used - budget; over <= 0 || over > 2_000_000 {
-				t.Errorf("used %d of %d", o.Used, budget)
+				t.Errorf("used %d units of a budget of %d", o.Used, budget)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestGuestTrapsAreDistinguished(t *testing.T) {
 	}
 }
 
-func TestDepth(t *testing.T) {
+func TestCallDepthIsLimited(t *testing.T) {
 	many := make([]byte, 1000)
 	for i := range many {
 		many[i] = I64
@@ -260,13 +260,13 @@ func TestDepth(t *testing.T) {
 				t.Errorf("error %v, too deep %v, exhausted %v", o.Err, o.TooDeep, o.Exhausted)
 			}
 			if o.Err == nil && o.Depth != fuel.DefaultInitialDepth {
-				t.Errorf("depth %d after a return", o.Depth)
+				t.Errorf("depth %d after a call that returned", o.Depth)
 			}
 		})
 	}
 }
 
-// recursive exports f, which calls itself as often as its argument says.
+// recursive exports f, whose argument is how many times it calls itself.
 func recursive(locals []byte) func(m *Module) {
 	return func(m *Module) {
 		m.ExportFunc("f", i32, none, locals, LocalGet(0), If(Void, LocalGet(0), I32Const(1), I32Sub, Call(0)))
@@ -299,11 +299,11 @@ func TestDepthIncludesCallResults(t *testing.T) {
 	narrow := Instantiate(t, NewRuntime(t), Meter(t, Page(build(1)))).Call(t, BigBudget, "f")
 	wide := Instantiate(t, NewRuntime(t), Meter(t, Page(build(500)))).Call(t, BigBudget, "f")
 	if !narrow.TooDeep || !wide.TooDeep {
-		t.Fatalf("too deep: %v, %v", narrow.TooDeep, wide.TooDeep)
+		t.Fatalf("too deep: %v with one result, %v with 500; want true", narrow.TooDeep, wide.TooDeep)
 	}
-	// Each frame costs two units, one for each function, and with 500 results eight more for the call.
+	// Each level costs two units, one for each function, and with 500 results eight more for the call.
 	if narrow.Used/2 < 25*wide.Used/10 {
-		t.Errorf("%d units until the bound with one value, %d with 500", narrow.Used, wide.Used)
+		t.Errorf("used %d units up to the limit with one result, %d with 500", narrow.Used, wide.Used)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestTableGrowthIsBounded(t *testing.T) {
 	}
 }
 
-// TestGarbageCollectionDoesNotWaitForGuest has a guest loop until it sees a flag that is set after a garbage
+// TestGarbageCollectionDoesNotWaitForGuest runs a guest that loops until it sees a flag, which is set after a garbage
 // collection. Without scheduling points neither would ever end.
 func TestGarbageCollectionDoesNotWaitForGuest(t *testing.T) {
 	wasm := Page(func(m *Module) {

@@ -19,9 +19,9 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// thin cuts a real guest down: of every function but each n-th only
-// "unreachable" is left, and all data goes, so that ten thousand variants of
-// real code can be rewritten and many of them compiled in a test.
+// thin makes a real guest smaller, so that a test can rewrite ten thousand variants
+// of real code and compile many of them. It removes all data, and replaces the body
+// of every function except each n-th by "unreachable".
 func thin(t testing.TB, module []byte, n int) []byte {
 	t.Helper()
 	out := slices.Clone(module[:8])
@@ -53,8 +53,8 @@ func thin(t testing.TB, module []byte, n int) []byte {
 	return out
 }
 
-// TestRewriterSurvivesFlippedBits flips bits of a real guest. The rewriter must return, and what it accepts must be
-// rejected by the runtime or be bounded: every exported function ends and is charged.
+// TestRewriterSurvivesFlippedBits flips bits of a real guest. The rewriter must return. If it accepts the module, the
+// runtime must reject the output, or every exported function must end and be charged.
 //
 // covers: F100
 func TestRewriterSurvivesFlippedBits(t *testing.T) {
@@ -67,12 +67,9 @@ func TestRewriterSurvivesFlippedBits(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(2, 10_000))
 	rt := NewInterpreter(t)
-	var refused, invalid, ran int
+	var rejected, invalid, ran int
 	variant := make([]byte, len(module))
-	variants, sample := 10_000, 20
-	if testing.Short() {
-		variants, sample = 700, 6
-	}
+	const variants, sample = 10_000, 20
 	for n := range variants {
 		copy(variant, module)
 		for range 1 + r.IntN(3) {
@@ -83,7 +80,7 @@ func TestRewriterSurvivesFlippedBits(t *testing.T) {
 			if e := (*wasm.Error)(nil); !errors.As(err, &e) {
 				t.Fatalf("error is a %T", err)
 			}
-			refused++
+			rejected++
 			continue
 		}
 		if n%sample != 0 {
@@ -95,17 +92,17 @@ func TestRewriterSurvivesFlippedBits(t *testing.T) {
 			invalid++
 		}
 	}
-	t.Logf("%d bytes; refused %d; of a sample invalid %d, run %d", len(module), refused, invalid, ran)
-	if refused < 100 || ran < 10 {
-		t.Errorf("refused %d, ran %d: the variants test nothing", refused, ran)
+	t.Logf("%d bytes; %d variants rejected; in a sample of the others %d invalid, %d run", len(module), rejected, invalid, ran)
+	if rejected < 100 || ran < 10 {
+		t.Errorf("rejected %d and ran %d variants, too few to test anything", rejected, ran)
 	}
 }
 
-// smallBudget lets a call do something, but not for long.
+// smallBudget is enough for a call to do something, but not for long.
 const smallBudget = 20_000
 
-// runAll calls every function of a rewritten module on a small budget, exported
-// ones and those in its tables. It reports whether the module could be compiled.
+// runAll calls every function of a rewritten module that is exported or in a table,
+// with a small budget. It reports whether the module could be compiled.
 func runAll(t testing.TB, rt wazero.Runtime, module []byte) bool {
 	t.Helper()
 	ctx := context.Background()
@@ -134,7 +131,7 @@ func runAll(t testing.TB, rt wazero.Runtime, module []byte) bool {
 	}
 	for f := range uint32(200) {
 		func() {
-			// The look-up panics for null and for another type.
+			// LookupFunction panics if the element is null or has another type.
 			defer func() { _ = recover() }()
 			fn := table.LookupFunction(m, 0, f, []byte{I32}, []byte{I32})
 			i.SetBudget(smallBudget)
@@ -152,7 +149,7 @@ func checkBounded(t testing.TB, name string, o Outcome) {
 	}
 }
 
-// provide makes functions of module that return zeros for whatever c imports.
+// provide creates a host module with the functions that c imports from it. They return zeros.
 func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 	b := rt.NewHostModuleBuilder(module)
 	for _, imp := range c.ImportedFunctions() {
@@ -161,7 +158,7 @@ func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 				WithGoFunction(returnZeros(len(imp.ResultTypes())), imp.ParamTypes(), imp.ResultTypes()).Export(name)
 		}
 	}
-	// A flipped name may clash with another; then instantiation fails, and that is fine.
+	// If a flipped bit has made two names equal, this fails, and so will instantiating c.
 	_, _ = b.Instantiate(context.Background())
 }
 
@@ -173,7 +170,7 @@ func TestFlippedBitsOfWholeGuest(t *testing.T) {
 	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(module))
-	refused, variants := 0, 100
+	rejected, variants := 0, 100
 	for range variants {
 		copy(variant, module)
 		variant[r.IntN(len(module))] ^= 1 << r.IntN(8)
@@ -182,11 +179,11 @@ func TestFlippedBitsOfWholeGuest(t *testing.T) {
 			t.Fatalf("output of %d bytes, error %v", len(out), err)
 		}
 		if err != nil {
-			refused++
+			rejected++
 		}
 	}
-	if refused == 0 || refused == variants {
-		t.Errorf("%d of %d refused", refused, variants)
+	if rejected == 0 || rejected == variants {
+		t.Errorf("rejected %d of %d variants, want some", rejected, variants)
 	}
 }
 
@@ -196,15 +193,15 @@ func TestTruncatedModules(t *testing.T) {
 		module := p.Module()
 		for n := range module {
 			out, _, err := fuel.Rewrite(module[:n:n], fuel.Options{})
-			// A cut between sections can be a module of its own, but not before the memory.
+			// A module truncated between sections, after the memory, can be valid.
 			if err == nil && !bytes.Contains(out, []byte(fuel.ExportSlice)) {
-				t.Fatalf("%s: %d bytes were accepted without charges", p.Name, n)
+				t.Fatalf("%s: the first %d bytes were accepted without metering", p.Name, n)
 			}
 		}
 	}
 }
 
-// returnZeros is a host function.
+// returnZeros returns a host function that returns zeros.
 func returnZeros(results int) api.GoFunc {
 	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
 }

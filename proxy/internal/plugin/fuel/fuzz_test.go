@@ -12,8 +12,8 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// FuzzRewrite uses wazero's validator as the oracle: a module is valid after rewriting if and only if it was valid
-// before, its functions end on a small budget, and the output is rejected as input.
+// FuzzRewrite uses wazero's validator as the oracle: a module must be valid after rewriting if and only if it was valid
+// before. Its functions must end on a small budget, and the output must be rejected as input.
 func FuzzRewrite(f *testing.F) {
 	for _, p := range Programs {
 		f.Add(p.Module())
@@ -56,7 +56,7 @@ func FuzzRewrite(f *testing.F) {
 		if errAfter == nil {
 			after.Close(ctx)
 		}
-		// The runtime is particular about custom sections, which are dropped.
+		// The runtime rejects some custom sections, which rewriting removes.
 		custom := errBefore != nil && (strings.Contains(errBefore.Error(), "custom section") || strings.Contains(errBefore.Error(), "section custom"))
 		if (errBefore == nil) != (errAfter == nil) && !custom {
 			t.Fatalf("before: %v\nafter: %v", errBefore, errAfter)

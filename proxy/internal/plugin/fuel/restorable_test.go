@@ -15,7 +15,7 @@ func TestRestorable(t *testing.T) {
 		want    bool
 		globals []string
 	}{
-		{"memory alone", func(m *Module) { m.ExportFunc("f", none, none, none) }, true, nil},
+		{"only memory", func(m *Module) { m.ExportFunc("f", none, none, none) }, true, nil},
 		{"mutable globals", func(m *Module) {
 			m.Global(I32, true, I32Const(1))
 			m.Global(I64, false, I64Const(2))

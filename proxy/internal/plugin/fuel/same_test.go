@@ -18,7 +18,7 @@ func TestMeteredGraphsDoTheSame(t *testing.T)      { SameGraphs(t, Meter) }
 func TestMeteredGoFunctionsDoTheSame(t *testing.T) { SameGoFunctions(t, Meter) }
 func TestMeteredGoGuestDoesTheSame(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles a Go guest twice; smaller programs stand for it")
+		t.Skip("compiles a Go guest twice; smaller programs run with -short")
 	}
 	SameGoGuest(t, Meter)
 }
@@ -74,12 +74,11 @@ func TestInfoDescribesOriginal(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", g, w)
 	}
 	if bytes.Contains(out, []byte("\x04name")) || bytes.Contains(out, []byte(".debug_info")) {
-		t.Error("custom sections must be dropped")
+		t.Error("the output contains custom sections")
 	}
 }
 
-// TestOutputHasSameExports checks that the injected function is not exported.
-func TestOutputHasSameExports(t *testing.T) {
+func TestAddedFunctionIsNotExported(t *testing.T) {
 	var m Module
 	m.ExportMemory(1, NoMax)
 	m.ExportFunc("f", none, none, none)
@@ -89,6 +88,6 @@ func TestOutputHasSameExports(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(c.ExportedFunctions()); n != 1 {
-		t.Errorf("%d exported functions, want f alone", n)
+		t.Errorf("%d exported functions, want only f", n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// TestStub: a stub module is the module in everything but the code.
+// TestStub checks that a stub module is valid and differs from its module only in the code.
 func TestStub(t *testing.T) {
 	ctx := context.Background()
 	for _, p := range Programs {
@@ -30,14 +30,14 @@ func TestStub(t *testing.T) {
 			if !slices.Equal(before, rewritten) {
 				t.Error("the module was changed")
 			}
-			whole, other := sections(t, rewritten), sections(t, stub)
-			for id, content := range whole {
-				if id != SecCode && !slices.Equal(content, other[id]) {
+			want, got := sections(t, rewritten), sections(t, stub)
+			for id, content := range want {
+				if id != SecCode && !slices.Equal(content, got[id]) {
 					t.Errorf("section %d differs", id)
 				}
 			}
-			if len(other) != len(whole) {
-				t.Errorf("%d sections of %d", len(other), len(whole))
+			if len(got) != len(want) {
+				t.Errorf("got %d sections, want %d", len(got), len(want))
 			}
 			rt := NewInterpreter(t)
 			c, err := rt.CompileModule(ctx, stub)
@@ -66,7 +66,7 @@ func TestStubOfTruncatedModule(t *testing.T) {
 	}
 }
 
-// sections returns the content of a module's sections by their number.
+// sections returns the content of a module's sections by ID.
 func sections(t *testing.T, module []byte) map[byte][]byte {
 	t.Helper()
 	m := make(map[byte][]byte)

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
-func TestCustomSectionsComeBack(t *testing.T) {
+func TestCustomSectionRoundTrip(t *testing.T) {
 	empty := []byte("\x00asm\x01\x00\x00\x00")
 	module := wasm.AppendCustom(wasm.AppendCustom(empty, "a", []byte("first")), "a.b", nil)
 	for _, tt := range []struct {
@@ -22,11 +22,12 @@ func TestCustomSectionsComeBack(t *testing.T) {
 		wasm.Custom(module[:cut], "a.b") // must not panic
 	}
 	if _, ok := wasm.Custom(append(bytes.Clone(module), 0, 200), "a"); ok {
-		t.Error("a section is found in a module that is cut off")
+		t.Error("found a section in a truncated module")
 	}
 }
 
-// FuzzFunctionNames reads any bytes as a name section. Seeds: names of functions after that of the module, and in halves.
+// FuzzFunctionNames parses arbitrary bytes as a name section. The seeds are prefixes of a section with the names of the module
+// and of functions.
 func FuzzFunctionNames(f *testing.F) {
 	whole := []byte("\x00\x02\x01m\x01\x0c\x02\x00\x03run\x02\x04main")
 	for _, cut := range []int{0, 4, 6, 9, 13, len(whole)} {
@@ -37,10 +38,10 @@ func FuzzFunctionNames(f *testing.F) {
 		found := map[uint32]string{0: "", 2: "", 9: ""}
 		wasm.FunctionNames(content, found)
 		if len(found) != 3 {
-			t.Errorf("names that were not looked for: %v", found)
+			t.Errorf("got names for other functions: %v", found)
 		}
 		if bytes.Equal(content, whole) && (found[0] != "run" || found[2] != "main" || found[9] != "") {
-			t.Errorf("found %v", found)
+			t.Errorf("got %v", found)
 		}
 	})
 }

@@ -20,7 +20,7 @@ func TestTakeData(t *testing.T) {
 	tests := []struct {
 		name   string
 		module *w.Module
-		want   []wasm.Data // nil: the module keeps its data
+		want   []wasm.Data // nil if the module keeps its data
 	}{
 		{"none", with(func(*w.Module) {}), nil},
 		{"active", with(func(m *w.Module) {
@@ -39,7 +39,7 @@ func TestTakeData(t *testing.T) {
 			m.Data(0, []byte("one"))
 			m.PassiveData([]byte("two"))
 		}), nil},
-		{"counted, so that code can name it", with(func(m *w.Module) {
+		{"data count section, so code may refer to it", with(func(m *w.Module) {
 			m.Data(0, []byte("one"))
 			m.CountData()
 		}), nil},
@@ -53,7 +53,7 @@ func TestTakeData(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(module, before) {
-				t.Error("the module has changed")
+				t.Error("the input was modified")
 			}
 			segments, err := wasm.Segments(data)
 			if err != nil || !reflect.DeepEqual(segments, test.want) {
@@ -65,12 +65,12 @@ func TestTakeData(t *testing.T) {
 			}
 			if test.want == nil {
 				if !bytes.Equal(rest, module) {
-					t.Error("a module that keeps its data has changed")
+					t.Error("the module keeps its data, but the output differs")
 				}
 				return
 			}
 			if m.Section(wasm.SecData) != nil || len(rest) >= len(module) {
-				t.Error("the data is still in the module")
+				t.Error("the output still contains the data section")
 			}
 		})
 	}
@@ -86,10 +86,10 @@ func TestSegmentsRejectsDamage(t *testing.T) {
 	}
 	for n := 1; n < len(data); n++ {
 		if _, err := wasm.Segments(data[:n]); err == nil {
-			t.Errorf("%d of %d bytes were accepted", n, len(data))
+			t.Errorf("accepted the first %d of %d bytes", n, len(data))
 		}
 	}
 	if _, err := wasm.Segments(append(data, 0)); err == nil {
-		t.Error("a byte too many was accepted")
+		t.Error("accepted a trailing byte")
 	}
 }

@@ -8,16 +8,16 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// Globals and locals of functions as Go's compiler makes them.
+// Globals and locals of functions as Go's compiler generates them.
 const (
-	spGlobal   = 0 // i32
-	hashGlobal = 1 // i64, a checksum of what is read
-	leftGlobal = 2 // i32, calls and jumps back that are left
+	spGlobal   = 0 // i32, stack pointer
+	hashGlobal = 1 // i64, checksum of the values read
+	leftGlobal = 2 // i32, remaining jumps
 
-	pcLocal      = 0
+	pcLocal      = 0 // number of the basic block
 	spLocal      = 1
-	numberLocal  = 2 // to 4: i64
-	pointerLocal = 5 // and 6: i64
+	numberLocal  = 2 // 2 to 4 are i64 numbers
+	pointerLocal = 5 // 5 and 6 are i64 pointers
 )
 
 const (
@@ -25,18 +25,20 @@ const (
 	page     = 65_536
 )
 
-// gopher writes random functions of that shape: each has a frame, basic blocks, a loop with a branch table that leads to
-// any of them, calls with a return address below the frame, and 1 for a result where its caller is to return as well.
-type gopher struct {
+// goGenerator generates random functions in the form of Go's compiler. Each has a frame, basic blocks, a loop with a branch
+// table to the blocks, and calls with a return address below the frame. Its result is 1 if its caller must return as well.
+type goGenerator struct {
 	*rand.Rand
-	self, functions, panics int // the function at hand; those of higher numbers are called
-	frame                   int32
-	wild                    bool // the local of the stack pointer holds other addresses at times
-	edge                    bool // pointers lead to the end of the memory, where some accesses trap
+	self      int // index of the current function, which calls functions with higher indexes
+	functions int
+	panics    int   // index of the first of the four special functions after the others
+	frame     int32 // size of the current function's frame
+	wild      bool  // spLocal sometimes holds an address other than the stack pointer
+	edge      bool  // pointers are near the end of the memory, where some accesses trap
 }
 
-// number reads something.
-func (g *gopher) number() Op {
+// number returns code that pushes a constant or a value read from the frame or a local.
+func (g *goGenerator) number() Op {
 	switch g.IntN(4) {
 	case 0:
 		return I64Const(g.Int64N(1000))
@@ -46,15 +48,15 @@ func (g *gopher) number() Op {
 	return LocalGet(numberLocal + uint32(g.IntN(3)))
 }
 
-// slot is an offset in the frame, or in the arguments above it.
-func (g *gopher) slot() int32 { return 8 * g.Int32N(g.frame/8+4) }
+// slot returns a random offset in the frame, or in the arguments above it.
+func (g *goGenerator) slot() int32 { return 8 * g.Int32N(g.frame/8+4) }
 
-// at is an access with an offset.
-func (g *gopher) at(access Op, offset int32) Op { return Code(access, Op(U32(uint32(offset)))) }
+// at adds an offset to a memory access.
+func (g *goGenerator) at(access Op, offset int32) Op { return Code(access, Op(U32(uint32(offset)))) }
 
-// pointer reads or writes by way of a pointer. None of them leads to the stack pointer's neighbourhood by accident: what
-// they write there is the same in both forms of the module.
-func (g *gopher) pointer() Op {
+// pointer returns code that accesses memory through a pointer, or changes the pointer. A pointer that happens to be near the
+// stack does no harm, because it writes the same there in both forms of the module.
+func (g *goGenerator) pointer() Op {
 	p := pointerLocal + uint32(g.IntN(2))
 	address := Code(LocalGet(p), I32WrapI64)
 	offset := 8 * g.Int32N(4)
@@ -75,8 +77,8 @@ func (g *gopher) pointer() Op {
 	return Code(address, g.at(Op{0x29, 3}, offset), LocalSet(numberLocal+uint32(g.IntN(3))))
 }
 
-// straight is code of a basic block in which nothing jumps.
-func (g *gopher) straight() Op {
+// straight returns straight code of a basic block.
+func (g *goGenerator) straight() Op {
 	var out Op
 	if g.wild && g.IntN(4) == 0 {
 		load := func(offset int32) Op {
@@ -103,16 +105,18 @@ func (g *gopher) straight() Op {
 	return out
 }
 
-func (g *gopher) condition() Op { return Code(g.number(), I64Const(1<<g.IntN(4)), Op{0x83}, I64Eqz) }
+func (g *goGenerator) condition() Op {
+	return Code(g.number(), I64Const(1<<g.IntN(4)), Op{0x83}, I64Eqz)
+}
 
 // push stores a return address and moves the stack pointer below it.
-func (g *gopher) push(block int) Op {
+func (g *goGenerator) push(block int) Op {
 	return Code(LocalGet(spLocal), I32Const(8), I32Sub, LocalTee(spLocal), GlobalSet(spGlobal),
 		LocalGet(spLocal), I64Const(int64(g.self<<16|block)), I64Store)
 }
 
-// call calls another function, and returns to unwind, a label, where that has to be.
-func (g *gopher) call(block int, unwind uint32) Op {
+// call calls another function, and branches to the label unwind if the caller must return as well.
+func (g *goGenerator) call(block int, unwind uint32) Op {
 	f := g.panics + g.IntN(4)
 	if g.self+1 < g.functions && g.IntN(4) > 0 {
 		f = g.self + 1 + g.IntN(g.functions-g.self-1)
@@ -120,20 +124,20 @@ func (g *gopher) call(block int, unwind uint32) Op {
 	return Code(g.push(block), I32Const(0), Call(uint32(f)), GlobalGet(spGlobal), LocalSet(spLocal), BrIf(unwind))
 }
 
-// leave is the function's end: it gives the frame and the return address back.
-func (g *gopher) leave() Op {
+// leave pops the frame and the return address, and returns.
+func (g *goGenerator) leave() Op {
 	return Code(LocalGet(spLocal), I32Const(g.frame), I32Add, LocalTee(spLocal), GlobalSet(spGlobal),
 		LocalGet(spLocal), I32Const(8), I32Add, LocalTee(spLocal), GlobalSet(spGlobal), I32Const(0), Return)
 }
 
-// jump sets the local and goes to the loop, if there are jumps left.
-func (g *gopher) jump(blocks int, loop uint32) Op {
+// jump sets pcLocal and branches to the loop. It leaves the function if no jumps are left.
+func (g *goGenerator) jump(blocks int, loop uint32) Op {
 	return Code(GlobalGet(leftGlobal), I32Const(1), I32Sub, GlobalSet(leftGlobal), GlobalGet(leftGlobal), I32Const(0), I32LtS, If(Void, g.leave()),
 		I32Const(int32(1+g.IntN(blocks+1))), LocalSet(pcLocal), Br(loop))
 }
 
-// function writes one of n basic blocks.
-func (g *gopher) function(n int) Op {
+// function returns the code of a function of n basic blocks.
+func (g *goGenerator) function(n int) Op {
 	g.frame = 8 * int32(1+g.IntN(8))
 	labels := make([]uint32, n+1)
 	for i := range labels {
@@ -150,7 +154,7 @@ func (g *gopher) function(n int) Op {
 		if i == 0 {
 			grow := Code(LocalGet(spLocal), I32Const(1000), I32LtU, If(Void, g.push(0), I32Const(0), Call(uint32(g.panics+1)), GlobalGet(spGlobal), LocalSet(spLocal), BrIf(loop+2)))
 			if g.IntN(4) == 0 {
-				grow = nil // as in functions that may not grow the stack
+				grow = nil // as in functions that must not grow the stack
 			}
 			body = Code(grow, LocalGet(spLocal), I32Const(g.frame), I32Sub, LocalTee(spLocal), GlobalSet(spGlobal), body)
 		}
@@ -179,20 +183,21 @@ func (g *gopher) function(n int) Op {
 	return Code(GlobalGet(spGlobal), LocalSet(spLocal), Block(Void, Loop(Void, code)), I32Const(1))
 }
 
-// GoModule is a random module of functions of the shape that Go's compiler makes. "f" calls one of them from its beginning, as others
-// do, "resume" the one that the first argument says through the table, from the basic block that the second says.
+// GoModule is a random module of functions in the form of Go's compiler. The export "f" calls the first one from its beginning,
+// directly. The export "resume" calls the function whose index is its first argument through the table, to start at the basic block
+// that is its second argument.
 type GoModule struct {
 	Wasm              []byte
 	Functions, Blocks int
 }
 
-// RandomGoModule returns a module with so many functions of so many basic blocks.
+// RandomGoModule returns a module with the given number of functions, each with the given number of basic blocks.
 func RandomGoModule(seed uint64, functions, blocks int) GoModule {
-	g := &gopher{Rand: rand.New(rand.NewPCG(seed, 29)), functions: functions, panics: functions, edge: seed%5 == 0, wild: seed%7 == 0}
+	g := &goGenerator{Rand: rand.New(rand.NewPCG(seed, 29)), functions: functions, panics: functions, edge: seed%5 == 0, wild: seed%7 == 0}
 	return GoModule{g.module(blocks), functions, blocks}
 }
 
-func (g *gopher) module(blocks int) []byte {
+func (g *goGenerator) module(blocks int) []byte {
 	return Page(func(m *Module) {
 		m.Global(I32, true, I32Const(stackTop))
 		m.Global(I64, true, I64Const(g.Int64N(1000)))
@@ -206,10 +211,10 @@ func (g *gopher) module(blocks int) []byte {
 			g.self = i
 			all[i] = m.Func(i32, i32, locals, g.function(blocks))
 		}
-		// Two of which nothing comes back: one says so itself, the other has it from the first.
+		// Two functions that always unwind: one by itself, the other because it calls the first.
 		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), LocalGet(spLocal), I32Const(16), I32Add, GlobalSet(spGlobal), I32Const(1))
 		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), I32Const(0), Call(uint32(g.panics)), GlobalGet(spGlobal), LocalSet(spLocal), Return)
-		// One that returns on another stack, and one of which it is not known whether it returns.
+		// A function that returns with another stack pointer, and one that calls it and passes its result on.
 		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), LocalGet(spLocal), I32Const(24), I32Add, GlobalSet(spGlobal), I32Const(0))
 		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), I32Const(0), Call(uint32(g.panics+2)), Return)
 		m.Table(FuncRef, uint32(len(all)), NoMax)

@@ -10,14 +10,14 @@ import (
 
 // Locals of a function of basic blocks.
 const (
-	toLocal    = 0 // the basic block that comes next
-	stepsLocal = 1 // jumps that are left
-	otherLocal = 2
+	toLocal    = 0 // number of the next basic block
+	stepsLocal = 1 // remaining jumps
+	otherLocal = 2 // not read
 )
 
-// graph writes a function of n basic blocks that jump to each other as Go's compiler has them do: by way of a loop that
-// begins with a branch table. values is how many values the table knows.
-func (a *author) graph(n, values int) Op {
+// graph returns the code of a function of n basic blocks that jump to each other as in the output of Go's compiler, through a
+// loop that begins with a branch table. values is the number of values in the table.
+func (a *generator) graph(n, values int) Op {
 	labels := make([]uint32, values+1)
 	for v := range labels {
 		labels[v] = uint32(a.IntN(n))
@@ -29,19 +29,19 @@ func (a *author) graph(n, values int) Op {
 	for i := range n {
 		code = Code(Block(Void, code), a.basicBlock(n-1-i, values))
 	}
-	behind := Block(Void, I32Const(int32(a.IntN(values))), LocalSet(toLocal), Br(0)) // a block where the loop was
-	return Code(I32Const(40), LocalSet(stepsLocal), Loop(Void, code), behind, a.piece())
+	after := Block(Void, I32Const(int32(a.IntN(values))), LocalSet(toLocal), Br(0)) // has the depth of the loop
+	return Code(I32Const(40), LocalSet(stepsLocal), Loop(Void, code), after, a.piece())
 }
 
-// basicBlock is one of them, inside the loop at a depth.
-func (a *author) basicBlock(loop, values int) Op {
+// basicBlock returns a basic block. loop is the label of the loop.
+func (a *generator) basicBlock(loop, values int) Op {
 	out := a.piece()
 	for range a.IntN(4) {
 		switch a.IntN(5) {
 		case 0:
 			out = Code(out, a.choice(), If(Void, a.jump(loop+1, values)), a.piece())
 		case 1:
-			// Blocks that are as deep as those which have ended.
+			// Blocks with the same depth as blocks that have ended.
 			out = Code(out, Block(Void, a.choice(), BrIf(0), Block(Void, a.piece(), a.choice(), BrIf(1)), a.jump(loop+1, values)), a.piece())
 		case 2:
 			out = Code(out, a.choice(), If(Void, a.jump(loop+1, values), Else, a.piece()))
@@ -54,13 +54,13 @@ func (a *author) basicBlock(loop, values int) Op {
 	return out
 }
 
-// jump goes somewhere else, or returns where there have been enough jumps.
-func (a *author) jump(loop, values int) Op {
+// jump jumps to a random basic block, or returns if no jumps are left.
+func (a *generator) jump(loop, values int) Op {
 	to := I32Const(int32(a.IntN(values + 3)))
 	count := Code(LocalGet(stepsLocal), I32Const(1), I32Sub, LocalTee(stepsLocal), I32Eqz, If(Void, Return))
 	again := Br(uint32(loop))
 	if loop > 0 && a.IntN(8) == 0 {
-		return Code(to, LocalSet(toLocal), Br(0)) // not again, but onwards
+		return Code(to, LocalSet(toLocal), Br(0)) // sets the local, but does not branch to the loop
 	}
 	switch a.IntN(8) {
 	case 0:
@@ -75,13 +75,14 @@ func (a *author) jump(loop, values int) Op {
 	return Code(count, to, LocalSet(toLocal), again)
 }
 
-// RandomGraph returns a module whose exports "f" and "g" run a random graph of basic blocks from the one that their
-// argument names, of as many values as are returned; "g" calls a function before. They count as RandomProgram does.
+// RandomGraph returns a module whose exports "f" and "g" run a random graph of basic blocks. Their argument selects the first
+// block; the branch table has a label for each argument below values. "g" also calls a function. Both measure themselves like
+// RandomProgram.
 func RandomGraph(seed uint64) (wasm []byte, values int) {
-	a := &author{Rand: rand.New(rand.NewPCG(seed, 23))}
+	a := &generator{Rand: rand.New(rand.NewPCG(seed, 23))}
 	values = 1 + a.IntN(12)
 	if seed%4 == 0 {
-		values += 120 // more than a byte of a signed number holds
+		values += 120 // so that some values take two bytes in LEB128
 	}
 	body := a.graph(1+a.IntN(10), values)
 	return Page(func(m *Module) {

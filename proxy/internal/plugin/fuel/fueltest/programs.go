@@ -4,14 +4,14 @@ package fueltest
 
 import . "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 
-// Program is a module with an export "f", and arguments to call it with.
+// Program is a module with an exported function "f", and argument lists to call it with.
 type Program struct {
 	Name  string
 	build func(m *Module)
 	Args  [][]uint64
 }
 
-// one makes argument lists of one argument each.
+// one returns argument lists of one argument each.
 func one(values ...uint64) (out [][]uint64) {
 	for _, v := range values {
 		out = append(out, []uint64{v})
@@ -25,14 +25,14 @@ var (
 	none = Types()
 )
 
-// addHelper adds a function that calls another, so that the functions of a program
-// which call it are bounded in depth and get their block.
+// addHelper adds a function that calls another function. Functions that call it are not leaves, so
+// the rewriter charges them for depth and wraps their code in a block.
 func addHelper(m *Module) uint32 {
 	leaf := m.Func(i32, i32, none, LocalGet(0), I32Const(1), I32Add)
 	return m.Func(i32, i32, none, LocalGet(0), Call(leaf))
 }
 
-// Programs exercise every instruction that rewriting touches, and every shape of control flow.
+// Programs exercise every instruction that the rewriters change, and every form of control flow.
 var Programs = []Program{
 	{"return inside nested blocks with a value", func(m *Module) {
 		h := addHelper(m)
@@ -164,7 +164,7 @@ var Programs = []Program{
 	}, [][]uint64{{0, 5}, {1, 5}, {2, 5}, {3, 5}, {4, 5}, {99, 5}}},
 
 	{"recursion", func(m *Module) {
-		// The only function, so it calls itself as number 0.
+		// It is the only function, so its index is 0.
 		m.ExportFunc("f", i64, i64, none,
 			LocalGet(0), I64Const(2), I64LtS,
 			If(Void, LocalGet(0), Return),
@@ -187,8 +187,8 @@ var Programs = []Program{
 			LocalGet(8), LocalGet(2), I64ExtendI32, I64Add)
 	}, [][]uint64{{1, 5}, {9, 1 << 33}}},
 
-	{"a function that only begins like one of Go, at the end of the memory", func(m *Module) {
-		// "f" is given a memory of one page.
+	{"a function that only begins like one of Go's, at the end of the memory", func(m *Module) {
+		// Page gives the module one page of memory.
 		sp := m.Global(I32, true, I32Const(65536-16))
 		load := func(offset uint32) Op { return Code(LocalGet(1), Op{0x29, 3}, Op(U32(offset)), I32WrapI64) }
 		m.ExportFunc("f", i32, i32, Types(I32),
@@ -238,7 +238,7 @@ var Programs = []Program{
 			LocalGet(0), Op{0xc0}, I64ExtendI32, I64Add)
 	}, one(0, 1, 0x80)},
 
-	{"a long straight path is the same", func(m *Module) {
+	{"long straight code", func(m *Module) {
 		var body []Op
 		for i := range 500 {
 			body = append(body, LocalGet(0), I32Const(int32(i)), I32Add, LocalSet(0))
@@ -260,7 +260,7 @@ var Programs = []Program{
 // Module returns the module.
 func (p Program) Module() []byte { return Page(p.build) }
 
-// Page returns a module with a memory of one page and what build adds.
+// Page returns a module with a memory of one page and everything that build adds.
 func Page(build func(m *Module)) []byte {
 	var m Module
 	m.ExportMemory(1, NoMax)

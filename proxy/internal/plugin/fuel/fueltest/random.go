@@ -8,15 +8,15 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// author writes random functions that count their own steps. Each piece of
-// straight code adds its weight to global 0 and changes a checksum in global 1,
-// so a run tells both what it did and what it weighed.
-type author struct {
+// generator generates random functions that measure themselves. Each piece of
+// straight code adds its weight to global 0 and updates a checksum in global 1,
+// which identifies the path.
+type generator struct {
 	*rand.Rand
-	budget int // parts that may still be written
-	// Each loop is bounded by a count down in a local of its own.
-	local  uint32
-	locals []byte
+	budget int // parts that may still be generated
+	// Each loop counts down in a local of its own, so that it ends.
+	local  uint32 // index of the next local
+	locals []byte // types of the locals so far
 }
 
 const (
@@ -24,8 +24,8 @@ const (
 	sumGlobal   = 1
 )
 
-// piece is straight code of a random weight.
-func (a *author) piece() Op {
+// piece returns straight code of a random weight.
+func (a *generator) piece() Op {
 	filler := a.IntN(40)
 	// 12 instructions: 8 of weight 1, 4 of weight 2.
 	weight := 8 + 4*2 + filler
@@ -36,14 +36,14 @@ func (a *author) piece() Op {
 		I32Const(0), Drop)
 }
 
-// choice pushes 0 or 1, by the checksum, so that a path depends on what came before.
-func (a *author) choice() Op {
+// choice pushes 0 or 1 depending on the checksum, so that a path depends on the code before it.
+func (a *generator) choice() Op {
 	return Code(GlobalGet(sumGlobal), I64Const(1<<a.IntN(6)), Op{0x83}, I64Eqz)
 }
 
-// forward picks a label that is not a loop's: a branch to one of those would
-// skip its count down. loops says which labels are.
-func (a *author) forward(loops []bool) (uint32, bool) {
+// forward picks a label that is not a loop's, because a branch to the head of a
+// loop would skip its countdown. loops says which labels are loops, the innermost last.
+func (a *generator) forward(loops []bool) (uint32, bool) {
 	start := a.IntN(len(loops))
 	for i := range loops {
 		d := (start + i) % len(loops)
@@ -54,8 +54,8 @@ func (a *author) forward(loops []bool) (uint32, bool) {
 	return 0, false
 }
 
-// code is a sequence of pieces and structure inside the given labels, innermost last.
-func (a *author) code(loops []bool) Op {
+// code returns a random sequence of pieces, blocks and branches inside the given labels, the innermost last.
+func (a *generator) code(loops []bool) Op {
 	var out Op
 	for range 1 + a.IntN(5) {
 		if a.budget--; a.budget < 0 || len(loops) > 12 {
@@ -100,10 +100,10 @@ func (a *author) code(loops []bool) Op {
 	return out
 }
 
-// RandomProgram returns a module whose export "f" takes a random path through random structure, and counts its weight
-// in the global "count" and a checksum in the global "sum".
+// RandomProgram returns a module whose export "f" takes a random path through random blocks. It adds up the weight of the
+// path in the global "count" and a checksum in the global "sum".
 func RandomProgram(seed uint64) []byte {
-	a := &author{Rand: rand.New(rand.NewPCG(seed, 17)), budget: 20 + int(seed)}
+	a := &generator{Rand: rand.New(rand.NewPCG(seed, 17)), budget: 20 + int(seed)}
 	body := a.code([]bool{false})
 	return Page(func(m *Module) {
 		a.addGlobals(m, seed)
@@ -116,14 +116,14 @@ func RandomProgram(seed uint64) []byte {
 	})
 }
 
-func (a *author) addGlobals(m *Module, seed uint64) {
+func (a *generator) addGlobals(m *Module, seed uint64) {
 	m.Global(I64, true, I64Const(0))
 	m.Global(I64, true, I64Const(int64(seed)))
 	m.Export("count", KindGlobal, countGlobal)
 	m.Export("sum", KindGlobal, sumGlobal)
 }
 
-// Repeat is code n times.
+// Repeat returns n copies of code.
 func Repeat(n int, code ...Op) Op {
 	var out Op
 	one := Code(code...)

@@ -1,6 +1,7 @@
-// Package fueltest runs WebAssembly modules with and without metering, for the tests of the packages that
-// rewrite them. It has programs that exercise every instruction that is rewritten, generators of random ones,
-// and a Go guest; Same* run them before and after a rewriting and compare what they do.
+// Package fueltest runs WebAssembly modules with and without metering, for tests of the packages that
+// rewrite modules. It has programs that exercise every instruction that the rewriters change, generators of
+// random programs, and a Go guest. The functions Same* run a program before and after rewriting and compare
+// the results.
 package fueltest
 
 import (
@@ -19,18 +20,18 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
-// features is what the gateway allows a guest.
+// features are the WebAssembly features that the gateway allows.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
-// BigBudget is more than any well-behaved call of these tests uses.
+// BigBudget is more fuel than any well-behaved call in these tests uses.
 const BigBudget = 1 << 40
 
-// NewRuntime returns a runtime of the gateway's kind, with a host module "env".
+// NewRuntime returns a compiling runtime, as the gateway uses, with a host module "env".
 func NewRuntime(t testing.TB) wazero.Runtime {
 	return newRuntimeWith(t, wazero.NewRuntimeConfigCompiler())
 }
 
-// NewInterpreter returns a runtime that compiles fast and runs slowly.
+// NewInterpreter returns an interpreting runtime, which loads modules fast and runs them slowly.
 func NewInterpreter(t testing.TB) wazero.Runtime {
 	return newRuntimeWith(t, wazero.NewRuntimeConfigInterpreter())
 }
@@ -55,7 +56,7 @@ type Instance struct {
 	slice, rest, depth api.MutableGlobal // nil if not rewritten
 }
 
-// Instantiate makes an instance.
+// Instantiate compiles and instantiates a module, and fails the test on an error.
 func Instantiate(t testing.TB, rt wazero.Runtime, wasm []byte) Instance {
 	t.Helper()
 	i, err := TryInstantiate(t, rt, wasm)
@@ -65,7 +66,8 @@ func Instantiate(t testing.TB, rt wazero.Runtime, wasm []byte) Instance {
 	return i
 }
 
-// TryInstantiate makes an instance, if the module can be instantiated. It must be valid.
+// TryInstantiate compiles and instantiates a module. It returns an error if instantiation fails; an invalid module
+// fails the test.
 func TryInstantiate(t testing.TB, rt wazero.Runtime, wasm []byte) (Instance, error) {
 	t.Helper()
 	ctx := context.Background()
@@ -81,7 +83,7 @@ func TryInstantiate(t testing.TB, rt wazero.Runtime, wasm []byte) (Instance, err
 	return InstanceOf(m), nil
 }
 
-// InstanceOf finds the globals of the metering.
+// InstanceOf returns an Instance for a running module, with the globals of the metering if it has them.
 func InstanceOf(m api.Module) Instance {
 	i := Instance{Module: m}
 	if g := m.ExportedGlobal(fuel.ExportSlice); g != nil {
@@ -92,7 +94,7 @@ func InstanceOf(m api.Module) Instance {
 	return i
 }
 
-// SetBudget prepares a rewritten module for a call.
+// SetBudget sets the budget and the depth for a call. It does nothing if the module is not metered.
 func (i Instance) SetBudget(budget int64) {
 	if i.slice == nil {
 		return
@@ -103,7 +105,7 @@ func (i Instance) SetBudget(budget int64) {
 	i.depth.Set(fuel.DefaultInitialDepth)
 }
 
-// Account reads what a call did.
+// Account returns the Outcome of a call, without results, from the globals of the metering.
 func (i Instance) Account(budget int64, err error) Outcome {
 	o := Outcome{Err: err}
 	if i.slice == nil {
@@ -117,18 +119,18 @@ func (i Instance) Account(budget int64, err error) Outcome {
 	return o
 }
 
-// Outcome is what a call did.
+// Outcome describes how a call ended and what it has used.
 type Outcome struct {
 	Results   []uint64
 	Err       error
 	Used      int64
 	Exhausted bool
 	TooDeep   bool
-	Depth     int64 // given back if the call returned
+	Depth     int64 // depth left; all of it if the call returned
 }
 
-// Call runs an exported function. For a rewritten module it sets the budget and
-// the depth before and reads the account afterwards.
+// Call calls an exported function. In a metered module it sets the budget and
+// the depth first.
 func (i Instance) Call(t testing.TB, budget int64, name string, args ...uint64) Outcome {
 	t.Helper()
 	i.SetBudget(budget)
@@ -176,7 +178,7 @@ var goGuest = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// GoGuest returns the module of testdata/guest.
+// GoGuest returns the compiled module of testdata/guest.
 func GoGuest(t testing.TB) []byte {
 	t.Helper()
 	b, err := goGuest()
@@ -186,7 +188,7 @@ func GoGuest(t testing.TB) []byte {
 	return b
 }
 
-// RunGoGuest instantiates a build of the Go guest and starts its runtime.
+// RunGoGuest instantiates the Go guest, rewritten or not, and starts its runtime.
 func RunGoGuest(t testing.TB, wasm []byte) Instance {
 	t.Helper()
 	rt := NewRuntime(t)
@@ -198,7 +200,7 @@ func RunGoGuest(t testing.TB, wasm []byte) Instance {
 	return i
 }
 
-// Global is an exported global that can be written.
+// Global returns an exported mutable global.
 func Global(i Instance, name string) api.MutableGlobal {
 	return i.ExportedGlobal(name).(api.MutableGlobal)
 }

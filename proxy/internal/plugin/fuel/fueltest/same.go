@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
 )
 
-// Rewriter returns the form of a module that is compared with the module. It must be metered.
+// Rewriter rewrites and meters a module. The result is compared with the module.
 type Rewriter func(t testing.TB, wasm []byte) []byte
 
-// seeds is how many random modules are tried: n, and fewer with -short.
+// seeds returns how many random modules to try: n, or fewer with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return n / 40
@@ -25,26 +25,26 @@ func seeds(n uint64) uint64 {
 
 // pair is a module before and after rewriting.
 type pair struct {
-	rt            wazero.Runtime
-	wasm, other   []byte
-	before, after Instance
+	rt              wazero.Runtime
+	wasm, rewritten []byte
+	before, after   Instance
 
-	// What a call did before it trapped may differ where accesses to memory are checked together.
+	// anyTrap allows the effects of a call before a trap to differ, for a rewriter that checks memory accesses together.
 	anyTrap bool
 }
 
 func newPair(t testing.TB, rt wazero.Runtime, wasm []byte, rewrite Rewriter) *pair {
-	p := &pair{rt: rt, wasm: wasm, other: rewrite(t, wasm)}
+	p := &pair{rt: rt, wasm: wasm, rewritten: rewrite(t, wasm)}
 	p.renew(t)
 	return p
 }
 
-// renew makes new instances.
+// renew creates new instances.
 func (p *pair) renew(t testing.TB) {
-	p.before, p.after = Instantiate(t, p.rt, p.wasm), Instantiate(t, p.rt, p.other)
+	p.before, p.after = Instantiate(t, p.rt, p.wasm), Instantiate(t, p.rt, p.rewritten)
 }
 
-// call calls both. They must both return, with the same results, memory and globals, or both trap.
+// call calls both. Either both return, with the same results, memory and globals, or both trap.
 func (p *pair) call(t testing.TB, globals []string, name string, args ...uint64) (want, got Outcome) {
 	t.Helper()
 	want, got = p.before.Call(t, 0, name, args...), p.after.Call(t, BigBudget, name, args...)
@@ -72,7 +72,7 @@ func (p *pair) call(t testing.TB, globals []string, name string, args ...uint64)
 	return want, got
 }
 
-// SamePrograms runs Programs.
+// SamePrograms checks that rewriting does not change what Programs do.
 func SamePrograms(t *testing.T, rewrite Rewriter) {
 	for _, p := range Programs {
 		t.Run(p.Name, func(t *testing.T) {
@@ -85,9 +85,9 @@ func SamePrograms(t *testing.T, rewrite Rewriter) {
 	}
 }
 
-// SameRandomPrograms runs random programs: rewriting changes nothing that they
-// compute, and whatever path they take is paid for, one unit for at most
-// StretchWeight + 16 of weight, but no more than one for each piece and branch.
+// SameRandomPrograms checks that rewriting does not change what random programs
+// compute, and that the path they take is charged: at least one unit for each
+// StretchWeight + 16 of weight, and at most weight + 10,000 units.
 func SameRandomPrograms(t *testing.T, rewrite Rewriter) {
 	rt := NewRuntime(t)
 	for seed := range seeds(400) {
@@ -108,7 +108,8 @@ func SameRandomPrograms(t *testing.T, rewrite Rewriter) {
 	}
 }
 
-// SameGraphs runs random graphs of basic blocks from each of them: those that are rewritten take the same way, and pay for it.
+// SameGraphs runs random graphs of basic blocks, from each block. It checks that the rewritten graph takes the same path, and
+// that the path is charged.
 func SameGraphs(t *testing.T, rewrite Rewriter) {
 	rt := NewRuntime(t)
 	for seed := range seeds(300) {
@@ -131,8 +132,8 @@ func SameGraphs(t *testing.T, rewrite Rewriter) {
 	}
 }
 
-// SameGoFunctions runs random functions of the shape that Go's compiler makes, from their beginnings and from each basic block
-// that they may be resumed at. What they leave in memory and globals is the same, and where one traps the other does.
+// SameGoFunctions runs random functions in the form of Go's compiler, from their beginnings and from each basic block. It
+// checks that rewriting does not change the memory, the globals, and which calls trap.
 func SameGoFunctions(t *testing.T, rewrite Rewriter) {
 	rt := NewRuntime(t)
 	trapped, returned := 0, 0
@@ -165,11 +166,11 @@ func SameGoFunctions(t *testing.T, rewrite Rewriter) {
 		})
 	}
 	if trapped == 0 || returned == 0 {
-		t.Errorf("%d calls trapped and %d returned: there must be both", trapped, returned)
+		t.Errorf("%d calls trapped and %d returned, want some of both", trapped, returned)
 	}
 }
 
-// SameGoGuest runs the exports of the Go guest.
+// SameGoGuest checks that rewriting does not change what the exports of the Go guest do.
 func SameGoGuest(t *testing.T, rewrite Rewriter) {
 	wasm := GoGuest(t)
 	before := RunGoGuest(t, wasm)

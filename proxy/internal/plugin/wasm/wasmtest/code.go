@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// Op is an instruction with its immediates, or a sequence of them.
+// Op is an encoded instruction with its immediates, or a sequence of instructions.
 type Op []byte
 
-// Void is the block type without parameters and results; a value type is the
-// block type with that result.
+// Void is the type of a block without parameters and results. Result and FuncType
+// return the other block types.
 const Void int64 = -64
 
-// Instructions without immediates that tests use. Others are written as
+// Instructions without variable immediates. Tests write other instructions as
 // Op{0x..}.
 var (
 	Unreachable  = Op{0x00}
@@ -59,7 +59,7 @@ var (
 	MemoryFill   = Op{0xfc, 11, 0}
 )
 
-// Code joins instructions.
+// Code concatenates instructions.
 func Code(ops ...Op) Op {
 	var out Op
 	for _, op := range ops {
@@ -68,20 +68,19 @@ func Code(ops ...Op) Op {
 	return out
 }
 
-// Block is a block around body, with its end. typ is Void, a value type, or
-// the index of a function type (FuncType).
+// Block is a block with body and end. typ is Void, Result(…) or FuncType(…).
 func Block(typ int64, body ...Op) Op { return enclose(0x02, typ, body) }
 
-// Loop is a loop around body, with its end.
+// Loop is a loop with body and end.
 func Loop(typ int64, body ...Op) Op { return enclose(0x03, typ, body) }
 
-// If is an if around body, with its end; Else may be among the body.
+// If is an if with body and end. The body may contain Else.
 func If(typ int64, body ...Op) Op { return enclose(0x04, typ, body) }
 
-// Result is the block type with one result.
+// Result returns the block type with no parameters and one result.
 func Result(valueType byte) int64 { return int64(valueType) - 0x80 }
 
-// FuncType is the block type that a function type gives.
+// FuncType returns the block type of a function type.
 func FuncType(index uint32) int64 { return int64(index) }
 
 func enclose(opcode byte, typ int64, body []Op) Op {
@@ -90,13 +89,13 @@ func enclose(opcode byte, typ int64, body []Op) Op {
 	return append(out, End...)
 }
 
-// Br branches to the label that stands depth blocks outward.
+// Br branches to the label of the block that is depth blocks further out.
 func Br(depth uint32) Op { return with(0x0c, depth) }
 
 // BrIf branches if the operand is not zero.
 func BrIf(depth uint32) Op { return with(0x0d, depth) }
 
-// BrTable branches to the label that the operand selects, else to the last one.
+// BrTable branches to the label that the operand selects. The last label is the default.
 func BrTable(labels ...uint32) Op {
 	out := append(Op{0x0e}, U32(uint32(len(labels)-1))...)
 	for _, l := range labels {
@@ -108,7 +107,7 @@ func BrTable(labels ...uint32) Op {
 // Call calls a function.
 func Call(f uint32) Op { return with(0x10, f) }
 
-// CallIndirect calls through table with the function type typ.
+// CallIndirect calls a function of type typ through a table.
 func CallIndirect(typ, table uint32) Op { return append(with(0x11, typ), U32(table)...) }
 
 // LocalGet reads a parameter or local.
@@ -204,7 +203,7 @@ func S64(v int64) []byte {
 	}
 }
 
-// Numbered joins code for 0 to n-1.
+// Numbered concatenates code(i) for i from 0 to n-1.
 func Numbered(n int, code func(i uint32) Op) Op {
 	var out Op
 	for i := range n {
@@ -213,7 +212,7 @@ func Numbered(n int, code func(i uint32) Op) Op {
 	return out
 }
 
-// Values returns n value types.
+// Values returns n value types, all I32.
 func Values(n int) []byte {
 	out := make([]byte, n)
 	for i := range out {

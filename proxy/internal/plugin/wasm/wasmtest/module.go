@@ -1,12 +1,12 @@
 // Package wasmtest builds small WebAssembly modules in memory, for tests that
 // need a module no compiler would write: hostile, malformed, or just tiny.
 //
-// It owns the binary format of core 2.0 as far as such tests need it. It does
-// not validate: wrong code goes into the module as it was given, which is the
-// point. It does not assemble text.
+// It encodes as much of the binary format of core 2.0 as such tests need. It does
+// not validate, so that tests can build invalid modules, and it does not assemble
+// text.
 //
-// A Module is used by one goroutine. Slices given to it are copied when Bytes
-// is called, so they must not change before.
+// A Module is for one goroutine. Slices passed to it must not change before
+// Bytes is called.
 package wasmtest
 
 import "slices"
@@ -31,7 +31,7 @@ const (
 	KindTag    byte = 4
 )
 
-// Section numbers, for Raw and Section.
+// Section IDs, for Raw and Section.
 const (
 	SecCustom    byte = 0
 	SecType      byte = 1
@@ -49,18 +49,18 @@ const (
 	SecTag       byte = 13
 )
 
-// order is the order in which the format wants the sections.
+// order is the order of sections that the format requires.
 var order = []byte{SecType, SecImport, SecFunction, SecTable, SecMemory, SecTag, SecGlobal, SecExport, SecStart, SecElement, SecDataCount, SecCode, SecData}
 
-// Header is the magic number and version that every module begins with.
+// Header is the magic number and version at the beginning of every module.
 var Header = []byte("\x00asm\x01\x00\x00\x00")
 
-// NoMax says that a memory or table has no maximum.
+// NoMax is the maximum of a memory or table without one.
 const NoMax = -1
 
 // Module collects the parts of a module. The zero value is an empty module.
 //
-// Methods that add something return its index, as instructions name it.
+// Methods that add something return its index, for use in instructions.
 type Module struct {
 	items   [14]vector
 	start   []byte
@@ -72,10 +72,10 @@ type Module struct {
 	globals uint32
 	tables  uint32
 	datas   uint32
-	counted bool
+	counted bool // has a data count section
 }
 
-// vector is a section's content: the items one after the other.
+// vector is the content of a section: the concatenated items.
 type vector struct {
 	n    uint32
 	data []byte
@@ -89,10 +89,10 @@ func (v *vector) add(parts ...[]byte) uint32 {
 	return v.n - 1
 }
 
-// Types is a list of value types: Types(I32, I64).
+// Types returns a list of value types: Types(I32, I64).
 func Types(t ...byte) []byte { return t }
 
-// Type adds a function type, or finds it if it was added before.
+// Type adds a function type, unless it exists already, and returns its index.
 func (m *Module) Type(params, results []byte) uint32 {
 	key := string(slices.Concat([]byte{0x60}, vec(params), vec(results)))
 	i, known := m.types[key]
@@ -106,7 +106,7 @@ func (m *Module) Type(params, results []byte) uint32 {
 	return i
 }
 
-// Import adds an imported function. All imports come before the first Func.
+// Import adds an imported function. All imports must be added before the first Func.
 func (m *Module) Import(module, name string, params, results []byte) uint32 {
 	m.ImportRaw(module, name, KindFunc, U32(m.Type(params, results)))
 	if m.funcs > m.imports {
@@ -117,14 +117,14 @@ func (m *Module) Import(module, name string, params, results []byte) uint32 {
 	return m.funcs - 1
 }
 
-// ImportRaw adds an import of any kind with its description as raw bytes, and
-// counts nothing: it is for modules that must be refused.
+// ImportRaw adds an import of any kind, with its description as raw bytes. It does
+// not update indexes: it is for modules that must be rejected.
 func (m *Module) ImportRaw(module, name string, kind byte, desc []byte) {
 	m.items[SecImport].add(vec([]byte(module)), vec([]byte(name)), []byte{kind}, desc)
 }
 
-// Func adds a function. locals are those beside the parameters, one value type
-// each; body is the code without its final end, which is added.
+// Func adds a function. locals are the types of its locals, without parameters. body
+// is the code without the final end, which is added.
 func (m *Module) Func(params, results, locals []byte, body ...Op) uint32 {
 	m.items[SecFunction].add(U32(m.Type(params, results)))
 	m.items[SecCode].add(vec(slices.Concat(localGroups(locals), Code(body...), End)))
@@ -132,8 +132,8 @@ func (m *Module) Func(params, results, locals []byte, body ...Op) uint32 {
 	return m.funcs - 1
 }
 
-// FuncRaw adds a function whose code entry, locals and end included, is given
-// as it shall stand in the module, without its size.
+// FuncRaw adds a function with a raw entry of the code section, including locals and
+// end but not its size.
 func (m *Module) FuncRaw(typ uint32, entry []byte) uint32 {
 	m.items[SecFunction].add(U32(typ))
 	m.items[SecCode].add(vec(entry))
@@ -152,7 +152,7 @@ func (m *Module) Table(elem byte, minLen uint32, maxLen int64) uint32 {
 	return m.items[SecTable].add([]byte{elem}, limits(minLen, maxLen))
 }
 
-// Global adds a global; init is its constant expression without the end.
+// Global adds a global. init is its constant expression without the end.
 func (m *Module) Global(typ byte, mutable bool, init Op) uint32 {
 	flag := byte(0)
 	if mutable {
@@ -162,7 +162,7 @@ func (m *Module) Global(typ byte, mutable bool, init Op) uint32 {
 	return m.items[SecGlobal].add([]byte{typ, flag}, init, End)
 }
 
-// Export exports what kind and index name.
+// Export exports the item of a kind with an index.
 func (m *Module) Export(name string, kind byte, index uint32) {
 	m.items[SecExport].add(vec([]byte(name)), []byte{kind}, U32(index))
 }
@@ -179,7 +179,7 @@ func (m *Module) ExportMemory(minPages uint32, maxPages int64) {
 	m.Export("memory", KindMemory, m.Memory(minPages, maxPages))
 }
 
-// Start names the start function.
+// Start sets the start function.
 func (m *Module) Start(f uint32) { m.start = U32(f) }
 
 // Elem adds an active segment of functions for table 0.
@@ -201,8 +201,8 @@ func (m *Module) Data(offset uint32, data []byte) uint32 {
 	return m.items[SecData].add([]byte{0}, I32Const(int32(offset)), End, vec(data))
 }
 
-// PassiveData adds a passive segment and with it the data count section that
-// memory.init needs.
+// PassiveData adds a passive segment, and the data count section that memory.init
+// requires.
 func (m *Module) PassiveData(data []byte) uint32 {
 	m.datas++
 	m.counted = true
@@ -215,7 +215,7 @@ func (m *Module) DataRaw(segment []byte) uint32 {
 	return m.items[SecData].add(segment)
 }
 
-// CountData adds the data count section, which PassiveData adds by itself.
+// CountData adds the data count section. PassiveData does so as well.
 func (m *Module) CountData() { m.counted = true }
 
 // Custom adds a custom section after all others.
@@ -223,7 +223,7 @@ func (m *Module) Custom(name string, data []byte) {
 	m.customs = append(m.customs, Section(SecCustom, slices.Concat(vec([]byte(name)), data))...)
 }
 
-// Raw replaces the content of a section, count included.
+// Raw replaces the content of a section, including its count.
 func (m *Module) Raw(section byte, content []byte) {
 	if m.raw == nil {
 		m.raw = make(map[byte][]byte)
@@ -231,7 +231,7 @@ func (m *Module) Raw(section byte, content []byte) {
 	m.raw[section] = content
 }
 
-// Bytes returns the module. Sections without content are left out.
+// Bytes returns the encoded module. Empty sections are omitted.
 func (m *Module) Bytes() []byte {
 	out := slices.Clone(Header)
 	for _, id := range order {
@@ -252,7 +252,7 @@ func (m *Module) Bytes() []byte {
 	return append(out, m.customs...)
 }
 
-// Section returns one section with its number and size.
+// Section returns an encoded section, with its ID and size.
 func Section(id byte, content []byte) []byte {
 	return slices.Concat([]byte{id}, vec(content))
 }
@@ -264,8 +264,7 @@ func limits(low uint32, high int64) []byte {
 	return slices.Concat([]byte{1}, U32(low), U32(uint32(high)))
 }
 
-// localGroups writes each local as a group of its own unless equal ones stand
-// together.
+// localGroups encodes locals as groups of consecutive locals of the same type.
 func localGroups(locals []byte) []byte {
 	var v vector
 	for i := 0; i < len(locals); {
@@ -287,5 +286,5 @@ func indexes(list []uint32) []byte {
 	return out
 }
 
-// vec puts the length before the bytes.
+// vec encodes bytes with their length in front.
 func vec(b []byte) []byte { return append(U32(uint32(len(b))), b...) }

@@ -1,6 +1,6 @@
 // Command guest is a small WebAssembly guest for the tests of package fuel. Its
-// exports use what real guests use: the heap and its collector, maps, growing
-// stacks, strings, closures, panics, bulk memory.
+// exports use the features that real guests use: the heap and its garbage collector,
+// maps, growing stacks, strings, closures, panics and bulk memory instructions.
 package main
 
 import (
@@ -14,7 +14,7 @@ func double(v int64) int64
 
 var buffer [1 << 16]byte
 
-// address returns where the host may write input.
+// address returns the address of the input buffer.
 //
 //go:wasmexport address
 func address() uint32 { return uint32(uintptr(unsafe.Pointer(&buffer))) }
@@ -30,8 +30,8 @@ func digest(n uint32) uint64 {
 	return h
 }
 
-// words counts the words in n bytes of the buffer, most frequent first, and
-// writes them back; it returns the length.
+// words replaces n bytes of the buffer by a list of the distinct words in them, the
+// most frequent first, and returns its length.
 //
 //go:wasmexport words
 func words(n uint32) uint32 {
@@ -52,7 +52,7 @@ func words(n uint32) uint32 {
 	return uint32(copy(buffer[:], strings.Join(list, " ")))
 }
 
-// garbage allocates n blocks of a kilobyte and keeps few of them.
+// garbage allocates n blocks of 1 KiB, of which it keeps the last 16.
 //
 //go:wasmexport garbage
 func garbage(n uint32) uint32 {
@@ -71,7 +71,7 @@ func garbage(n uint32) uint32 {
 	return sum
 }
 
-// recurse calls itself n deep, which makes the guest's own stack grow.
+// recurse calls itself to a depth of n, which makes the guest's own stack grow.
 //
 //go:wasmexport recurse
 func recurse(n uint32) uint32 {
@@ -81,12 +81,12 @@ func recurse(n uint32) uint32 {
 	return recurse(n-1) + n
 }
 
-// twice calls the host.
+// twice calls the host twice.
 //
 //go:wasmexport twice
 func twice(v int64) int64 { return double(v) + double(v+1) }
 
-// crash panics; caught by nobody if n is 0.
+// crash panics. It recovers from the panic and returns n, unless n is 0.
 //
 //go:wasmexport crash
 func crash(n uint32) (out uint32) {

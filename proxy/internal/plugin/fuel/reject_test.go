@@ -12,7 +12,8 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-func reasonOf(t *testing.T, module []byte) (wasm.Reason, *wasm.Error) {
+// rewriteError rewrites a module and returns the error, with its reason; 0 and nil if the module is accepted.
+func rewriteError(t *testing.T, module []byte) (wasm.Reason, *wasm.Error) {
 	t.Helper()
 	out, _, err := fuel.Rewrite(module, fuel.Options{})
 	if err == nil {
@@ -23,7 +24,7 @@ func reasonOf(t *testing.T, module []byte) (wasm.Reason, *wasm.Error) {
 		t.Fatalf("error is a %T: %v", err, err)
 	}
 	if out != nil {
-		t.Error("output beside an error")
+		t.Error("got both an output and an error")
 	}
 	if e.Offset < 0 || e.Offset > len(module) {
 		t.Errorf("offset %d of %d", e.Offset, len(module))
@@ -32,7 +33,7 @@ func reasonOf(t *testing.T, module []byte) (wasm.Reason, *wasm.Error) {
 }
 
 func TestRejectsForbiddenModules(t *testing.T) {
-	// body is a module whose only function, number 0, has this code.
+	// body builds a module whose only function, with index 0, has this code.
 	body := func(ops ...Op) func(m *Module) {
 		return func(m *Module) { m.ExportFunc("f", none, none, none, ops...) }
 	}
@@ -44,7 +45,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 		build func(m *Module)
 		want  wasm.Reason
 	}{
-		// What the contract of plugins does not have.
+		// Features that the plugin ABI does not allow.
 		{"SIMD instruction", body(Op{0xfd, 12}, make(Op, 16), Drop), wasm.SIMD},
 		{"SIMD local", func(m *Module) { m.Func(none, none, Types(V128)) }, wasm.SIMD},
 		{"SIMD parameter", func(m *Module) { m.Type(Types(V128), none) }, wasm.SIMD},
@@ -74,9 +75,9 @@ func TestRejectsForbiddenModules(t *testing.T) {
 		{"64-bit memory", raw(SecMemory, 1, 4, 1), wasm.Memory64},
 		{"64-bit table", raw(SecTable, 1, FuncRef, 5, 1, 1), wasm.Memory64},
 		{"two memories", func(m *Module) { m.Memory(1, 1) }, wasm.MultiMemory},
-		{"memory.size of another", body(Op{0x3f, 1}, Drop), wasm.MultiMemory},
-		{"load from another", body(I32Const(0), Op{0x28, 0x42, 1, 0}, Drop), wasm.MultiMemory},
-		{"data for another", func(m *Module) { m.DataRaw([]byte{2, 1, 0x41, 0, 0x0b, 0}) }, wasm.MultiMemory},
+		{"memory.size of a second memory", body(Op{0x3f, 1}, Drop), wasm.MultiMemory},
+		{"load from a second memory", body(I32Const(0), Op{0x28, 0x42, 1, 0}, Drop), wasm.MultiMemory},
+		{"data for a second memory", func(m *Module) { m.DataRaw([]byte{2, 1, 0x41, 0, 0x0b, 0}) }, wasm.MultiMemory},
 		{"imported memory", func(m *Module) { m.ImportRaw("env", "memory", KindMemory, []byte{0, 1}) }, wasm.ImportKind},
 		{"imported table", func(m *Module) { m.ImportRaw("env", "table", KindTable, []byte{FuncRef, 0, 1}) }, wasm.ImportKind},
 		{"imported global", func(m *Module) { m.ImportRaw("env", "g", KindGlobal, []byte{I64, 1}) }, wasm.ImportKind},
@@ -90,7 +91,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 			m.Global(I32, false, GlobalGet(0))
 		}, wasm.ConstantExpr},
 
-		// What belongs to the rewriter. Each would be valid in the output.
+		// References to what the rewriter adds. They would be valid in the output.
 		{"global.get of the slice", body(GlobalGet(0), Drop), wasm.IndexRange},
 		{"global.set of the slice", body(I64Const(1<<60), GlobalSet(0)), wasm.IndexRange},
 		{"global.set of the rest", body(I64Const(1<<60), GlobalSet(1)), wasm.IndexRange},
@@ -116,9 +117,9 @@ func TestRejectsForbiddenModules(t *testing.T) {
 			m.Table(FuncRef, 1, 1)
 			m.ElemRaw(slices.Concat([]byte{4}, I32Const(0), End, []byte{1}, RefFunc(0), End))
 		}, wasm.IndexRange},
-		{"local of a check", body(LocalGet(0), Drop), wasm.IndexRange},
-		{"local of a check, written", body(I64Const(1), LocalSet(0)), wasm.IndexRange},
-		{"local of a check, kept", body(I64Const(1), LocalTee(0), Drop), wasm.IndexRange},
+		{"local.get of a check's local", body(LocalGet(0), Drop), wasm.IndexRange},
+		{"local.set of a check's local", body(I64Const(1), LocalSet(0)), wasm.IndexRange},
+		{"local.tee of a check's local", body(I64Const(1), LocalTee(0), Drop), wasm.IndexRange},
 		{"type of refill for a block", body(Block(FuncType(1))), wasm.IndexRange},
 		{"type of refill for a call", func(m *Module) {
 			m.Table(FuncRef, 1, 1)
@@ -155,7 +156,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 		{"functions beyond the section", raw(SecFunction, U32(1000)...), wasm.Malformed},
 		{"exports beyond the section", raw(SecExport, U32(1000)...), wasm.Malformed},
 
-		// What is no module.
+		// Malformed modules.
 		{"bodies without functions", raw(SecCode, 1, 2, 0, 0x0b), wasm.Malformed},
 		{"functions without bodies", func(m *Module) { m.Type(none, none); m.Raw(SecFunction, []byte{1, 0}) }, wasm.Malformed},
 		{"section longer than its content", raw(SecGlobal, 0, 0), wasm.Malformed},
@@ -171,7 +172,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 		{"number too long", body(Op{0x41, 0x80, 0x80, 0x80, 0x80, 0x80, 0}, Drop), wasm.Malformed},
 		{"index too long", body(Op{0x0c, 0x80, 0x80, 0x80, 0x80, 0x80, 0}), wasm.Malformed},
 		{"index too large", body(Op{0x0c, 0x80, 0x80, 0x80, 0x80, 0x10}), wasm.Malformed},
-		{"cut constant", body(Op{0x44, 1, 2}), wasm.Malformed},
+		{"truncated constant", body(Op{0x44, 1, 2}), wasm.Malformed},
 		{"block type of several bytes", body(Op{0x02, 0xc0, 0x7f}, End), wasm.Malformed},
 		{"name that is not UTF-8", func(m *Module) { m.Export("\xff", KindMemory, 0) }, wasm.Malformed},
 		{"memory.init without data count", func(m *Module) {
@@ -191,7 +192,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			reason, err := reasonOf(t, Page(tt.build))
+			reason, err := rewriteError(t, Page(tt.build))
 			if reason != tt.want {
 				t.Errorf("reason %v (%v), want %v", reason, err, tt.want)
 			}
@@ -202,7 +203,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 func TestRejectsModulesWithoutMemory(t *testing.T) {
 	var m Module
 	m.ExportFunc("f", none, none, none)
-	if reason, err := reasonOf(t, m.Bytes()); reason != wasm.NoMemory {
+	if reason, err := rewriteError(t, m.Bytes()); reason != wasm.NoMemory {
 		t.Errorf("reason %v: %v", reason, err)
 	}
 }
@@ -224,7 +225,7 @@ func TestRejectsSectionsOutOfOrder(t *testing.T) {
 		{"data count after code", slices.Concat(Header, mem, Section(SecCode, []byte{0}), Section(SecDataCount, []byte{0})), wasm.Malformed},
 		{"data count before code", slices.Concat(Header, mem, Section(SecDataCount, []byte{0}), Section(SecCode, []byte{0})), 0},
 		{"unknown", slices.Concat(Header, typ, Section(14, nil), mem), wasm.UnknownSection},
-		{"cut size", slices.Concat(Header, []byte{SecType, 0x80}), wasm.Malformed},
+		{"truncated size", slices.Concat(Header, []byte{SecType, 0x80}), wasm.Malformed},
 		{"beyond the module", slices.Concat(Header, []byte{SecType, 100, 0}), wasm.Malformed},
 		{"no header", []byte("\x00asm"), wasm.Malformed},
 		{"component", []byte("\x00asm\x0d\x00\x01\x00"), wasm.Malformed},
@@ -233,7 +234,7 @@ func TestRejectsSectionsOutOfOrder(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if reason, err := reasonOf(t, tt.module); reason != tt.want {
+			if reason, err := rewriteError(t, tt.module); reason != tt.want {
 				t.Errorf("reason %v (%v), want %v", reason, err, tt.want)
 			}
 		})
@@ -246,20 +247,20 @@ func TestErrorNamesPosition(t *testing.T) {
 		m.Func(none, none, none)
 		m.Func(none, none, none, Nop, Nop, Op{0xfd, 0})
 	})
-	_, e := reasonOf(t, module)
+	_, e := rewriteError(t, module)
 	if e == nil || e.Section != "code" || e.Function != 2 || module[e.Offset] != 0xfd {
 		t.Fatalf("%+v", e)
 	}
 	for _, part := range []string{"code section", "function 2", "SIMD"} {
 		if !strings.Contains(e.Error(), part) {
-			t.Errorf("%q lacks %q", e.Error(), part)
+			t.Errorf("error %q does not contain %q", e.Error(), part)
 		}
 	}
 }
 
 func TestRejectsOwnOutput(t *testing.T) {
 	out := Meter(t, Page(func(m *Module) { m.ExportFunc("f", none, none, none) }))
-	if reason, err := reasonOf(t, out); reason != wasm.Reserved {
+	if reason, err := rewriteError(t, out); reason != wasm.Reserved {
 		t.Errorf("reason %v: %v", reason, err)
 	}
 }
