@@ -26,7 +26,7 @@ func TestAddressClasses(t *testing.T) {
 		}
 	}
 	if got := addressClass(netip.Addr{}); got == "" {
-		t.Error("no address at all may be dialled")
+		t.Error("the zero address has no class, so it may be dialled")
 	}
 	if controlAddress(t.Context(), "tcp4", "provider.test:80", nil) == nil {
 		t.Error("a name may be dialled")

@@ -29,9 +29,9 @@ func TestRequestAllocations(t *testing.T) {
 		}
 		resp.Close()
 	})
-	// The Response itself is allocated: it outlives the use of its connection, so that closing it twice is harmless.
+	// The Response is allocated, because it outlives the use of its connection: closing it twice must be harmless.
 	if n > 1 {
-		t.Errorf("%v allocations a request", n)
+		t.Errorf("%v allocations per request, want 1", n)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestRequestAllocationsWithToken(t *testing.T) {
 		resp.Close()
 	})
 	if n > 1 {
-		t.Errorf("%v allocations a request", n)
+		t.Errorf("%v allocations per request, want 1", n)
 	}
 }
 
@@ -79,6 +79,6 @@ func TestReadingBodyDoesNotAllocate(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations an event", n)
+		t.Errorf("%v allocations per event, want 0", n)
 	}
 }

@@ -37,7 +37,8 @@ const (
 
 func suiteTime() time.Time { return time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC) }
 
-func agreeing(t *testing.T) *upstreamtest.Server {
+// acceptingServer returns a provider that responds to every request with status 200.
+func acceptingServer(t *testing.T) *upstreamtest.Server {
 	return upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"))})
 }
 
@@ -65,7 +66,7 @@ func TestSigV4Suite(t *testing.T) {
 		{"post-vanilla", "POST", "/", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := agreeing(t)
+			s := acceptingServer(t)
 			c := newSigning(t, s, "http://example.amazonaws.com:80", credential.AWS{Region: "us-east-1", Service: "service", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 			if status, _, err := whole(t, c, &upstream.Request{Method: tt.method, Path: tt.path, Accept: "application/json"}); err != nil || status != 200 {
 				t.Fatal(status, err)
@@ -108,20 +109,20 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 		return b.String()
 	}
 	path, query, _ := strings.Cut(r.Path, "?")
-	var members []string
-	for m := range strings.SplitSeq(query, "&") {
-		if m == "" {
+	var params []string
+	for param := range strings.SplitSeq(query, "&") {
+		if param == "" {
 			continue
 		}
-		name, value, _ := strings.Cut(m, "=")
+		name, value, _ := strings.Cut(param, "=")
 		n, err1 := url.PathUnescape(name)
 		v, err2 := url.PathUnescape(value)
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
-		members = append(members, escape(n, "")+"="+escape(v, ""))
+		params = append(params, escape(n, "")+"="+escape(v, ""))
 	}
-	slices.Sort(members)
+	slices.Sort(params)
 	var headers strings.Builder
 	hostLine := ""
 	for line := range strings.SplitSeq(r.Head, "\r\n") {
@@ -137,7 +138,7 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 		headers.WriteString(name + ":" + strings.Join(strings.Fields(value), " ") + "\n")
 	}
 	sum := func(p []byte) string { h := sha256.Sum256(p); return hex.EncodeToString(h[:]) }
-	canonical := strings.Join([]string{r.Method, escape(path, "/"), strings.Join(members, "&"), headers.String(), strings.Join(signed, ";"), sum(r.Body)}, "\n")
+	canonical := strings.Join([]string{r.Method, escape(path, "/"), strings.Join(params, "&"), headers.String(), strings.Join(signed, ";"), sum(r.Body)}, "\n")
 	key := []byte("AWS4" + secret)
 	for _, part := range []string{date[:8], region, service, "aws4_request", "AWS4-HMAC-SHA256\n" + date + "\n" + scope + "\n" + sum([]byte(canonical))} {
 		m := hmac.New(sha256.New, key)
@@ -145,7 +146,7 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 		key = m.Sum(nil)
 	}
 	if got := strings.TrimPrefix(parts[2], "Signature="); got != hex.EncodeToString(key) {
-		t.Errorf("signature of\n%s\nis %x, not %s", canonical, key, got)
+		t.Errorf("got signature %s, want %x for\n%s", got, key, canonical)
 	}
 
 	again, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(append([]byte(r.Head+"\r\n\r\n"), r.Body...))))
@@ -170,7 +171,7 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 		t.Fatal(err)
 	}
 	if got := again.Header.Get("Authorization"); got != authorization {
-		t.Errorf("the SDK signs what arrived with\n%s, not\n%s", got, authorization)
+		t.Errorf("got authorization\n%s\nwant the SDK's\n%s", authorization, got)
 	}
 	return signed
 }
@@ -181,7 +182,7 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 // covers: B1
 func TestSignedPathMatchesSentPath(t *testing.T) {
 	t.Parallel()
-	s := agreeing(t)
+	s := acceptingServer(t)
 	const host = "http://bedrock-runtime.eu-central-1.amazonaws.com"
 	for i, path := range []string{
 		"/model/amazon.titan-text-express-v1/converse",
@@ -252,7 +253,7 @@ func TestInvalidSigningConfiguration(t *testing.T) {
 
 func TestRejectsSignatureHeaders(t *testing.T) {
 	t.Parallel()
-	s := agreeing(t)
+	s := acceptingServer(t)
 	c := newSigning(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 	for _, name := range []string{"X-Amz-Date", "x-amz-security-token", "x-AMZ-target", "Authorization"} {
 		r := post("{}")
@@ -296,15 +297,15 @@ const (
 )
 
 // serveKeys responds like a container's credentials endpoint, and counts the requests.
-func serveKeys(t *testing.T, expires func(n int32) time.Time) (url string, asked *atomic.Int32) {
+func serveKeys(t *testing.T, expires func(n int32) time.Time) (url string, requests *atomic.Int32) {
 	t.Helper()
-	asked = &atomic.Int32{}
+	requests = &atomic.Int32{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := asked.Add(1)
+		n := requests.Add(1)
 		fmt.Fprintf(w, `{"AccessKeyId":"AKIA%d","SecretAccessKey":%q,"Token":%q,"Expiration":%q}`, n, foundSecret, foundToken, expires(n).UTC().Format(time.RFC3339))
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, asked
+	return s.URL, requests
 }
 
 // TestAWSCredentialSources checks that each source leads to a valid signature, and that its secrets are redacted from
@@ -350,7 +351,7 @@ func TestAWSCredentialSources(t *testing.T) {
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "other")
 			writeFile(t, filepath.Join(dir, "credentials"), strings.Replace(shared, "default", "work", 1))
 		}},
-		{"program", "work", func(t *testing.T, dir string) {
+		{"process", "work", func(t *testing.T, dir string) {
 			out := writeFile(t, filepath.Join(dir, "out"), fmt.Sprintf(`{"Version":1,"AccessKeyId":"AKIA","SecretAccessKey":%q,"SessionToken":%q}`, foundSecret, foundToken))
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = cat "+out+"\n")
 		}},
@@ -371,7 +372,7 @@ func TestAWSCredentialSources(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.prepare(t, bareEnvironment(t))
-			s := agreeing(t)
+			s := acceptingServer(t)
 			redactor := credential.NewRedactor()
 			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) { c.Redactor = redactor })
 			for range 3 {
@@ -400,9 +401,9 @@ func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
 	bareEnvironment(t)
 	var ahead atomic.Int64
 	now := func() time.Time { return suiteTime().Add(time.Duration(ahead.Load())) }
-	u, asked := serveKeys(t, func(n int32) time.Time { return suiteTime().Add(time.Duration(n) * time.Hour) })
+	u, requests := serveKeys(t, func(n int32) time.Time { return suiteTime().Add(time.Duration(n) * time.Hour) })
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", u)
-	s := agreeing(t)
+	s := acceptingServer(t)
 	c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1"}, func(c *upstream.Config) { c.Now = now })
 	for round := range int32(3) {
 		ahead.Store(int64(time.Duration(round)*time.Hour + time.Second))
@@ -415,8 +416,8 @@ func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := asked.Load(); got != round+1 {
-			t.Fatalf("round %d: obtained %d times", round, got)
+		if got := requests.Load(); got != round+1 {
+			t.Fatalf("round %d: credentials were fetched %d times, want %d", round, got, round+1)
 		}
 	}
 	for _, r := range s.Requests() {
@@ -442,17 +443,17 @@ func TestAWSCredentialsMissing(t *testing.T) {
 		prepare       func(t *testing.T, dir string)
 		want          string
 	}{
-		{"no profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: profile gone does not exist in the shared files"},
-		{"nothing", "", func(*testing.T, string) {}, "AWS, the default credentials: no credentials found, and the instance has no role"},
-		{"refused", "", responses(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: rejected"},
-		{"nonsense", "", responses(200, `canary`), "AWS, the default credentials: invalid response"},
-		{"a program that prints nonsense", "work", func(t *testing.T, dir string) {
+		{"unknown profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: profile gone does not exist in the shared files"},
+		{"no source", "", func(*testing.T, string) {}, "AWS, the default credentials: no credentials found, and the instance has no role"},
+		{"rejected", "", responses(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: rejected"},
+		{"invalid response", "", responses(200, `canary`), "AWS, the default credentials: invalid response"},
+		{"process with invalid output", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = echo canary\n")
 		}, "AWS, profile work: the credential process failed, or printed no keys"},
-		{"a program that fails", "work", func(t *testing.T, dir string) {
+		{"failing process", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = sh -c 'exit 3'\n")
 		}, "AWS, profile work: the credential process failed, or printed no keys"},
-		{"web identity refused", "", func(t *testing.T, dir string) {
+		{"web identity rejected", "", func(t *testing.T, dir string) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(400)
 				fmt.Fprint(w, `<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException</Code><Message>canary</Message></Error></ErrorResponse>`)
@@ -476,7 +477,7 @@ func TestAWSCredentialsMissing(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.prepare(t, bareEnvironment(t))
-			s := agreeing(t)
+			s := acceptingServer(t)
 			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
 				if strings.Contains(tt.want, "timed out") {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
@@ -488,7 +489,7 @@ func TestAWSCredentialsMissing(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 			if d := time.Since(start); d > soon {
-				t.Errorf("it took %v", d)
+				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {
 				t.Errorf("%d requests were sent", n)

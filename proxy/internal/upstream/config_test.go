@@ -53,7 +53,7 @@ func TestRejectsInvalidConfiguration(t *testing.T) {
 				t.Fatalf("%v, want %q", err, tt.want)
 			}
 			if strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error quotes what it must not: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestErrorsOmitQueryAndCredential(t *testing.T) {
 		r.Path = "/x?q=canary"
 		_, err := c.Do(context.Background(), r, nil)
 		if kindOf(t, err) != upstream.InvalidResponse || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "/v1/x:") {
-			t.Errorf("%v", err)
+			t.Errorf("got error %v", err)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestRedactor(t *testing.T) {
 	for name, form := range map[string]string{
 		"raw": canary, "query": url.QueryEscape(canary), "path": url.PathEscape(canary), "JSON": strings.Trim(string(inJSON), `"`),
 		"base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte(canary)),
-		"hexadecimal": fmt.Sprintf("%x", canary), "the other": "another-secret",
+		"hexadecimal": fmt.Sprintf("%x", canary), "second secret": "another-secret",
 	} {
 		text := "key " + form + " and again " + form + "."
 		got := string(r.Redact([]byte(text)))
@@ -108,12 +108,12 @@ func TestRedactor(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	plain := []byte("nothing to hide, in short")
-	if got := r.Redact(plain); &got[0] != &plain[0] || string(got) != "nothing to hide, in short" {
+	plain := []byte("no long secrets, in short")
+	if got := r.Redact(plain); &got[0] != &plain[0] || string(got) != "no long secrets, in short" {
 		t.Errorf("%q", got)
 	}
 	if got := credential.NewRedactor().Redact(plain); &got[0] != &plain[0] {
-		t.Error("a redactor of nothing copied")
+		t.Error("a redactor without secrets copied its input")
 	}
 	if got := (credential.Credential{Secrets: []string{"sk-0123456789"}}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
 		t.Errorf("%q", got)
@@ -130,7 +130,7 @@ func TestKindAndPhaseNames(t *testing.T) {
 		seen[p.String()] = true
 	}
 	if len(seen) != int(upstream.NoCredential)+int(upstream.PhaseBody) {
-		t.Errorf("words twice: %v", seen)
+		t.Errorf("names are not unique: %v", seen)
 	}
 	if s := upstream.ErrorKind(0).String() + " " + upstream.Phase(99).String(); s != "error kind 0 phase 99" {
 		t.Error(s)

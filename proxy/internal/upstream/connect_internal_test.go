@@ -18,22 +18,22 @@ import (
 //
 // covers: F31
 func TestAddressRace(t *testing.T) {
-	const swallows, refuses, slow, good = "2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"
+	const drops, refuses, slow, good = "2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"
 	refused := errors.New("refused")
 	for _, tt := range []struct {
 		name  string
 		addrs string
-		at    time.Duration // when the connection is established, or has failed
+		at    time.Duration // when the connection is established or has failed
 		to    string
 	}{
-		{"IPv6 swallows", swallows + " " + good, 250 * time.Millisecond, good},
+		{"IPv6 drops packets", drops + " " + good, 250 * time.Millisecond, good},
 		{"IPv6 refuses", refuses + " " + good, 0, good},
-		{"both swallow before it", "2001:db8::1 192.0.2.9 2001:db8::1 " + good, 750 * time.Millisecond, good},
-		{"slow, and nothing else", slow + " " + refuses, time.Second, slow},
-		{"slow, and a good one after it", slow + " " + good, 250 * time.Millisecond, good},
+		{"three addresses drop packets", "2001:db8::1 192.0.2.9 2001:db8::1 " + good, 750 * time.Millisecond, good},
+		{"slow, and the other refuses", slow + " " + refuses, time.Second, slow},
+		{"slow, and the other accepts", slow + " " + good, 250 * time.Millisecond, good},
 		{"all refuse", refuses + " " + refuses, 0, ""},
-		{"all swallow", swallows + " " + swallows, 3 * time.Second, ""},
-		{"the families by turns", refuses + " " + refuses + " " + swallows + " " + good, 0, good},
+		{"all drop packets", drops + " " + drops, 3 * time.Second, ""},
+		{"address families alternate", refuses + " " + refuses + " " + drops + " " + good, 0, good},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -69,16 +69,16 @@ func TestAddressRace(t *testing.T) {
 				start := time.Now()
 				conn, err := c.race(ctx, interleave(addrs))
 				if took := time.Since(start); took != tt.at {
-					t.Errorf("it took %v, want %v", took, tt.at)
+					t.Errorf("took %v, want %v", took, tt.at)
 				}
 				if tt.to == "" {
 					if want := []error{refused, context.DeadlineExceeded}; !slices.Contains(want, err) {
-						t.Errorf("error %v", err)
+						t.Errorf("got error %v, want one of %v", err, want)
 					}
 					return
 				}
 				if err != nil || conn.(*countedConn).host != tt.to || open.Load() != 1 {
-					t.Errorf("%v, %v, %d connections are open", conn, err, open.Load())
+					t.Errorf("got %v, %v with %d open connections, want one to %s", conn, err, open.Load(), tt.to)
 				}
 			})
 		})

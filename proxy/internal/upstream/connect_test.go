@@ -32,10 +32,10 @@ func TestConnectionRefused(t *testing.T) {
 	_, err = c.Do(context.Background(), post(""), nil)
 	var e *upstream.Error
 	if !errors.As(err, &e) || e.Kind != upstream.Unreachable || e.Phase != upstream.PhaseConnect || !errors.Is(err, syscall.ECONNREFUSED) || e.Answered {
-		t.Fatalf("%v", err)
+		t.Fatalf("got error %v", err)
 	}
 	if st := c.Stats(); st.Open != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }
 
@@ -68,11 +68,11 @@ func TestConnectTimeout(t *testing.T) {
 			_, err = c.Do(context.Background(), post(""), nil)
 			var e *upstream.Error
 			if !errors.As(err, &e) || e.Kind != upstream.Timeout || e.Phase != upstream.PhaseConnect || e.Reason != tt.reason {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 		})
 	}
-	t.Run("the client goes meanwhile", func(t *testing.T) {
+	t.Run("client disconnect", func(t *testing.T) {
 		t.Parallel()
 		dialling := make(chan struct{})
 		c, err := upstream.New(upstream.Config{BaseURL: "http://provider.test", Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
@@ -90,7 +90,7 @@ func TestConnectTimeout(t *testing.T) {
 		}()
 		_, err = c.Do(ctx, post(""), nil)
 		if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
-			t.Fatalf("%v", err)
+			t.Fatalf("got error %v", err)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestDisconnectDuringDialSendsNothing(t *testing.T) {
 		return errGone
 	}))
 	if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
-		t.Fatalf("%v", err)
+		t.Fatalf("got error %v", err)
 	}
 	ended(t, s)
 	if n := len(s.Requests()); n != 0 {
@@ -146,7 +146,7 @@ func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 			_, err := c.Do(context.Background(), post(""), nil)
 			var ae *upstream.AddressError
 			if kindOf(t, err) != upstream.Unreachable || !errors.As(err, &ae) || ae.Class == "" {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 		})
 	}
@@ -155,14 +155,14 @@ func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		c := named(t, s, n, nil)
 		if _, _, err := whole(t, c, post("")); err != nil {
-			t.Errorf("allowed: %v", err)
+			t.Errorf("with AllowPrivate: %v", err)
 		}
 		strict := named(t, s, n, func(c *upstream.Config) { c.AllowPrivate = false })
 		if _, err := strict.Do(context.Background(), post(""), nil); kindOf(t, err) != upstream.Unreachable {
-			t.Errorf("not allowed: %v", err)
+			t.Errorf("without AllowPrivate: %v", err)
 		}
 	})
-	t.Run("I8/localhost is meant", func(t *testing.T) {
+	t.Run("I8/localhost is allowed", func(t *testing.T) {
 		t.Parallel()
 		c := named(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) {
 			c.AllowPrivate = false
@@ -209,7 +209,7 @@ func TestRejectsInvalidCertificates(t *testing.T) {
 			func(err error) bool { return strings.Contains(err.Error(), "protocol version") },
 		},
 		{
-			"TLS 1.1 asked for", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, func(c *upstream.Config) { c.TLS.MinVersion = tls.VersionTLS10 },
+			"TLS 1.1 configured", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, func(c *upstream.Config) { c.TLS.MinVersion = tls.VersionTLS10 },
 			func(err error) bool { return strings.Contains(err.Error(), "protocol version") },
 		},
 	} {
@@ -224,19 +224,19 @@ func TestRejectsInvalidCertificates(t *testing.T) {
 			})
 			_, err := c.Do(context.Background(), post(""), nil)
 			if kindOf(t, err) != upstream.TLS || !tt.want(err) {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 			if n := len(s.Requests()); n != 0 {
 				t.Errorf("%d requests", n)
 			}
 		})
 	}
-	t.Run("no TLS at all", func(t *testing.T) {
+	t.Run("server without TLS", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), upstreamtest.AwaitClose()})
 		c := newClient(t, s, func(c *upstream.Config) { c.BaseURL = "https://" + s.Addr() })
 		if _, err := c.Do(context.Background(), post(""), nil); kindOf(t, err) != upstream.TLS {
-			t.Fatalf("%v", err)
+			t.Fatalf("got error %v", err)
 		}
 	})
 }
@@ -268,10 +268,10 @@ func TestHandshakeTimeout(t *testing.T) {
 	_, err := c.Do(context.Background(), post(""), nil)
 	var e *upstream.Error
 	if !errors.As(err, &e) || e.Kind != upstream.Timeout || e.Phase != upstream.PhaseConnect || e.Reason != "TLS handshake timeout" {
-		t.Fatalf("%v", err)
+		t.Fatalf("got error %v", err)
 	}
 	ended(t, s)
 	if st := c.Stats(); st.Open != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }

@@ -69,7 +69,7 @@ func TestRequestBytes(t *testing.T) {
 			c := newClient(t, s, tt.change)
 			status, body, err := whole(t, c, &tt.r)
 			if err != nil || status != 200 || body != `{"ok":true}` {
-				t.Fatalf("%d %q %v", status, body, err)
+				t.Fatalf("status %d, body %q, error %v", status, body, err)
 			}
 			got := s.Requests()
 			if len(got) != 1 {
@@ -104,7 +104,7 @@ func TestBodySizes(t *testing.T) {
 				}
 			}
 			if st := c.Stats(); st.Dialled != 1 || st.Idle != 1 || st.InUse != 0 {
-				t.Errorf("%+v", st)
+				t.Errorf("stats: %+v", st)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestRejectsInvalidRequests(t *testing.T) {
 		{"colon in a name", header, set("x-a:", "1")},
 		{"no name", header, set("", "1")},
 		{"credential's header", header, set("AUTHORIZATION", "Bearer mine")},
-		{"authorization beside a query credential", query, set("authorization", "Bearer mine")},
+		{"authorization with a query credential", query, set("authorization", "Bearer mine")},
 		{"host", header, set("Host", "elsewhere")},
 		{"length", header, set("content-length", "5")},
 		{"coding", header, set("Transfer-Encoding", "chunked")},
@@ -168,15 +168,15 @@ func TestRejectsInvalidRequests(t *testing.T) {
 		{"NUL in the path", header, path("/a\x00")},
 		{"backslash", header, path(`/a\b`)},
 		{"not ASCII", header, path("/ä")},
-		{"credential's member", query, path("/a?key=mine")},
-		{"credential's member after others", query, path("/a?b=c&key")},
-		{"credential's member escaped", query, path("/a?%6bey=mine")},
-		{"credential's member after a semicolon", query, path("/a?b;key=mine")},
+		{"credential's parameter", query, path("/a?key=mine")},
+		{"credential's parameter after others", query, path("/a?b=c&key")},
+		{"credential's parameter escaped", query, path("/a?%6bey=mine")},
+		{"credential's parameter after a semicolon", query, path("/a?b;key=mine")},
 	} {
 		t.Run("I18/"+tt.name, func(t *testing.T) {
 			_, err := tt.c.Do(context.Background(), tt.r, nil)
 			if k := kindOf(t, err); k != upstream.BadRequest {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 			if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "mine") {
 				t.Errorf("the error quotes the request: %v", err)
@@ -184,7 +184,7 @@ func TestRejectsInvalidRequests(t *testing.T) {
 		})
 	}
 	if s.Connections() != 0 {
-		t.Errorf("%d connections", s.Connections())
+		t.Errorf("%d connections, want none", s.Connections())
 	}
 }
 
@@ -198,16 +198,16 @@ func TestResponseFramings(t *testing.T) {
 		reused                 bool
 	}{
 		{"length", "POST", ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
-		{"length of nothing", "POST", ok + "content-length: 0\r\n\r\n", 200, "", true},
+		{"length of zero", "POST", ok + "content-length: 0\r\n\r\n", 200, "", true},
 		{"length with spaces", "POST", ok + "Content-Length: \t 5 \r\n\r\nhello", 200, "hello", true},
 		{"chunks", "POST", ok + "Transfer-Encoding: Chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 200, "hello", true},
-		{"no chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, "", true},
+		{"no chunks", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, "", true},
 		{"chunks with extensions and trailers", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n0005;a=\"b\"\r\nhello\r\n00 ;c\r\nX-T: 1\r\nX-U: 2\r\n\r\n", 200, "hello", true},
 		{"until close", "POST", ok + "\r\nhello", 200, "hello", false},
 		{"connection: close", "POST", ok + "Content-Length: 5\r\nConnection: close\r\n\r\nhello", 200, "hello", false},
 		{"HTTP/1.0", "POST", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", false},
 		{"HTTP/1.0 keep-alive", "POST", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello", 200, "hello", true},
-		{"no reason", "POST", "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", true},
+		{"no reason phrase", "POST", "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", true},
 		// covers: F50
 		{"204", "POST", "HTTP/1.1 204 No Content\r\n\r\n", 204, "", true},
 		{"304", "POST", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", true},
@@ -215,7 +215,7 @@ func TestResponseFramings(t *testing.T) {
 		// covers: F39
 		{"bytes after the length", "POST", ok + "Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n", 200, "hello", false},
 		{"bytes after the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
-		{"a body that may not be", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
+		{"body of a 204", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
 		// covers: F48
 		{"interim responses", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
 		{"error status", "POST", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 5\r\n\r\nhello", 429, "hello", true},
@@ -226,7 +226,7 @@ func TestResponseFramings(t *testing.T) {
 				"whole": upstreamtest.Write(tt.response), "byte by byte": upstreamtest.Bytes(tt.response), // covers: F42
 			} {
 				t.Run(how, func(t *testing.T) {
-					// Only a body that lasts until close needs one.
+					// Only a body without a length ends with the connection.
 					last := upstreamtest.AwaitClose()
 					if tt.name == "until close" {
 						last = upstreamtest.Close()
@@ -237,11 +237,12 @@ func TestResponseFramings(t *testing.T) {
 					r.Method = tt.method
 					status, body, err := whole(t, c, r)
 					if err != nil || status != tt.status || body != tt.body {
-						t.Fatalf("%d %q %v", status, body, err)
+						t.Fatalf("status %d, body %q, error %v", status, body, err)
 					}
-					// The bytes after a response may arrive after it was read. The connection is then kept, and found stale later.
+					// Bytes after a response may arrive after it was read. The connection is then kept, and found stale
+					// later.
 					if st := c.Stats(); st.InUse != 0 || st.Idle != 1 && tt.reused || st.Idle != 0 && !tt.reused && how == "whole" {
-						t.Errorf("%+v", st)
+						t.Errorf("stats: %+v", st)
 					}
 				})
 			}
@@ -268,7 +269,7 @@ func TestResponseHeaders(t *testing.T) {
 	resp.Close()
 	resp.Close()
 	if got := resp.Header("x-request-id"); got != nil {
-		t.Errorf("a header after Close: %q", got)
+		t.Errorf("Header after Close: %q", got)
 	}
 	if _, err := resp.Next(); kindOf(t, err) != upstream.Closed {
 		t.Errorf("Next after Close: %v", err)
@@ -306,7 +307,7 @@ func TestLongHeads(t *testing.T) {
 		}
 	}
 	if st := c.Stats(); st.Dialled != 1 || st.Idle != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }
 
@@ -360,10 +361,10 @@ func TestReadAllLimit(t *testing.T) {
 					t.Errorf("limit %d: %d bytes", limit, len(got))
 				}
 				if len(got) > limit {
-					t.Errorf("limit %d: %d bytes came back", limit, len(got))
+					t.Errorf("limit %d: returned %d bytes with an error", limit, len(got))
 				}
 				if _, err := resp.Next(); want != 0 && kindOf(t, err) != upstream.TooLarge {
-					t.Errorf("limit %d: the error did not stay: %v", limit, err)
+					t.Errorf("limit %d: second call: got %v, want the same error", limit, err)
 				}
 				resp.Close()
 			}

@@ -29,7 +29,7 @@ func TestTruncatedBodies(t *testing.T) {
 		{"in a chunk", upstreamtest.EventStream(), "20\r\n" + event, event},
 		{"in a chunk's size", upstreamtest.EventStream(), chunkOf(event) + "2", event},
 		{"in the last chunk", upstreamtest.EventStream(), chunkOf(event) + "0\r\n", event},
-		{"in the last line end", upstreamtest.EventStream(), chunkOf(event) + "0\r\n\r", event},
+		{"in the last CRLF", upstreamtest.EventStream(), chunkOf(event) + "0\r\n\r", event},
 		{"in a trailer", upstreamtest.EventStream(), chunkOf(event) + "0\r\nX-A: 1\r\n", event},
 		{"in a length", upstreamtest.Head(200, "Content-Length: 100"), strings.Repeat("x", 60), strings.Repeat("x", 60)}, // covers: F40
 	} {
@@ -57,29 +57,29 @@ func TestTruncatedBodies(t *testing.T) {
 					close(read)
 					_, err = resp.Next()
 					if kindOf(t, err) != upstream.Truncated {
-						t.Fatalf("%v", err)
+						t.Fatalf("got error %v", err)
 					}
 					if _, again := resp.Next(); again != err {
-						t.Errorf("the error did not stay: %v", again)
+						t.Errorf("second call: got %v, want the same error", again)
 					}
 					resp.Close()
 					if st := c.Stats(); st.Open != 0 {
-						t.Errorf("%+v", st)
+						t.Errorf("stats: %+v", st)
 					}
 				})
 			}
 		}
 	}
-	t.Run("until close, TLS without a farewell", func(t *testing.T) {
+	t.Run("until close, TLS without close_notify", func(t *testing.T) {
 		t.Parallel()
-		// Without close_notify, a man in the middle could have truncated the response here.
+		// Without close_notify, an attacker could have truncated the response here.
 		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
 		c := newClient(t, s, conf)
 		if _, got, err := whole(t, c, post("")); kindOf(t, err) != upstream.Truncated || got != "hello" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
-	t.Run("until close, TLS with a farewell", func(t *testing.T) {
+	t.Run("until close, TLS with close_notify", func(t *testing.T) {
 		t.Parallel()
 		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.Close()})
 		c := newClient(t, s, conf)
@@ -103,7 +103,7 @@ func TestBodyUntilClose(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := resp.Next(); err != io.EOF {
-		t.Errorf("the end did not stay: %v", err)
+		t.Errorf("second call: got %v, want io.EOF", err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 		{"negative length", ok + "Content-Length: -5\r\n\r\nhello"},
 		{"hexadecimal length", ok + "Content-Length: 0x5\r\n\r\nhello"},
 		{"length that overflows", ok + "Content-Length: 18446744073709551621\r\n\r\nhello"},
-		{"no length", ok + "Content-Length: \r\n\r\nhello"},
+		{"empty length", ok + "Content-Length: \r\n\r\nhello"},
 		{"unknown coding", ok + "Transfer-Encoding: x\r\n\r\nhello"},
 		{"list of codings", ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
 		{"identity", ok + "Transfer-Encoding: identity\r\n\r\nhello"},
@@ -155,7 +155,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 		{"status 099", "HTTP/1.1 099 OK\r\n\r\n"},
 		{"no status", "HTTP/1.1 OK\r\n\r\n"},
 		{"empty line first", "\r\n" + ok + "Content-Length: 5\r\n\r\nhello"},
-		{"chunk size that is none", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n"},
+		{"invalid chunk size", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n"},
 		{"chunk size with 0x", ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"},
 		{"chunk size with a sign", ok + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"},
 		{"chunk size that overflows", ok + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n"},
@@ -177,7 +177,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 			_, _, err := whole(t, c, post(""))
 			var e *upstream.Error
 			if !errors.As(err, &e) || e.Kind != upstream.InvalidResponse || !e.Answered {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 			ended(t, s)
 			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
@@ -214,17 +214,17 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 // covers: F61
 func TestResponseBeforeRequestIsComplete(t *testing.T) {
 	if testing.Short() {
-		t.Skip("sends more than sockets hold, five times")
+		t.Skip("sends more than socket buffers hold, five times")
 	}
 	t.Parallel()
-	refuse := upstreamtest.Answer(413, "application/json", `{"error":{}}`)
+	reject := upstreamtest.Answer(413, "application/json", `{"error":{}}`)
 	for _, tt := range []struct {
 		name   string
 		script upstreamtest.Script
 	}{
-		{"and waits", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Wait(nil)}},
-		{"and ends its side", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
-		{"and reads on", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.AwaitClose()}},
+		{"then waits", upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.Wait(nil)}},
+		{"then half-closes", upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
+		{"then reads the rest", upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.AwaitClose()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,20 +232,20 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			c := newClient(t, s, nil)
 			status, body, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
 			if err != nil || status != 413 || body != `{"error":{}}` {
-				t.Fatalf("%d %q %v", status, body, err)
+				t.Fatalf("status %d, body %q, error %v", status, body, err)
 			}
-			if st := c.Stats(); tt.name != "and reads on" && st.Open != 0 {
-				t.Errorf("the connection was kept with half a request on it: %+v", st)
+			if st := c.Stats(); tt.name != "then reads the rest" && st.Open != 0 {
+				t.Errorf("the connection was kept after an incomplete request: %+v", st)
 			}
 		})
 	}
 	for _, secure := range []bool{false, true} {
-		t.Run("and closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+		t.Run("then closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
-			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Close()})
+			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.Close()})
 			c := newClient(t, s, conf)
 			status, _, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
-			// The kernel may discard the response along with the connection. The test only checks that the request ends, and how.
+			// The kernel may discard the response together with the connection, so only check how the request ends.
 			if k := kindOf(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
 				t.Fatalf("%d %v", status, err)
 			}
@@ -264,7 +264,7 @@ func TestStaleConnections(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		end  upstreamtest.Step
-	}{{"FIN", upstreamtest.Close()}, {"RST", upstreamtest.Reset()}, {"bytes that nobody asked for", upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")}} {
+	}{{"FIN", upstreamtest.Close()}, {"RST", upstreamtest.Reset()}, {"unsolicited response", upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")}} {
 		for _, secure := range []bool{false, true} {
 			t.Run(tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 				t.Parallel()
@@ -284,7 +284,7 @@ func TestStaleConnections(t *testing.T) {
 					}
 				}
 				if st := c.Stats(); st.Stale+st.Retried != 1 || st.Dialled != 2 || st.Open != 1 {
-					t.Errorf("%+v", st)
+					t.Errorf("stats: %+v", st)
 				}
 			})
 		}
@@ -305,7 +305,7 @@ func TestStaleConnections(t *testing.T) {
 		}
 	})
 
-	// The connection looks alive, and is closed while the request is on it.
+	// The connection looks alive, but is closed during the request.
 	t.Run("one retry", func(t *testing.T) {
 		t.Parallel()
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
@@ -384,8 +384,8 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		{"chunked and closing", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200},
 		{"HTTP/1.0", "HTTP/1.0 408 Request Time-out\r\nCache-Control: no-cache\r\n\r\n<html>", 200},
 		{"without a body", "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", 200},
-		{"cut off within the header", closing[:40], 200},
-		{"keeping the connection, with a reason", reason, 408},
+		{"truncated header", closing[:40], 200},
+		{"kept alive, with a reason", reason, 408},
 		{"another status", strings.Replace(closing, "408 Request Timeout", "503 Unavailable", 1), 503},
 	} {
 		for _, secure := range []bool{false, true} {
@@ -403,7 +403,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 					t.Fatalf("%d %q, %v", status, got, err)
 				}
 				if st := c.Stats(); (st.Retried == 1) != (tt.status == 200) || st.Open > 1 {
-					t.Errorf("%+v", st)
+					t.Errorf("stats: %+v", st)
 				}
 			})
 		}
@@ -453,7 +453,7 @@ func TestAbandonedResponses(t *testing.T) {
 						case 0: // abandoned before the first byte of the body
 						case 1:
 							if p, err := resp.Next(); err != nil || !strings.HasPrefix(body, string(p)) {
-								t.Errorf("%s: another's bytes, or %v", id, err)
+								t.Errorf("%s: another request's bytes, or error %v", id, err)
 							}
 						default:
 							if p, err := resp.ReadAll(nil, 1<<20); err != nil || string(p) != body {
@@ -467,7 +467,7 @@ func TestAbandonedResponses(t *testing.T) {
 			}
 			wg.Wait()
 			if st := c.Stats(); st.InUse != 0 || st.Open > 8 || failed.Load() != 0 {
-				t.Errorf("%+v", st)
+				t.Errorf("stats: %+v", st)
 			}
 		})
 	}

@@ -97,12 +97,12 @@ func checkAssertion(assertion, audience string) error {
 
 // tokenServer issues canary-token-N, which is valid for N hours, to service accounts that authenticate. before is called for each
 // request, and may be nil.
-func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.Int32) {
+func tokenServer(t *testing.T, before func(n int32)) (url string, requests *atomic.Int32) {
 	t.Helper()
-	asked = &atomic.Int32{}
+	requests = &atomic.Int32{}
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := asked.Add(1)
+		n := requests.Add(1)
 		if before != nil {
 			before(n)
 		}
@@ -116,7 +116,7 @@ func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.
 		fmt.Fprintf(w, `{"access_token":"canary-token-%d","token_type":"Bearer","expires_in":%d}`, n, 3600*n)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, asked
+	return s.URL, requests
 }
 
 func newGoogle(t *testing.T, s *upstreamtest.Server, g credential.Google, change func(*upstream.Config)) *upstream.Client {
@@ -130,8 +130,8 @@ func newGoogle(t *testing.T, s *upstreamtest.Server, g credential.Google, change
 
 func TestServiceAccountToken(t *testing.T) {
 	t.Parallel()
-	u, asked := tokenServer(t, nil)
-	s := agreeing(t)
+	u, requests := tokenServer(t, nil)
+	s := acceptingServer(t)
 	redactor := credential.NewRedactor()
 	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
 	for range 3 {
@@ -144,8 +144,8 @@ func TestServiceAccountToken(t *testing.T) {
 			t.Errorf("authorization %q", got)
 		}
 	}
-	if asked.Load() != 1 {
-		t.Errorf("%d tokens", asked.Load())
+	if requests.Load() != 1 {
+		t.Errorf("%d token requests, want 1", requests.Load())
 	}
 	if got := string(redactor.Redact([]byte("bad token canary-token-1"))); got != "bad token [redacted]" {
 		t.Errorf("redacted: %s", got)
@@ -157,10 +157,10 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	const many = 100
 	var arrived sync.WaitGroup
-	u, asked := tokenServer(t, func(int32) { arrived.Wait() }) // responds when all requests are in flight
+	u, requests := tokenServer(t, func(int32) { arrived.Wait() }) // responds once all requests are in flight
 	var ahead atomic.Int64
 	redactor := credential.NewRedactor()
-	s := agreeing(t)
+	s := acceptingServer(t)
 	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
 		c.Redactor = redactor
 		// The library computes the expiry of a token from the real clock.
@@ -178,8 +178,8 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := asked.Load(); got != round+1 {
-			t.Fatalf("round %d: %d tokens", round, got)
+		if got := requests.Load(); got != round+1 {
+			t.Fatalf("round %d: %d token requests, want %d", round, got, round+1)
 		}
 		all := s.Requests()
 		for _, r := range all[len(all)-many:] {
@@ -250,7 +250,7 @@ func TestTokenSources(t *testing.T) {
 		{"machine", "canary-machine", "", credential.Google{Metadata: strings.TrimPrefix(g.URL, "http://")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := agreeing(t)
+			s := acceptingServer(t)
 			c := newGoogle(t, s, tt.from, nil)
 			if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
 				t.Fatal(status, err)
@@ -262,7 +262,7 @@ func TestTokenSources(t *testing.T) {
 			own := post("{}")
 			own.Headers = []upstream.Header{{Name: "x-goog-user-project", Value: "another"}}
 			if _, _, err := whole(t, c, own); kindOf(t, err) != upstream.BadRequest {
-				t.Errorf("a plugin chose the project: %v", err)
+				t.Errorf("header with another project: got %v, want BadRequest", err)
 			}
 		})
 	}
@@ -304,31 +304,31 @@ func TestTokenErrors(t *testing.T) {
 		from func(t *testing.T) credential.Google
 		want string
 	}{
-		{"refused", at(400, `{"error":"invalid_grant","error_description":"canary"}`), "status 400 invalid_grant"},
-		{"refused with a code that is none", at(401, `{"error":"canary canary"}`), "status 401"},
-		{"broken", at(500, `canary`), "status 500"},
-		{"redirected", at(307, `canary`, "Location: https://canary.example/"), "status 307"},
-		{"nonsense", at(200, `canary`), "invalid response"},
+		{"rejected", at(400, `{"error":"invalid_grant","error_description":"canary"}`), "status 400 invalid_grant"},
+		{"rejected with an invalid code", at(401, `{"error":"canary canary"}`), "status 401"},
+		{"server error", at(500, `canary`), "status 500"},
+		{"redirect", at(307, `canary`, "Location: https://canary.example/"), "status 307"},
+		{"invalid response", at(200, `canary`), "invalid response"},
 		{"no token", at(200, `{"canary":1}`), "the response has no token"},
-		{"a token that is none", at(200, `{"access_token":"canary\r\nX: y","expires_in":1}`), "the response has no token"},
+		{"invalid token", at(200, `{"access_token":"canary\r\nX: y","expires_in":1}`), "the response has no token"},
 		{"silent", at(0, ""), "timed out"},
-		{"nobody there", func(t *testing.T) credential.Google {
+		{"connection refused", func(t *testing.T) credential.Google {
 			return credential.Google{File: accountFile(t, "http://127.0.0.1:1/canary")}
 		}, "dial 127.0.0.1:1: connect: connection refused"},
-		{"no machine", func(t *testing.T) credential.Google { return credential.Google{Metadata: "127.0.0.1:1"} }, "Google, the metadata server: dial 127.0.0.1:1"},
+		{"no metadata server", func(t *testing.T) credential.Google { return credential.Google{Metadata: "127.0.0.1:1"} }, "Google, the metadata server: dial 127.0.0.1:1"},
 		{"no file", func(t *testing.T) credential.Google { return credential.Google{File: "/nowhere/google.json"} }, "open /nowhere/google.json: no such file"},
-		{"no JSON", file("canary"), "the file is not a JSON credential"},
+		{"not JSON", file("canary"), "the file is not a JSON credential"},
 		{"no type", file("{}"), "the file has no type"},
-		{"another type", file(`{"type":"canary"}`), "credentials of this type are not supported"},
+		{"unknown type", file(`{"type":"canary"}`), "credentials of this type are not supported"},
 		{"no key", file(`{"type":"service_account","client_email":"canary"}`), "client_email or private_key is missing"},
 		{"not a key", file(`{"type":"service_account","client_email":"a","private_key":"canary"}`), "private_key is not a PEM key"},
-		{"half a federation", file(`{"type":"external_account","audience":"canary"}`), "the external account is incomplete"},
-		{"half an impersonation", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary"}`), "source_credentials or service_account_impersonation_url is missing"},
-		{"itself", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary","source_credentials":{"type":"impersonated_service_account"}}`), "is missing"},
+		{"incomplete federation", file(`{"type":"external_account","audience":"canary"}`), "the external account is incomplete"},
+		{"incomplete impersonation", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary"}`), "source_credentials or service_account_impersonation_url is missing"},
+		{"impersonates itself", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary","source_credentials":{"type":"impersonated_service_account"}}`), "is missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := agreeing(t)
+			s := acceptingServer(t)
 			c := newGoogle(t, s, tt.from(t), func(c *upstream.Config) {
 				if tt.name == "silent" {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
@@ -346,7 +346,7 @@ func TestTokenErrors(t *testing.T) {
 				}
 			}
 			if d := time.Since(start); d > soon {
-				t.Errorf("it took %v", d)
+				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {
 				t.Errorf("%d requests were sent", n)
@@ -357,14 +357,14 @@ func TestTokenErrors(t *testing.T) {
 
 func TestTokenWaitIsCancelled(t *testing.T) {
 	t.Parallel()
-	asked := make(chan struct{}, 8)
+	requests := make(chan struct{}, 8)
 	token := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm() // the server detects a disconnect only after it has read the body
-		asked <- struct{}{}
+		requests <- struct{}{}
 		<-r.Context().Done()
 	}))
 	t.Cleanup(token.Close)
-	c := newGoogle(t, agreeing(t), credential.Google{File: accountFile(t, token.URL)}, nil)
+	c := newGoogle(t, acceptingServer(t), credential.Google{File: accountFile(t, token.URL)}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	send := func(ctx context.Context) {
@@ -372,7 +372,7 @@ func TestTokenWaitIsCancelled(t *testing.T) {
 		failed <- err
 	}
 	go send(ctx)
-	<-asked
+	<-requests
 	cancel()
 	if err := <-failed; kindOf(t, err) != upstream.Cancelled {
 		t.Errorf("error %v", err)

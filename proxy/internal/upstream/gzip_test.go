@@ -49,16 +49,16 @@ func TestGzipIsDecoded(t *testing.T) {
 		{"length", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z, 0, text},
 		{"chunks", "Content-Encoding: GZIP\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:7]) + chunkOf(z[7:]) + "0\r\n\r\n", 0, text},
 		{"two members", "Content-Encoding: x-gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf(z) + "0\r\n\r\n", 0, text + text},
-		{"nothing at all", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
+		{"empty body", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
 		{"identity", "Content-Encoding: identity\r\nContent-Length: 5\r\n\r\n", "hello", 0, "hello"},
 		// covers: F54
 		{"not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.InvalidResponse, ""},
-		{"broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.InvalidResponse, ""},
-		{"cut off in clean chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
+		{"corrupt", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.InvalidResponse, ""},
+		{"truncated in complete chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
 		// covers: F40
-		{"cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
-		{"garbage after it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
-		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
+		{"truncated", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
+		{"followed by garbage", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
+		{"unsupported coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 	} {
@@ -72,11 +72,11 @@ func TestGzipIsDecoded(t *testing.T) {
 				var got string
 				if err == nil {
 					if n := len(resp.Header("Content-Length")) + len(resp.Header("Content-Encoding")); n > 0 && tt.name != "identity" {
-						t.Errorf("%s: the headers are not true of what is read", how)
+						t.Errorf("%s: the headers still describe the compressed body", how)
 					}
 					got, err = drain(resp)
 					if _, again := resp.Next(); err != nil && again != err {
-						t.Errorf("%s: the error did not stay: %v", how, again)
+						t.Errorf("%s: second call: got %v, want the same error", how, again)
 					}
 					resp.Close()
 				}
@@ -132,7 +132,7 @@ func TestGzipEventsAreNotDelayed(t *testing.T) {
 	}
 	resp.Close()
 	if st := c.Stats(); st.Idle != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }
 

@@ -45,15 +45,15 @@ func TestKeepAliveProbes(t *testing.T) {
 		}
 		defer cn.close()
 		if option(cn, unix.SO_KEEPALIVE) == 0 {
-			t.Error("no keep-alive probes")
+			t.Error("keep-alive probes are off")
 		}
 		n := option(cn, unix.TCP_KEEPINTVL)
 		if n < 5 || n > 10 {
-			t.Errorf("a probe every %d s", n)
+			t.Errorf("a probe every %d s, want 5 to 10 s", n)
 		}
 		intervals[n] = true
 	}
 	if len(intervals) < 2 {
-		t.Error("all connections are probed in the same moments")
+		t.Error("all connections have the same probe interval")
 	}
 }

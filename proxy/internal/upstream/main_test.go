@@ -14,14 +14,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// The client that the benchmarks compare with has background goroutines of its own.
+// TestMain ignores the background goroutines of fasthttp's client, which the benchmarks use for comparison.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// soon is how long a test waits at most if something is broken.
+// soon is the maximum time that a test waits for an event.
 const soon = 10 * time.Second
 
 // newClient returns a client for a server, with short ticks. change may be nil.
@@ -65,7 +65,7 @@ func kindOf(tb testing.TB, err error) upstream.ErrorKind {
 	return e.Kind
 }
 
-// whole sends a request and reads the whole response.
+// whole sends a request and reads the complete response.
 func whole(tb testing.TB, c *upstream.Client, r *upstream.Request) (status int, body string, err error) {
 	tb.Helper()
 	resp, err := c.Do(context.Background(), r, nil)

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// onlooker is a Watcher that inspects a waiting connection.
-type onlooker struct {
-	conn *conn
-	look func(c *conn)
+// inspector is a Watcher that inspects a waiting connection.
+type inspector struct {
+	conn    *conn
+	inspect func(c *conn)
 }
 
-func (o *onlooker) Tick(Phase, time.Duration) error {
-	if o.conn != nil {
-		o.look(o.conn)
+func (i *inspector) Tick(Phase, time.Duration) error {
+	if i.conn != nil {
+		i.inspect(i.conn)
 	}
 	return nil
 }
@@ -37,22 +37,22 @@ func TestIdleConnectionHoldsNoBuffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			looked := false
-			o := &onlooker{look: func(c *conn) {
+			inspected := false
+			watcher := &inspector{inspect: func(c *conn) {
 				if c.buf != nil || c.small != nil {
-					t.Errorf("a buffer of %d bytes is held in a wait", len(c.buf))
+					t.Errorf("a waiting connection holds a buffer of %d bytes", len(c.buf))
 				}
-				if !looked {
-					looked = true
+				if !inspected {
+					inspected = true
 					close(proceed)
 				}
 			}}
-			r, err := client.Do(t.Context(), &Request{Method: "GET", Path: "/"}, o)
+			r, err := client.Do(t.Context(), &Request{Method: "GET", Path: "/"}, watcher)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := r.conn
-			o.conn = c
+			watcher.conn = c
 			var body []byte
 			for {
 				p, err := r.Next()
@@ -65,8 +65,8 @@ func TestIdleConnectionHoldsNoBuffer(t *testing.T) {
 				body = append(body, p...)
 			}
 			r.Close()
-			if string(body) != "helloworld" || !looked {
-				t.Errorf("got %q, waited: %t", body, looked)
+			if string(body) != "helloworld" || !inspected {
+				t.Errorf("got %q, inspected while waiting: %t", body, inspected)
 			}
 			if c.buf != nil || c.small != nil {
 				t.Error("an idle connection holds a buffer")

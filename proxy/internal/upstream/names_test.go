@@ -52,26 +52,26 @@ func TestNameServerErrors(t *testing.T) {
 			var e *upstream.Error
 			var dns *net.DNSError
 			if !errors.As(err, &e) || e.Kind != upstream.Unreachable || e.Phase != upstream.PhaseConnect || !errors.As(err, &dns) {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 			if code == upstreamtest.Silence {
 				// The query continues for later requests, until the client is closed.
 				return
 			}
-			asked := n.Queries()
+			queries := n.Queries()
 			n.Answer("127.0.0.1")
 			time.pass(5e9 - 1)
-			if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable || n.Queries() != asked {
-				t.Errorf("within 5 s: %v, %d more queries", err, n.Queries()-asked)
+			if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable || n.Queries() != queries {
+				t.Errorf("within 5 s: %v, %d more queries", err, n.Queries()-queries)
 			}
 			time.pass(1)
 			if err := fresh(t, c); err != nil {
-				t.Errorf("it does not recover: %v", err)
+				t.Errorf("after 5 s: %v", err)
 			}
 		})
 	}
 
-	t.Run("old addresses bridge a failure", func(t *testing.T) {
+	t.Run("cached addresses are used during a failure", func(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
@@ -81,21 +81,21 @@ func TestNameServerErrors(t *testing.T) {
 		}
 		n.Fail(upstreamtest.ServFail)
 		time.pass(31e9)
-		asked := n.Queries()
-		if err := fresh(t, c); err != nil || n.Queries() == asked {
-			t.Errorf("%v after %d queries", err, n.Queries()-asked)
+		queries := n.Queries()
+		if err := fresh(t, c); err != nil || n.Queries() == queries {
+			t.Errorf("%v after %d queries", err, n.Queries()-queries)
 		}
-		asked = n.Queries()
-		if err := fresh(t, c); err != nil || n.Queries() != asked {
-			t.Errorf("%v after %d queries more", err, n.Queries()-asked)
+		queries = n.Queries()
+		if err := fresh(t, c); err != nil || n.Queries() != queries {
+			t.Errorf("%v after %d more queries", err, n.Queries()-queries)
 		}
 		time.pass(600e9)
 		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
-			t.Errorf("ten minutes old: %v", err)
+			t.Errorf("with addresses ten minutes old: %v", err)
 		}
 	})
 
-	t.Run("a name that is gone is gone", func(t *testing.T) {
+	t.Run("cached addresses are not used after NXDOMAIN", func(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
@@ -106,7 +106,7 @@ func TestNameServerErrors(t *testing.T) {
 		n.Fail(upstreamtest.NXDomain)
 		time.pass(31e9)
 		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
-			t.Errorf("%v", err)
+			t.Errorf("got error %v", err)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestOneQueryForConcurrentLookups(t *testing.T) {
 	}
 	wg.Wait()
 	if n.Queries() != 1 {
-		t.Errorf("%d queries", n.Queries())
+		t.Errorf("%d queries, want 1", n.Queries())
 	}
 }
 
@@ -168,7 +168,7 @@ func TestNameChangesAddress(t *testing.T) {
 
 	close(proceed)
 	if got, err := drain(stream); got != "ab" || err != nil {
-		t.Errorf("the stream on the old one: %q, %v", got, err)
+		t.Errorf("stream from the old address: %q, %v", got, err)
 	}
 	stream.Close()
 	if _, got, err := whole(t, c, post("kept")); err != nil || got != "kept" || moved.Connections() != 1 {
@@ -186,7 +186,7 @@ func TestNameChangesAddress(t *testing.T) {
 	time.pass(300e9)
 	finish(t, resp)
 	if st := c.Stats(); st.Open != 0 || st.Stale != 0 {
-		t.Errorf("one that grew old in use was kept: %+v", st)
+		t.Errorf("a connection that exceeded its age while in use was kept: %+v", st)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestNameChangesAddress(t *testing.T) {
 func TestBrokenIPv6(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"::1", "127.0.0.2"} {
-		t.Run("swallowed by "+broken, func(t *testing.T) {
+		t.Run("packets dropped by "+broken, func(t *testing.T) {
 			t.Parallel()
 			s := okServer(t)
 			_, port, _ := net.SplitHostPort(s.Addr())

@@ -21,7 +21,7 @@ func rescued(err error) bool {
 // caller succeeds.
 func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	broken := true
-	t.Run("looking a name up", func(t *testing.T) {
+	t.Run("name lookup", func(t *testing.T) {
 		n := newNames("host", nil, time.Now)
 		defer n.close()
 		n.resolve = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
@@ -29,7 +29,7 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("racing addresses", func(t *testing.T) {
+	t.Run("address race", func(t *testing.T) {
 		c := &connector{port: "1", dial: func(context.Context, string, string) (net.Conn, error) {
 			if broken {
 				panic("dialer")
@@ -70,15 +70,15 @@ func TestWatcherPanicReleasesConnection(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("it did not panic")
+				t.Error("Do did not panic")
 			}
 		}()
 		_, _ = c.Do(t.Context(), &Request{Method: "POST", Path: "/"}, panicker{})
 	}()
 	if s := c.Stats(); s.InUse != 0 {
-		t.Errorf("%d connections are in use", s.InUse)
+		t.Errorf("%d connections in use, want 0", s.InUse)
 	}
 	if _, err := client.Write([]byte("x")); err == nil {
-		t.Error("the connection is open")
+		t.Error("the connection was not closed")
 	}
 }

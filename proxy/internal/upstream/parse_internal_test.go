@@ -43,7 +43,7 @@ func TestChunksInPieces(t *testing.T) {
 		}
 		wire.WriteString(rapid.SampledFrom([]string{"0\r\n\r\n", "000\r\n\r\n", "0;x\r\n\r\n", "0\r\nX-A: 1\r\nX-B:\r\n\r\n"}).Draw(t, "end"))
 		size := wire.Len()
-		wire.WriteString(rapid.SampledFrom([]string{"", "HTTP/1.1 200 OK\r\n", "\n"}).Draw(t, "behind"))
+		wire.WriteString(rapid.SampledFrom([]string{"", "HTTP/1.1 200 OK\r\n", "\n"}).Draw(t, "after"))
 		var pieces [][]byte
 		for rest := wire.Bytes(); len(rest) > 0; {
 			n := rapid.IntRange(1, min(len(rest), 20)).Draw(t, "piece")
@@ -52,7 +52,7 @@ func TestChunksInPieces(t *testing.T) {
 		b := newBody(chunked, 0)
 		out, taken, objection := decodeAll(&b, pieces...)
 		if objection != "" || !b.done || taken != size || !bytes.Equal(out, want.Bytes()) {
-			t.Fatalf("%q: %q, done %v, took %d of %d, %s", wire.Bytes(), out, b.done, taken, size, objection)
+			t.Fatalf("%q: got %q, done %v, consumed %d bytes of %d, %s", wire.Bytes(), out, b.done, taken, size, objection)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func FuzzChunks(f *testing.F) {
 		}
 		got, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(wire[:taken])))
 		if err != nil || !bytes.Equal(got, out) {
-			t.Fatalf("net/http reads %q, %v, where we read %q", got, err, out)
+			t.Fatalf("got %q, net/http reads %q, %v", out, got, err)
 		}
 	})
 }
@@ -132,20 +132,20 @@ func FuzzHead(f *testing.F) {
 			resp, err = http.ReadResponse(r, &http.Request{Method: http.MethodGet})
 		}
 		if err != nil {
-			t.Fatalf("net/http refuses %q: %v", wire, err)
+			t.Fatalf("net/http rejects %q: %v", wire, err)
 		}
 		if resp.StatusCode != s.status {
-			t.Fatalf("status %d, net/http %d", s.status, resp.StatusCode)
+			t.Fatalf("got status %d, net/http reads %d", s.status, resp.StatusCode)
 		}
 		if s.framing != untilClose && resp.Close != c.header.last() {
-			t.Fatalf("the connection ends: %t, net/http %t", c.header.last(), resp.Close)
+			t.Fatalf("connection closes: got %t, net/http reads %t", c.header.last(), resp.Close)
 		}
 		for name := range resp.Header {
 			if name == "Location" {
 				resp.Header.Set(name, "") // not used by the gateway
 			}
 			if got := string(c.header.get(strings.ToLower(name))); got != resp.Header.Get(name) {
-				t.Fatalf("header %s is %q, net/http %q", name, got, resp.Header.Get(name))
+				t.Fatalf("header %s: got %q, net/http reads %q", name, got, resp.Header.Get(name))
 			}
 		}
 		if s.status == http.StatusNoContent || s.status == http.StatusNotModified {
@@ -153,7 +153,7 @@ func FuzzHead(f *testing.F) {
 		}
 		want := map[framing]int64{untilClose: -1, chunked: -1, sized: s.length}[s.framing]
 		if resp.ContentLength != want || (len(resp.TransferEncoding) > 0) != (s.framing == chunked) {
-			t.Fatalf("framing %d of %d, net/http: length %d, coding %v", s.framing, s.length, resp.ContentLength, resp.TransferEncoding)
+			t.Fatalf("got framing %d, length %d; net/http reads length %d, coding %v", s.framing, s.length, resp.ContentLength, resp.TransferEncoding)
 		}
 	})
 }

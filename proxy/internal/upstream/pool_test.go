@@ -36,11 +36,11 @@ func finish(t *testing.T, resp *upstream.Response) {
 }
 
 // eventually waits until another goroutine has made a condition true.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for start := time.Now(); !holds(); runtime.Gosched() {
 		if time.Since(start) > soon {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timed out waiting until %s", condition)
 		}
 	}
 }
@@ -59,14 +59,14 @@ func TestConnectionLimit(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errGone)
 	if _, err := c.Do(ctx, post("x"), nil); kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
-		t.Fatalf("with a context that has ended: %v", err)
+		t.Fatalf("with a cancelled context: %v", err)
 	}
 	finish(t, a)
 	finish(t, do(t, c))
 	b.Close()
 	finish(t, do(t, c))
 	if st := c.Stats(); st.Dialled != 2 || st.Open != 1 || st.Idle != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 				}
 			}
 			if st := c.Stats(); st.Open != 1 || st.Idle != 1 || st.Waiting != 0 {
-				t.Errorf("%+v", st)
+				t.Errorf("stats: %+v", st)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	t.Run("the one used last comes first", func(t *testing.T) {
+	t.Run("the most recently used one is reused first", func(t *testing.T) {
 		t.Parallel()
 		s := echoServer(t)
 		c := newClient(t, s, nil)
@@ -140,7 +140,7 @@ func TestIdleConnections(t *testing.T) {
 			finish(t, r)
 		}
 		if st := c.Stats(); st.Open != 2 || st.Idle != 2 {
-			t.Errorf("%+v", st)
+			t.Errorf("stats: %+v", st)
 		}
 		ended(t, s)
 	})
@@ -151,13 +151,13 @@ func TestIdleConnections(t *testing.T) {
 		a, b := do(t, c), do(t, c)
 		finish(t, a)
 		finish(t, b)
-		// They are closed even if there is no further request.
+		// They are closed even without another request.
 		ended(t, s)
 		ended(t, s)
 		eventually(t, "both are closed", func() bool { return c.Stats().Open == 0 })
 		finish(t, do(t, c))
 		if st := c.Stats(); st.Dialled != 3 || st.Reused != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("stats: %+v", st)
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	eventually(t, "a request waits", func() bool { return c.Stats().Waiting == 1 })
 	c.Close()
 	if err := <-waited; kindOf(t, err) != upstream.Closed {
-		t.Errorf("a request that waited: %v", err)
+		t.Errorf("waiting request: %v", err)
 	}
 	finish(t, idle)
 	ended(t, s)
@@ -217,7 +217,7 @@ func TestPoolHammer(t *testing.T) {
 					}
 				}
 				if st := c.Stats(); st.Open > 4 || st.Idle > 2 || st.InUse < 1 {
-					t.Errorf("%+v", st)
+					t.Errorf("stats: %+v", st)
 				}
 				resp.Close()
 			}
@@ -225,6 +225,6 @@ func TestPoolHammer(t *testing.T) {
 	}
 	wg.Wait()
 	if st := c.Stats(); st.InUse != 0 || st.Waiting != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("stats: %+v", st)
 	}
 }

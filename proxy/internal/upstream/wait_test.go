@@ -34,8 +34,8 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 		body   int
 		script upstreamtest.Script
 	}{
-		{"before the head", upstream.PhaseHead, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}},
-		{"in the head", upstream.PhaseHead, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.AwaitClose()}},
+		{"before the header", upstream.PhaseHead, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}},
+		{"in the header", upstream.PhaseHead, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.AwaitClose()}},
 		{"in the body", upstream.PhaseBody, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.AwaitClose()}},
 		{"in a chunk", upstream.PhaseBody, 10, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Write("20\r\ndata: a\n"), upstreamtest.AwaitClose()}},
 	} {
@@ -69,7 +69,7 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 					_, err = drain(resp)
 				}
 				if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
-					t.Fatalf("%v", err)
+					t.Fatalf("got error %v", err)
 				}
 				ended(t, s)
 				if ticks != 3 || silences[0] <= 0 || silences[2] <= silences[1] {
@@ -77,7 +77,7 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 				}
 				if resp != nil {
 					if _, err := resp.Next(); !errors.Is(err, errGone) {
-						t.Errorf("the error did not stay: %v", err)
+						t.Errorf("second call: got %v, want the same error", err)
 					}
 				}
 			})
@@ -101,14 +101,14 @@ func ended(t *testing.T, s *upstreamtest.Server) upstreamtest.How {
 	case how := <-s.Ended():
 		return how
 	case <-time.After(soon):
-		t.Fatal("the server did not see the connection end")
+		t.Fatal("timed out waiting for the client to close the connection")
 		return 0
 	}
 }
 
 func TestDisconnectWhileSending(t *testing.T) {
 	if testing.Short() {
-		t.Skip("sends more than sockets hold")
+		t.Skip("sends more than socket buffers hold")
 	}
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestDisconnectWhileSending(t *testing.T) {
 			}))
 			var e *upstream.Error
 			if !errors.As(err, &e) || e.Kind != upstream.Cancelled || e.Phase != upstream.PhaseSend || !errors.Is(err, errGone) {
-				t.Fatalf("%v", err)
+				t.Fatalf("got error %v", err)
 			}
 			close(gone)
 			ended(t, s)
@@ -143,15 +143,15 @@ func TestContextIsCheckedOnTick(t *testing.T) {
 		return nil
 	}))
 	if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
-		t.Fatalf("%v", err)
+		t.Fatalf("got error %v", err)
 	}
 	ended(t, s)
 	if _, err := c.Do(ctx, post(""), nil); kindOf(t, err) != upstream.Cancelled {
-		t.Errorf("with a context that has ended: %v", err)
+		t.Errorf("with a cancelled context: %v", err)
 	}
 }
 
-// TestPausedWaitResumes checks every kind of wait.
+// TestPausedWaitResumes pauses in every kind of wait.
 func TestPausedWaitResumes(t *testing.T) {
 	t.Parallel()
 	gzipped := gzipOf(t, "data: a\n\ndata: b\n\n")
@@ -205,7 +205,7 @@ func TestPausedWaitResumes(t *testing.T) {
 				}
 				resp.Close()
 				if st := c.Stats(); st.Idle != 1 {
-					t.Errorf("%+v", st)
+					t.Errorf("stats: %+v", st)
 				}
 			})
 		}
@@ -249,7 +249,7 @@ func TestPauseBeforeHeadEndsWait(t *testing.T) {
 	c := newClient(t, s, nil)
 	_, err := c.Do(context.Background(), post(""), watcher(func(upstream.Phase, time.Duration) error { return pause{} }))
 	if kindOf(t, err) != upstream.Cancelled {
-		t.Fatalf("%v", err)
+		t.Fatalf("got error %v", err)
 	}
 	ended(t, s)
 }
@@ -286,20 +286,20 @@ func TestTimeouts(t *testing.T) {
 	}{
 		// covers: F34
 		{
-			"accept, then silence", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
+			"silence after accept", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		{
-			"half a head", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
+			"incomplete header", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX: "), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		{
-			"interim responses do not help", func(t *upstream.Timeouts) { t.FirstByte = short }, 0, // covers: F48
+			"interim responses do not extend it", func(t *upstream.Timeouts) { t.FirstByte = short }, 0, // covers: F48
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 102 Processing\r\n\r\n"), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		// covers: F35
 		{
-			"head, then silence", func(t *upstream.Timeouts) { t.Idle = short }, 0,
+			"silence after the header", func(t *upstream.Timeouts) { t.Idle = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{
@@ -307,22 +307,22 @@ func TestTimeouts(t *testing.T) {
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{
-			"drip without end", func(t *upstream.Timeouts) { t.Total = 5 * short }, 0, // covers: F41
+			"endless drip", func(t *upstream.Timeouts) { t.Total = 5 * short }, 0, // covers: F41
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Chunk("x"))}, upstream.PhaseBody, "total",
 		},
 		{
-			"total in the header", func(t *upstream.Timeouts) { t.Total = 20 * short }, 0, // includes connecting
+			"total timeout before the header", func(t *upstream.Timeouts) { t.Total = 20 * short }, 0, // includes connecting
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}, upstream.PhaseHead, "total",
 		},
 		{
-			"a provider that reads nothing", func(t *upstream.Timeouts) { t.Write = short }, 32 << 20,
+			"provider does not read", func(t *upstream.Timeouts) { t.Write = short }, 32 << 20,
 			upstreamtest.Script{upstreamtest.ReadHead(), upstreamtest.Wait(nil)}, upstream.PhaseSend, "write",
 		},
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 				if testing.Short() && (tt.body > 0 || secure) {
-					t.Skip("sends more than sockets hold, or waits for the same over TLS")
+					t.Skip("sends more than socket buffers hold, or repeats a timeout over TLS")
 				}
 				t.Parallel()
 				s, conf := server(t, secure, tt.script)
@@ -340,10 +340,10 @@ func TestTimeouts(t *testing.T) {
 				}
 				var e *upstream.Error
 				if !errors.As(err, &e) || e.Kind != upstream.Timeout || e.Phase != tt.phase || !strings.Contains(e.Reason, tt.reason) {
-					t.Fatalf("%v", err)
+					t.Fatalf("got error %v", err)
 				}
 				if st := c.Stats(); st.Open != 0 {
-					t.Errorf("the slot was not given back: %+v", st)
+					t.Errorf("the connection slot was not released: %+v", st)
 				}
 			})
 		}
@@ -355,7 +355,7 @@ func TestTimeouts(t *testing.T) {
 // covers: F41
 func TestSlowDrip(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a time-out")
+		t.Skip("waits for a timeout")
 	}
 	t.Parallel()
 	next := make(chan struct{})
@@ -374,7 +374,7 @@ func TestSlowDrip(t *testing.T) {
 	last, ticks := start, 0
 	resp.SetWatcher(watcher(func(_ upstream.Phase, silent time.Duration) error {
 		if since := time.Since(last); silent > since {
-			t.Errorf("a silence of %v, %v behind the last byte", silent, since)
+			t.Errorf("reported a silence of %v, %v after the last byte", silent, since)
 		}
 		if ticks++; ticks%5 == 0 {
 			next <- struct{}{}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// TestRedactsManySecrets compares a Redactor for a thousand secrets with replacing them one after the other, the longest first.
+// TestRedactsManySecrets compares a Redactor for a thousand secrets with replacing them one by one, longest first.
 func TestRedactsManySecrets(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	word := func(n int) string {
@@ -38,7 +38,7 @@ func TestRedactsManySecrets(t *testing.T) {
 		}
 		want := text
 		for i := 0; i < len(inOrder); {
-			// Among secrets of the same length, the first one in the text is replaced.
+			// Of secrets with the same length, replace the first one in the text.
 			n := len(inOrder[i])
 			var b strings.Builder
 			rest := want
@@ -57,14 +57,14 @@ func TestRedactsManySecrets(t *testing.T) {
 			}
 		}
 		if got := string(many.Redact([]byte(text))); got != want {
-			t.Fatalf("of %q remains %q, want %q", text, got, want)
+			t.Fatalf("Redact(%q) = %q, want %q", text, got, want)
 		}
 		if want != text {
 			found++
 		}
 	}
 	if found < 200 {
-		t.Errorf("only %d texts had a secret", found)
+		t.Errorf("only %d texts contained a secret", found)
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// source issues numbers that are each valid for life, when the test allows it to.
+// source issues consecutive numbers, each valid for life. Each fetch waits for the result that the test sends to gate.
 type source struct {
-	life  time.Duration // 0 means forever
-	gate  chan error
-	asked atomic.Int32
+	life     time.Duration // 0 means forever
+	gate     chan error
+	attempts atomic.Int32
 }
 
 func (s *source) fetch(ctx context.Context) (int, time.Time, error) {
-	n := int(s.asked.Add(1))
+	n := int(s.attempts.Add(1))
 	select {
 	case err := <-s.gate:
 		if err != nil {
@@ -66,8 +66,8 @@ func TestExpiredValueIsFetchedOnce(t *testing.T) {
 		for round := 1; round <= 3; round++ {
 			wait := all(r, 100)
 			synctest.Wait() // all goroutines wait for the same fetch
-			if got := int(s.asked.Load()); got != round {
-				t.Fatalf("round %d: obtained %d times", round, got)
+			if got := int(s.attempts.Load()); got != round {
+				t.Fatalf("round %d: %d fetches, want %d", round, got, round)
 			}
 			s.gate <- nil
 			if got := wait(); got[fmt.Sprint(round, " <nil>")] != 100 {
@@ -87,21 +87,21 @@ func TestValueIsRenewedBeforeExpiry(t *testing.T) {
 			wait()
 			pass(life - early - 1)
 			all(r, 100)()
-			if s.asked.Load() != 1 {
-				t.Fatalf("renewed too early, of %v", life)
+			if s.attempts.Load() != 1 {
+				t.Fatalf("lifetime %v: renewed too early", life)
 			}
 			pass(1)
 			if got := all(r, 100)(); got["1 <nil>"] != 100 {
-				t.Fatalf("somebody waits for the new value: %v", got)
+				t.Fatalf("during the renewal: got %v, want the current value without waiting", got)
 			}
 			synctest.Wait()
-			if s.asked.Load() != 2 {
-				t.Fatalf("%d attempts", s.asked.Load())
+			if s.attempts.Load() != 2 {
+				t.Fatalf("%d attempts", s.attempts.Load())
 			}
 			s.gate <- nil
 			synctest.Wait()
 			if got := all(r, 100)(); got["2 <nil>"] != 100 {
-				t.Fatalf("%v", got)
+				t.Fatalf("got %v", got)
 			}
 		})
 	}
@@ -118,31 +118,31 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		all(r, 1)()
 		s.gate <- bad
 		synctest.Wait()
-		if got := all(r, 10)(); got["1 <nil>"] != 10 || s.asked.Load() != 2 {
-			t.Fatalf("after a failure: %v, %d attempts", got, s.asked.Load())
+		if got := all(r, 10)(); got["1 <nil>"] != 10 || s.attempts.Load() != 2 {
+			t.Fatalf("after a failure: got %v after %d attempts", got, s.attempts.Load())
 		}
-		pass(retryDelay) // the next attempt is not immediate
+		pass(retryDelay) // the next attempt comes after retryDelay
 		all(r, 1)()
 		s.gate <- bad
 		synctest.Wait()
-		if s.asked.Load() != 3 {
-			t.Fatalf("%d attempts", s.asked.Load())
+		if s.attempts.Load() != 3 {
+			t.Fatalf("%d attempts", s.attempts.Load())
 		}
 		pass(maxRefreshLead - expiryMargin - retryDelay)
 		wait = all(r, 10)
 		synctest.Wait()
 		s.gate <- bad
-		if got := wait(); got["0 bad"] != 10 || s.asked.Load() != 4 {
-			t.Fatalf("with no value left: %v, %d attempts", got, s.asked.Load())
+		if got := wait(); got["0 bad"] != 10 || s.attempts.Load() != 4 {
+			t.Fatalf("after expiry: got %v after %d attempts", got, s.attempts.Load())
 		}
-		if got := all(r, 10)(); got["0 bad"] != 10 || s.asked.Load() != 4 {
-			t.Fatalf("a moment later: %v, %d attempts", got, s.asked.Load())
+		if got := all(r, 10)(); got["0 bad"] != 10 || s.attempts.Load() != 4 {
+			t.Fatalf("shortly after: got %v after %d attempts", got, s.attempts.Load())
 		}
 		pass(retryDelay)
 		wait = all(r, 10)
 		s.gate <- nil
 		if got := wait(); got["5 <nil>"] != 10 {
-			t.Fatalf("when it works again: %v", got)
+			t.Fatalf("after a successful fetch: got %v", got)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestValueWithoutExpiry(t *testing.T) {
 			wait()
 			pass(24 * time.Hour)
 			if got := all(r, 10)(); got["1 <nil>"] != 10 {
-				t.Fatalf("%v", got)
+				t.Fatalf("got %v", got)
 			}
 			synctest.Wait()
 			want := int32(1)
@@ -166,8 +166,8 @@ func TestValueWithoutExpiry(t *testing.T) {
 				s.gate <- nil
 				synctest.Wait()
 			}
-			if got := all(r, 10)(); got[fmt.Sprint(want, " <nil>")] != 10 || s.asked.Load() != want {
-				t.Fatalf("%v, %d attempts", got, s.asked.Load())
+			if got := all(r, 10)(); got[fmt.Sprint(want, " <nil>")] != 10 || s.attempts.Load() != want {
+				t.Fatalf("got %v after %d attempts", got, s.attempts.Load())
 			}
 		})
 	}
@@ -178,19 +178,19 @@ func TestWaitEndsOnCancelAndClose(t *testing.T) {
 		s, r := newSource(t, time.Hour)
 		start := time.Now()
 		if _, err := r.get(context.Background(), start.Add(time.Second)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
-			t.Fatalf("error %v after %v", err, time.Since(start))
+			t.Fatalf("got error %v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if _, err := r.get(ctx, start.Add(time.Hour)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
-			t.Fatalf("error %v after %v", err, time.Since(start))
+			t.Fatalf("got error %v after %v", err, time.Since(start))
 		}
 		// The fetch continues for other callers.
 		wait := all(r, 1)
 		synctest.Wait()
 		s.gate <- nil
-		if got := wait(); got["1 <nil>"] != 1 || s.asked.Load() != 1 {
-			t.Fatalf("%v, %d attempts", got, s.asked.Load())
+		if got := wait(); got["1 <nil>"] != 1 || s.attempts.Load() != 1 {
+			t.Fatalf("got %v after %d attempts", got, s.attempts.Load())
 		}
 		pass(time.Hour)
 		wait = all(r, 10)
@@ -199,8 +199,8 @@ func TestWaitEndsOnCancelAndClose(t *testing.T) {
 		if got := wait(); got["0 context canceled"] != 10 {
 			t.Fatalf("after close: %v", got)
 		}
-		if _, err := r.get(context.Background(), time.Now().Add(24*time.Hour)); !errors.Is(err, context.Canceled) || s.asked.Load() != 2 {
-			t.Fatalf("error %v, %d attempts", err, s.asked.Load())
+		if _, err := r.get(context.Background(), time.Now().Add(24*time.Hour)); !errors.Is(err, context.Canceled) || s.attempts.Load() != 2 {
+			t.Fatalf("got error %v after %d attempts", err, s.attempts.Load())
 		}
 	})
 }
@@ -210,12 +210,12 @@ func TestFetchTimeout(t *testing.T) {
 		_, r := newSource(t, time.Hour)
 		start := time.Now()
 		if _, err := r.get(context.Background(), time.Now().Add(24*time.Hour)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != fetchTimeout {
-			t.Fatalf("error %v after %v", err, time.Since(start))
+			t.Fatalf("got error %v after %v", err, time.Since(start))
 		}
 	})
 }
 
-// pass lets time pass on the bubble's clock, which advances when all goroutines wait.
+// pass advances the clock of the synctest bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestFetchPanics(t *testing.T) {

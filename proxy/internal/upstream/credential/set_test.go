@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// clock is a clock that tests set.
+// clock is a clock set by tests.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
@@ -23,8 +23,8 @@ func newSet(t *testing.T, c *clock, r *credential.Redactor, secrets ...string) *
 	return s
 }
 
-// use returns the secrets with which a request is sent, one after the other, to a provider that responds to these secrets with these
-// statuses, and to all others with 200.
+// use sends a request to a provider that responds to each secret with the given status, or with 200 if there is none.
+// It returns the secrets used, in order.
 func use(s *credential.Set, client uint64, retryAfter time.Duration, statuses map[string]int) (used []string) {
 	c := s.Choose(client)
 	for {
@@ -68,27 +68,27 @@ func TestClientsAreSpread(t *testing.T) {
 		h := uint64(i) * 0x9E3779B97F4A7C15
 		first, second := three.Choose(h), three.Choose(h)
 		if first.Addition() != second.Addition() {
-			t.Fatal("a client changes its secret")
+			t.Fatal("a client got two different secrets")
 		}
 		counts[first.Addition().Header.Value]++
 		more := four.Choose(h)
 		if v := more.Addition().Header.Value; v != first.Addition().Header.Value {
 			if moved++; v != "d" {
-				t.Fatal("a client changes to a secret that is not new")
+				t.Fatal("a client moved to a secret other than the new one")
 			}
 		}
 	}
 	for secret, n := range counts {
 		if n < clients/4 || n > clients/2 {
-			t.Errorf("%d clients use %s", n, secret)
+			t.Errorf("%d of %d clients use secret %s, want about a third", n, clients, secret)
 		}
 	}
 	if moved < clients/6 || moved > clients/3 {
-		t.Errorf("%d clients change to the new secret", moved)
+		t.Errorf("%d of %d clients moved to the new secret, want about a quarter", moved, clients)
 	}
 }
 
-func TestNextSecretWhileOneRests(t *testing.T) {
+func TestNextSecretDuringPause(t *testing.T) {
 	for _, tt := range []struct {
 		status     int
 		retryAfter time.Duration
@@ -117,12 +117,12 @@ func TestNextSecretWhileOneRests(t *testing.T) {
 			want(t, use(s, h, tt.retryAfter, nil), "a")
 		})
 	}
-	t.Run("all rest", func(t *testing.T) {
+	t.Run("all secrets paused", func(t *testing.T) {
 		s := newSet(t, &clock{time.Unix(1e9, 0)}, nil, "a", "b", "c")
 		h := client(t, s, "b")
 		bad := map[string]int{"a": 429, "b": 429, "c": 429}
 		if used := use(s, h, time.Minute, bad); len(used) != 3 || used[0] != "b" {
-			t.Errorf("used %v", used)
+			t.Errorf("used %v, want all three, b first", used)
 		}
 		want(t, use(s, h, time.Minute, bad), "b")
 	})
@@ -145,21 +145,21 @@ func TestReplacedSecretIsTriedOnce(t *testing.T) {
 		t.Error(changed, err)
 	}
 	if early.Addition().Header.Value != "old-12345" {
-		t.Error("a request in flight has changed its secret")
+		t.Error("the secret of a request in flight changed")
 	}
 	if !early.Next(401, nil) || early.Addition().Header.Value != "new-12345" {
-		t.Error("a request whose secret was revoked meanwhile is not sent with the new one")
+		t.Error("a request whose secret was rejected after the renewal must be resent with the new secret")
 	}
 	want(t, use(s, 0, 0, nil), "new-12345")
 	want(t, use(s, 0, 0, map[string]int{"new-12345": 401}), "new-12345", "old-12345")
 	want(t, use(s, 0, 0, map[string]int{"new-12345": 401, "old-12345": 401}), "new-12345", "old-12345")
 	want(t, use(s, 0, 0, map[string]int{"new-12345": 429}), "new-12345")
 	if got := string(r.Redact([]byte("old-12345 new-12345"))); got != "[redacted] [redacted]" {
-		t.Errorf("redacted to %s", got)
+		t.Errorf("Redact returned %s", got)
 	}
 	for _, bad := range [][]string{{""}, {"a\nb"}, {"a", "b"}, {}} {
 		if changed, err := s.Renew(bad); changed || err == nil {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("Renew(%q) succeeded, want an error", bad)
 		}
 	}
 	want(t, use(s, 0, 0, nil), "new-12345")
@@ -188,6 +188,6 @@ func TestInherit(t *testing.T) {
 	}
 	elsewhere.Inherit(old)
 	if n := elsewhere.Choose(0); n.Next(401, nil) {
-		t.Error("a secret is sent in another place than it was")
+		t.Error("inherited a secret that was sent in a header for use in the query")
 	}
 }
