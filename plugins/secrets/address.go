@@ -1,12 +1,14 @@
 package secrets
 
+// Maximum lengths in bytes.
 const (
 	maxDomain = 190
-	maxDNS    = 63 // bytes of a label
+	maxDNS    = 63 // a label of a domain
 	maxIPv6   = 45
 )
 
-// email looks for the address whose local part ends the run text[from:end], which an @ follows. It returns where the address begins.
+// email looks for an email address whose local part ends at end, the end of the run that begins at from, where an @
+// follows. It returns the range of the address.
 func (s *scanner) email(from, end int) (at, to int, v verdict) {
 	text := s.text
 	at = max(from, end-maxRun)
@@ -81,7 +83,7 @@ func (s *scanner) ipv4(i int) (to int, v verdict) {
 		return 0, noMatch
 	}
 	if i < len(text) && text[i] == '.' {
-		// A fifth number makes it a version; a full stop does not.
+		// A fifth number makes it a version instead of an address; a full stop does not.
 		if i+1 == len(text) {
 			if !s.complete {
 				return 0, more
@@ -93,7 +95,8 @@ func (s *scanner) ipv4(i int) (to int, v verdict) {
 	return i, match
 }
 
-// ipv6 looks for an IPv6 address with at least three groups, so that a::b, which is also a name in some languages, is none.
+// ipv6 looks for an IPv6 address. It requires at least three groups, because a::b is also a name in some programming
+// languages.
 func (s *scanner) ipv6(i int) (to int, v verdict) {
 	text := s.text
 	from := i
@@ -140,7 +143,7 @@ func (s *scanner) ipv6(i int) (to int, v verdict) {
 			elided = true
 			i++
 		case class[next]&hex == 0:
-			// A colon of the sentence.
+			// The colon is punctuation after the address.
 			return s.endsIPv6(i, groups, elided)
 		}
 		digits = 0
@@ -151,6 +154,7 @@ func (s *scanner) ipv6(i int) (to int, v verdict) {
 	return s.endsIPv6(i, groups, elided)
 }
 
+// endsIPv6 decides whether the groups before to are a complete address.
 func (s *scanner) endsIPv6(to, groups int, elided bool) (int, verdict) {
 	if groups == 8 && !elided || groups >= 3 && groups < 8 && elided {
 		return to, match
@@ -158,7 +162,7 @@ func (s *scanner) endsIPv6(to, groups int, elided bool) (int, verdict) {
 	return 0, noMatch
 }
 
-// colon looks for an IPv6 address that begins with two colons.
+// colon looks for an IPv6 address that begins with two colons. It returns the position to continue from.
 func (s *scanner) colon(i int) int {
 	if i+1 < len(s.text) && s.text[i+1] != ':' {
 		return i + 1

@@ -1,23 +1,24 @@
-// Package secrets is the filter plugin that finds credentials and personal data by their structure: the ranges and check digit of a
-// card number, the country's length and check digits of an IBAN, the prefixes and the checksum of API keys, and so on (kind). What
-// it finds it masks, or it refuses the request or the response, or tags the request.
+// Package secrets is a filter plugin that finds credentials and personal data by their structure: the issuer and check
+// digit of a card number, the length and check digits of a country's IBAN, the prefixes and checksums of API keys, and
+// so on (kind). Depending on the option action it masks the matches, refuses the request or response, or tags the
+// request.
 //
-// All matchers are written by hand. Each looks at one position of the text and says that a match begins there, that none does, or
-// that it takes more text to know (verdict). The text from the first position of which the last is true is held.
+// The matchers are handwritten. Each examines one position of the text and decides whether a match begins there, or
+// that it needs more text to decide (verdict). The text from the first undecided position on is held.
 //
-// # Cuts
+// # Streams
 //
-// A stream's text comes in pieces, and the result must be that for the whole text however it was cut. Two things make it so.
+// The text of a stream arrives in pieces, and the result must not depend on how it was split. Two rules ensure this.
 //
-// First, what a matcher looks at is bounded: a match begins within a run, a sequence of letters, digits and _.+-%, and what stands
-// to the left of it in the same run decides whether it may be a number. So the last run of a piece is held until it has ended. Of a
-// run of more than maxRun bytes, which no longer can hold a number or be the local part of an address, the last maxRun+1 bytes
-// are held: enough to see again that it is one of those.
+// First, the context of a matcher is bounded. A match begins within a run, a sequence of letters, digits and _.+-%, and
+// the preceding bytes of the run determine whether it may be a number. So the last run of a piece is held until it
+// ends. A run of more than maxRun bytes can neither contain a number nor be the local part of an email address. Only
+// its last maxRun+1 bytes are held, which is enough for the next call to recognize such a run.
 //
-// Second, a token (an API key, a JSON Web Token) and a private key have no largest length, and the host holds 1,024 bytes at most.
-// Of one that is longer than that the mask is written, and its last bytes are held while the rest passes. In the next call they
-// are known by their number, which says what goes on (the rest constants), and by not beginning with the first bytes of any token:
-// all other text that is held and has that length does.
+// Second, the length of tokens (API keys and JSON Web Tokens) and private keys is unlimited, but the host holds at most
+// 1,024 bytes. Once a match is too long to be held, its mask is written, and only its last bytes are held. The next
+// call recognizes them by two properties. Their number identifies the kind of match (the rest constants). And they do
+// not begin with the first bytes of a token, as all other held text of such a length does.
 package secrets
 
 import (
@@ -25,10 +26,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// kind is what a match is.
+// kind is the kind of a match.
 type kind uint8
 
-// The kinds, in the order of their names.
 const (
 	card kind = iota
 	iban
@@ -41,20 +41,20 @@ const (
 	jwt
 	privateKey
 
-	kinds
-	none = kinds // of the rest of a match whose mask is written
+	kinds         // number of kinds
+	none  = kinds // rest of a match whose mask has been written
 )
 
-// names are the kinds' names in options and masks.
+// names are the names of kinds in options and masks.
 var names = [kinds]string{
 	card: "card", iban: "iban", ssn: "ssn", email: "email", phone: "phone", ipv4: "ipv4", ipv6: "ipv6",
 	apiKey: "api_key", jwt: "jwt", privateKey: "private_key",
 }
 
-// usual are the kinds that are found unless the options say otherwise: addresses of machines are in every log.
-const usual = 1<<kinds - 1 - 1<<ipv4 - 1<<ipv6
+// defaultKinds is the default of the option find. IP addresses are excluded, because every log contains some.
+const defaultKinds = 1<<kinds - 1 - 1<<ipv4 - 1<<ipv6
 
-// refusals are what the client reads, by kind.
+// refusals are the failures for the action refuse, by kind.
 var refusals [kinds]*sdk.Failure
 
 func init() {

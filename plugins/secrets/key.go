@@ -2,17 +2,18 @@ package secrets
 
 const (
 	maxLabel     = 40
-	minKeyLine   = 16  // bytes of base64 in one piece, from which they are a key's
-	maxBreaks    = 8   // spaces and ends of lines between two pieces
-	maxHeaders   = 4   // header lines of an encrypted key
-	maxHeader    = 90  // bytes of one
-	maxKeyBefore = 200 // bytes before the base64, about
+	minKeyLine   = 16  // minimum length of a line of base64 that belongs to a key
+	maxBreaks    = 8   // maximum number of spaces and line breaks between two lines
+	maxHeaders   = 4   // maximum number of header lines of an encrypted key
+	maxHeader    = 90  // maximum length of a header line
+	maxKeyBefore = 200 // approximate maximum length of everything before the base64
 )
 
 const endKey, dashes = "-----END ", "-----"
 
-// key looks for a private key in PEM at i, where beginKey is: the line, header lines, then base64 up to the end line, or as far as
-// there is base64 in pieces of at least minKeyLine bytes. It returns the position to go on from.
+// key looks for a private key in PEM at i, where beginKey was found: the begin line, header lines, and base64 up to the
+// end line, or if that is missing, up to the last line of at least minKeyLine bytes. It returns the position to
+// continue from.
 func (s *scanner) key(i int) int {
 	after := i + len(beginKey)
 	if s.find&(1<<privateKey) == 0 {
@@ -37,9 +38,9 @@ func (s *scanner) key(i int) int {
 		}
 		at = next
 	}
-	end, goesOn := s.keyBody(at, false)
+	end, continues := s.keyBody(at, false)
 	switch {
-	case goesOn:
+	case continues:
 		if end == at || !s.writeMask(i, privateKey) {
 			s.hold = i
 		}
@@ -50,12 +51,12 @@ func (s *scanner) key(i int) int {
 	return s.add(i, end, privateKey)
 }
 
-// isPrivate reports whether a label is that of a private key: "RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK".
+// isPrivate reports whether a label belongs to a private key, such as "RSA PRIVATE KEY" or "PGP PRIVATE KEY BLOCK".
 func isPrivate(label []byte) bool {
 	return endsWith(label, "PRIVATE KEY") || endsWith(label, "PRIVATE KEY BLOCK")
 }
 
-// label reads the rest of a begin or end line, and returns where it ends.
+// label reads the rest of a begin or end line, and returns its end.
 func (s *scanner) label(at int) (end int, v verdict) {
 	i := at
 	for ; i < len(s.text) && i-at <= maxLabel; i++ {
@@ -67,7 +68,7 @@ func (s *scanner) label(at int) (end int, v verdict) {
 	return i + len(dashes), v
 }
 
-// header reads a header line, such as "DEK-Info: AES-256-CBC,…", with the breaks before it.
+// header reads a header line, such as "DEK-Info: AES-256-CBC,…", including the breaks before it.
 func (s *scanner) header(at int) (end int, v verdict) {
 	at, cut := s.breaks(at)
 	if cut {
@@ -76,7 +77,7 @@ func (s *scanner) header(at int) (end int, v verdict) {
 	named := false
 	for i := at; i < at+maxHeader; i++ {
 		if i == len(s.text) {
-			return 0, s.cut(!s.complete)
+			return 0, moreIf(!s.complete)
 		}
 		switch c := s.text[i]; {
 		case c == '\n' || c == '\r' || c == '\\':
@@ -93,7 +94,8 @@ func (s *scanner) header(at int) (end int, v verdict) {
 	return 0, noMatch
 }
 
-// breaks skips spaces and ends of lines, also those that are written \n. cut is true if more may follow the text.
+// breaks skips spaces and line breaks, including escaped ones (\n). cut is true if the text ends there but is not
+// complete.
 func (s *scanner) breaks(at int) (end int, cut bool) {
 	for range maxBreaks {
 		if at == len(s.text) {
@@ -117,9 +119,9 @@ func (s *scanner) breaks(at int) (end int, cut bool) {
 	return at, false
 }
 
-// keyBody reads the base64 of a key and its end line. In the rest of a key the first piece may be a short one. goesOn is true if what
-// is read may go on after the text; end is as far as it is certain.
-func (s *scanner) keyBody(at int, rest bool) (end int, goesOn bool) {
+// keyBody reads the base64 of a key and its end line. rest is true for the held rest of a key, whose first line may be
+// short. end is the end of the key so far; continues is true if the key may continue after the text.
+func (s *scanner) keyBody(at int, rest bool) (end int, continues bool) {
 	end = at
 	for {
 		from, cut := s.breaks(at)

@@ -1,6 +1,6 @@
 package secrets
 
-// number looks for a match that begins at i, where a word begins: a number, or what is made of digits and few letters.
+// number looks for a match that begins at i, the start of a word: a number, an IBAN or an IPv6 address.
 func (s *scanner) number(i int) (m span, v verdict) {
 	text, find := s.text, s.find
 	c := text[i]
@@ -11,19 +11,19 @@ func (s *scanner) number(i int) (m span, v verdict) {
 		}
 		return m, noMatch
 	case class[c]&digit != 0:
-		// At most one of them matches, and a decision does not change when more text comes.
-		waits := false
-		for k, look := range digitMatchers {
-			if look == nil || find&(1<<k) == 0 {
+		// At most one of the matchers matches, and more text does not change a decision.
+		needsMore := false
+		for k, matcher := range digitMatchers {
+			if matcher == nil || find&(1<<k) == 0 {
 				continue
 			}
-			to, v := look(s, i)
+			to, v := matcher(s, i)
 			if v == match {
 				return span{i, to, kind(k)}, match
 			}
-			waits = waits || v == more
+			needsMore = needsMore || v == more
 		}
-		if waits {
+		if needsMore {
 			return m, more
 		}
 	case c >= 'A' && c <= 'Z':
@@ -40,10 +40,10 @@ func (s *scanner) number(i int) (m span, v verdict) {
 	return m, noMatch
 }
 
-// digitMatchers look for what begins with a digit. No text can become a match of two of them.
+// digitMatchers look for matches that begin with a digit. They exclude each other.
 var digitMatchers = [kinds]func(s *scanner, i int) (to int, v verdict){card: (*scanner).card, ssn: (*scanner).ssn, ipv4: (*scanner).ipv4}
 
-// endsWord decides whether a number may end before i: no letter or digit follows.
+// endsWord decides whether a number may end before i, which requires that no letter, digit or _ follows.
 func (s *scanner) endsWord(i int) verdict {
 	switch {
 	case i < len(s.text):
@@ -57,7 +57,8 @@ func (s *scanner) endsWord(i int) verdict {
 	return more
 }
 
-// issuers are the first digits of card numbers, and how many digits there are.
+// issuers are ranges of the first digits of card numbers: the bounds, how many digits these have, and the minimum and
+// maximum length of the card number.
 var issuers = [...]struct{ from, to, digits, shortest, longest int }{
 	{4, 4, 1, 13, 19},            // Visa
 	{51, 55, 2, 16, 16},          // Mastercard
@@ -89,13 +90,14 @@ const (
 	minCard = 12
 	maxCard = 19
 
-	// The groups of a card number that is written with spaces or hyphens: the first has four digits, the others from three to seven.
+	// In a card number with spaces or hyphens the first group has four digits, the others from three to seven.
 	firstGroup = 4
 	minGroup   = 3
 	maxGroup   = 7
 )
 
-// card looks for a card number: of an issuer, of its length, with the check digit of Luhn, without separators or in groups.
+// card looks for a card number with a known issuer, its length, and a valid Luhn check digit. It may be written in
+// groups.
 func (s *scanner) card(i int) (to int, v verdict) {
 	text := s.text
 	var digits [maxCard]byte
@@ -139,7 +141,7 @@ func (s *scanner) card(i int) (to int, v verdict) {
 	return 0, noMatch
 }
 
-// isCard checks issuer, length and check digit.
+// isCard reports whether the issuer, length and check digit are valid.
 func isCard(digits []byte) bool {
 	if len(digits) < minCard || !hasIssuer(digits) {
 		return false
@@ -172,7 +174,7 @@ func hasIssuer(digits []byte) bool {
 	return false
 }
 
-// ssn looks for a US social security number, written with hyphens, in a range that is assigned.
+// ssn looks for a US social security number with hyphens, in an assigned range.
 func (s *scanner) ssn(i int) (to int, v verdict) {
 	const shape = "ddd-dd-dddd"
 	text := s.text
@@ -205,7 +207,7 @@ const (
 	maxSeparators = 2
 )
 
-// phone looks for a phone number with a + and the country's code (E.164), with separators between the digits.
+// phone looks for an international phone number (E.164), which begins with a + and may contain separators.
 func (s *scanner) phone(plus int) (m span, v verdict) {
 	text := s.text
 	digits, seps, best := 0, 0, 0
@@ -247,12 +249,13 @@ scan:
 	return m, noMatch
 }
 
-// countries are the countries of IBANs with the length of each.
+// countries are the country codes of IBANs, each followed by the length of its IBANs.
 const countries = "AD24AE23AL28AT20AZ28BA20BE16BG22BH22BI27BR29BY28CH21CR22CY28CZ24DE22DJ27DK18DO28EE20EG29ES24FI18FK18FO18FR27GB22GE22GI23" +
 	"GL18GR27GT28HN28HR21HU28IE22IL23IQ23IS26IT27JO30KW30KZ20LB28LC32LI21LT20LU20LV21LY25MC27MD24ME22MK19MN20MR27MT31MU30NI28" +
 	"NL18NO15OM23PK24PL28PS29PT25QA29RO24RS22RU33SA24SC31SD18SE24SI19SK24SM27SO23ST25SV28TL23TN24TR26UA29VA22VG24XK20YE30"
 
-// iban looks for an IBAN: of a country, of its length, with check digits modulo 97, without separators or in groups of four.
+// iban looks for an IBAN with a known country, its length, and valid check digits (modulo 97). It may be written in
+// groups of four.
 func (s *scanner) iban(i int) (to int, v verdict) {
 	text := s.text
 	if i+1 < len(text) && (text[i+1] < 'A' || text[i+1] > 'Z') || i+2 < len(text) && class[text[i+2]]&digit == 0 {
@@ -271,7 +274,7 @@ func (s *scanner) iban(i int) (to int, v verdict) {
 			break
 		}
 	}
-	// The first four characters count as if they stood at the end.
+	// For the checksum, the first four characters move to the end.
 	rest, first, n := 0, 0, 0
 	sep := byte(0)
 	for ; n < length; i++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// action is what happens to what is found.
+// action is the reaction to matches.
 type action uint8
 
 const (
@@ -16,30 +16,30 @@ const (
 	tag
 )
 
-// options are the operator's choices.
+// options are the filter's options.
 type options struct {
-	action action // "action"
-	tag    string // "tag": of the request, if the action is to tag it
-	masks  [kinds]string
-	allow  [][]byte // "allow": what is let through
+	action action        // "action"
+	tag    string        // "tag": added to the request by the action tag
+	masks  [kinds]string // "mask", by kind
+	allow  [][]byte      // "allow": exceptions
 }
 
 const (
-	maxMask  = 64  // bytes of the text that replaces a match, which may be short: the output of a call is bounded
-	maxAllow = 256 // bytes of a literal: less than there are of a match that is not held as a whole
+	maxMask  = 64  // maximum length of "mask"; bounded because matches may be short and a call's output is limited
+	maxAllow = 256 // maximum length of an entry of "allow"; longer matches may not be held completely
 )
 
 // Configure reads the options.
 func (p *secrets) Configure(o json.Value) error {
-	p.options, p.find = options{tag: "secrets"}, usual
-	shape := "[{kind}]"
+	p.options, p.find = options{tag: "secrets"}, defaultKinds
+	template := "[{kind}]"
 	err := translate.Options(o, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true
 		switch name {
 		case "find":
 			p.find, ok = 0, r.Kind() == json.Array
 			for a := r.Array(); a.Next(); {
-				k := kindOf(r.Text())
+				k := parseKind(r.Text())
 				ok = ok && k < kinds
 				p.find |= 1 << k
 			}
@@ -56,8 +56,8 @@ func (p *secrets) Configure(o json.Value) error {
 			}
 		case "mask":
 			ok = r.Kind() == json.String
-			shape = string(r.Text())
-			ok = ok && len(shape) <= maxMask
+			template = string(r.Text())
+			ok = ok && len(template) <= maxMask
 		case "tag":
 			p.tag = string(r.Text())
 			ok = p.tag != ""
@@ -74,13 +74,13 @@ func (p *secrets) Configure(o json.Value) error {
 		return true, ok
 	})
 	for k, name := range names {
-		p.masks[k] = strings.ReplaceAll(shape, "{kind}", name)
+		p.masks[k] = strings.ReplaceAll(template, "{kind}", name)
 	}
 	return err
 }
 
-// kindOf returns the kind with a name, kinds if there is none.
-func kindOf(name []byte) kind {
+// parseKind returns the kind with a name, kinds if there is none.
+func parseKind(name []byte) kind {
 	for k, n := range names {
 		if n == string(name) {
 			return kind(k)

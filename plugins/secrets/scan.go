@@ -2,34 +2,35 @@ package secrets
 
 import "bytes"
 
-// span is a range of the text to replace.
+// span is a match: a range of the text, and its kind.
 type span struct {
 	from, to int
 	kind     kind
 }
 
-// verdict is what a matcher says of a position.
+// verdict is a matcher's decision about a position.
 type verdict uint8
 
 const (
 	noMatch verdict = iota
 	match
-	more // the text ends before it is decided
-	open // a match that reaches the end of the text, and may go on
+	more // the text ends before a decision is possible
+	open // a match that reaches the end of the text and may continue
 )
 
 // Classes of bytes.
 const (
-	word   = 1 << iota // letter, digit or _
-	inRun              // word or one of .+-%
-	digit              //
-	alnum              // letter or digit
-	token              // alnum or one of _-
-	base64             // alnum or one of +/=
-	hex                //
-	marker             // the first byte of a token or of the keyword before one
+	word  = 1 << iota // letter, digit or _
+	inRun             // word or one of .+-%
+	digit
+	alnum  // letter or digit
+	token  // alnum or one of _-
+	base64 // alnum or one of +/=
+	hex
+	marker // first byte of a token, or of the name of a secret
 )
 
+// class is the set of classes of each byte.
 var class = func() (t [256]uint8) {
 	set := func(chars string, bits uint8) {
 		for i := range len(chars) {
@@ -49,38 +50,39 @@ var class = func() (t [256]uint8) {
 }()
 
 const (
-	// maxRun is the length in bytes from which a run holds no numbers, and the longest local part of an address (RFC 5321).
+	// maxRun is the length of the longest run that may contain numbers. It is also the maximum length of an email
+	// address's local part (RFC 5321).
 	maxRun = 64
 
-	// The number of bytes that are held of the rest of a long match, and up to slack more. All are larger than the longest text
-	// that is held for want of a decision and begins with no token's first bytes.
+	// The rest constants are the numbers of bytes, plus at most slack, that are held of a long match. They are larger
+	// than any text that is held because it is undecided, unless that begins with the first bytes of a token.
 	restToken  = 300
 	restJWT    = 400
 	restKey    = 500
 	slack      = 64
-	restMargin = 300 // bytes of a match that are always before its rest: more than what comes before the part that may repeat
+	restMargin = 300 // minimum length of a match before its rest; more than its fixed part at the beginning
 )
 
 const beginKey = "-----BEGIN "
 
-// scanner finds matches in one piece of text. It is reused: found keeps its memory.
+// scanner finds matches in one piece of text. It is reused, so that found keeps its memory.
 type scanner struct {
 	find     uint32 // set of kinds
 	text     []byte
-	complete bool // nothing follows the text
+	complete bool // no more text follows
 
-	found []span // ascending, without overlaps; adjacent ones are possible
-	hold  int    // the text from here on is held
-	until int    // up to here the bytes from the position that a matcher last looked at are of class token
-
-	// What secretKey has seen of these bytes, so that it looks at none twice.
-	seen, stretch, digit int
+	found    []span // ascending and without overlaps, but possibly adjacent
+	hold     int    // the text from here on is held
+	tokenTo  int    // cached result of tokenEnd
+	keyFrom  int    // secretKey: start of the current sequence of letters and digits
+	keyDigit int    // secretKey: position of the last digit, -1 if there is none
+	keyTo    int    // secretKey: end of the examined bytes, which are not examined again
 }
 
-// scan looks for matches in text, of which the first held bytes were held before.
+// scan looks for matches in text. The first held bytes of it were held by the previous call.
 func (s *scanner) scan(text []byte, held int, complete bool) {
-	s.text, s.complete, s.found, s.hold, s.until = text, complete, s.found[:0], len(text), 0
-	s.seen = 0
+	s.text, s.complete, s.found, s.hold, s.tokenTo = text, complete, s.found[:0], len(text), 0
+	s.keyTo = 0
 	at := 0
 	if held >= restToken && !s.startsToken(0) && !s.startsKey(0) {
 		at = s.continueRest(held)
@@ -98,7 +100,7 @@ func (s *scanner) scan(text []byte, held int, complete bool) {
 	}
 }
 
-// run looks for the matches that begin in the run that begins at a position. It returns the position to go on from.
+// run looks for matches that begin in the run at from. It returns the position to continue from.
 func (s *scanner) run(from int) int {
 	if s.startsKey(from) {
 		return s.key(from)
@@ -128,8 +130,9 @@ func (s *scanner) run(from int) int {
 	}
 }
 
-// firstInRun looks for the first match that begins in the run text[from:end]. If there is one it is added to found, and the position
-// after it is returned; else the position from which to go on after the run.
+// firstInRun looks for the first match that begins in the run text[from:end], and records it. It returns the position
+// to continue from: the end of the match, or of the run if found is false. If a decision is impossible, it holds text
+// and returns its end.
 func (s *scanner) firstInRun(from, end int, trailing bool) (next int, found bool) {
 	text := s.text
 	long := end-from > maxRun
@@ -168,8 +171,8 @@ func (s *scanner) firstInRun(from, end int, trailing bool) (next int, found bool
 	return end, false
 }
 
-// startsWord reports whether a number can begin at i of the run that begins at from: it continues neither a word nor a decimal, a
-// version, or a word with hyphens.
+// startsWord reports whether a number can begin at i in the run that begins at from. It cannot if it would continue a
+// word, a decimal number, a version, or a hyphenated word.
 func startsWord(text []byte, from, i int) bool {
 	if i == from {
 		return true
@@ -186,14 +189,14 @@ func (s *scanner) add(from, to int, k kind) int {
 	return to
 }
 
-// undecided holds the text from i on, or from so far before it that the run text[from:end] is known for what it is in the next call.
+// undecided holds the text from i on, and as many bytes before it as the next call needs to recognize a long run.
 func (s *scanner) undecided(from, end, i int) (next int, found bool) {
 	s.hold = max(from, min(i, end-maxRun-1))
 	return len(s.text), true
 }
 
-// writeMask records the beginning of a match that begins at i and goes on after the text, and holds its rest. It returns false if
-// the match is still short enough to be held as a whole.
+// writeMask records a match that begins at i and continues after the text, and holds its last bytes. It returns false
+// if the match is still short enough to be held completely.
 func (s *scanner) writeMask(i int, k kind) bool {
 	rest := restToken
 	switch k {
@@ -209,7 +212,7 @@ func (s *scanner) writeMask(i int, k kind) bool {
 	return true
 }
 
-// holdRest holds the last rest bytes, and records that what is before them is replaced.
+// holdRest holds the last rest bytes of the text, and records a match of the bytes between from and them.
 func (s *scanner) holdRest(from, rest int, k kind) {
 	at := len(s.text) - rest
 	for s.startsToken(at) {
@@ -221,21 +224,21 @@ func (s *scanner) holdRest(from, rest int, k kind) {
 	}
 }
 
-// continueRest goes on in a match whose mask is written. It returns the position after the match.
+// continueRest continues a match whose mask has been written. It returns the end of the match.
 func (s *scanner) continueRest(held int) int {
-	rest, end, goesOn := restToken, 0, false
+	rest, end, continues := restToken, 0, false
 	switch {
 	case held >= restKey:
 		rest = restKey
-		end, goesOn = s.keyBody(0, true)
+		end, continues = s.keyBody(0, true)
 	case held >= restJWT:
 		rest = restJWT
-		end, goesOn = s.jwtEnd(0)
+		end, continues = s.jwtEnd(0)
 	default:
 		end = s.tokenEnd(0)
-		goesOn = end == len(s.text) && !s.complete
+		continues = end == len(s.text) && !s.complete
 	}
-	if goesOn {
+	if continues {
 		s.holdRest(0, rest, none)
 		return len(s.text)
 	}
@@ -245,16 +248,16 @@ func (s *scanner) continueRest(held int) int {
 	return end
 }
 
-// tokenEnd returns the end of the bytes of class token from i on.
+// tokenEnd returns the end of the sequence of bytes of class token at i. i must not decrease from one call to the next.
 func (s *scanner) tokenEnd(i int) int {
-	if i < s.until {
-		return s.until
+	if i < s.tokenTo {
+		return s.tokenTo
 	}
 	end := i
 	for end < len(s.text) && class[s.text[end]]&token != 0 {
 		end++
 	}
-	s.until = end
+	s.tokenTo = end
 	return end
 }
 
@@ -263,10 +266,11 @@ func (s *scanner) hasPrefix(i int, prefix string) bool {
 	return len(s.text)-i >= len(prefix) && string(s.text[i:i+len(prefix)]) == prefix
 }
 
-// startsKey reports whether the line that begins a key is at i.
+// startsKey reports whether a begin line of PEM starts at i.
 func (s *scanner) startsKey(i int) bool { return s.text[i] == '-' && s.hasPrefix(i, beginKey) }
 
-// isAllowed reports whether a match is one of the literals, or an address in one of the domains, which begin with an @.
+// isAllowed reports whether a match is an entry of allow, or an email address in a domain of allow, which begins with
+// an @.
 func isAllowed(found []byte, k kind, allow [][]byte) bool {
 	for _, a := range allow {
 		if bytes.Equal(found, a) || k == email && a[0] == '@' && bytes.HasSuffix(found, a) {

@@ -9,13 +9,14 @@ import (
 
 const allKinds = 1<<kinds - 1
 
-// failer is a test, or a check of rapid.
+// failer is a *testing.T or a *rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// masked is what becomes of a text that arrives in these pieces. It checks what the scanner must promise to its host.
+// masked returns the result of masking a text that arrives in pieces. It also checks what the host requires of the
+// scanner.
 func masked(t failer, find uint32, pieces ...string) string {
 	t.Helper()
 	s := scanner{find: find}
@@ -29,7 +30,7 @@ func masked(t failer, find uint32, pieces ...string) string {
 		at := 0
 		for _, f := range s.found {
 			if f.from < at || f.to <= f.from || f.to > s.hold {
-				t.Fatalf("found %v, held from %d of %d bytes", s.found, s.hold, len(text))
+				t.Fatalf("found %v, which overlap or are held from byte %d of %d on", s.found, s.hold, len(text))
 			}
 			out = append(out, text[at:f.from]...)
 			if f.kind != none {
@@ -38,7 +39,7 @@ func masked(t failer, find uint32, pieces ...string) string {
 			at = f.to
 		}
 		if s.hold < at || complete && s.hold != len(text) || len(text)-s.hold > 1024 {
-			t.Fatalf("held from %d of %d bytes, complete %t", s.hold, len(text), complete)
+			t.Fatalf("held from byte %d of %d on, complete %t, last match ends at %d", s.hold, len(text), complete, at)
 		}
 		out = append(out, text[at:s.hold]...)
 		held = append(held[:0], text[s.hold:]...)
@@ -52,7 +53,7 @@ var (
 	longKey   = "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat(keyLine, 25) + "Rr500P==\n-----END RSA PRIVATE KEY-----"
 )
 
-// examples has the test numbers that issuers, registries and vendors publish, and keys made up after their formats.
+// examples contains test numbers published by issuers, registries and vendors, and invented keys in their formats.
 var examples = []struct{ text, want string }{
 	// Card numbers: https://docs.stripe.com/testing and others.
 	{"4242424242424242", "[card]"}, {"card 4242 4242 4242 4242, 12/34", "card [card], 12/34"}, {"4000-0566-5566-5556", "[card]"},
@@ -65,13 +66,13 @@ var examples = []struct{ text, want string }{
 	{"4 2 4 2 4 2 4 2 4 2 4 2 4 2 4 2", "4 2 4 2 4 2 4 2 4 2 4 2 4 2 4 2"}, {"4242 4242 4242 4242 12ab", "[card] 12ab"},
 	{strings.Repeat("9", 80) + "4242424242424242", strings.Repeat("9", 80) + "4242424242424242"},
 
-	// IBANs of the registry.
+	// IBANs from the SWIFT registry.
 	{"DE89370400440532013000", "[iban]"}, {"DE89 3704 0044 0532 0130 00!", "[iban]!"}, {"GB29 NWBK 6016 1331 9268 19", "[iban]"}, {"NO9386011117947", "[iban]"},
 	{"MT84MALT011000012345MTLCAST001S", "[iban]"}, {"FR14-2004-1010-0505-0001-3M02-606", "[iban]"}, {"IBAN:BE68539007547034", "IBAN:[iban]"},
 	{"DE88370400440532013000", "DE88370400440532013000"}, {"DE8937040044053201300", "DE8937040044053201300"}, {"XX89370400440532013000", "XX89370400440532013000"},
 	{"ADE89370400440532013000", "ADE89370400440532013000"}, {"DE89370400440532013000A", "DE89370400440532013000A"}, {"DE89 37040044053201300 0", "DE89 37040044053201300 0"},
 
-	// The number of Woolworth's wallets, and those that are never assigned.
+	// The number on the sample card in Woolworth's wallets, and numbers that are never assigned.
 	{"SSN 078-05-1120.", "SSN [ssn]."}, {"000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000", "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000"},
 	{"078-05-11200", "078-05-11200"}, {"1078-05-1120", "1078-05-1120"}, {"078-05-1120-1", "078-05-1120-1"}, {"A-078-05-1120", "A-078-05-1120"}, {"078051120", "078051120"},
 
@@ -96,7 +97,7 @@ var examples = []struct{ text, want string }{
 	{`"SecretAccessKey": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"`, `"SecretAccessKey": "[api_key]"`},
 	{"AWS_SECRET_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_KEY=[api_key]"},
 	{"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, {"the secret access key is long", "the secret access key is long"},
-	// A revoked token: https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/ says how the checksum is made.
+	// A revoked token. The checksum: https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
 	{"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", "[api_key]"}, {"ghp_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq18", "ghp_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq18"},
 	{"ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}, {"https://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@github.com", "https://[api_key]@github.com"},
 	{"github_pat_11ABCDEFG0abcdefghijkl_" + strings.Repeat("Ab1", 19) + "xy", "[api_key]"}, {"github_pat_short", "github_pat_short"},
@@ -107,7 +108,7 @@ var examples = []struct{ text, want string }{
 	{"key=AIzaSyA0123456789abcdefghijklmnopqrstuv", "key=[api_key]"}, {"AIzaSyA012345", "AIzaSyA012345"},
 	{"sk_live_0123456789abcdefABCDEF", "[api_key]"}, {"rk_live_0123456789abcdefABCDEF", "[api_key]"}, {"sk_test_0123456789abcdefABCDEF", "sk_test_0123456789abcdefABCDEF"},
 
-	// The token of RFC 7519 in short.
+	// A shortened version of the token in RFC 7519.
 	{"Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U.", "Bearer [jwt]."},
 	{"eyJhbGciOiJub25lIn0.eyJzdWIiOiIxMjM0NTY3ODkwIn0.", "[jwt]."}, {"eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9"}, {"eyJhbGciOiJIUzI1NiJ9.abc", "eyJhbGciOiJIUzI1NiJ9.abc"},
 	{"a " + longToken + ". b", "a [jwt]. b"}, {strings.Repeat("eyJ", 300) + ".eyJzdWIiOiI", strings.Repeat("eyJ", 130) + "[jwt]"},
@@ -128,25 +129,25 @@ var examples = []struct{ text, want string }{
 func TestFinds(t *testing.T) {
 	for _, e := range examples {
 		if got := masked(t, allKinds, e.text); got != e.want {
-			t.Errorf("%.120q\nbecomes %.200q\nwant    %.200q", e.text, got, e.want)
+			t.Errorf("%.120q\ngot  %.200q\nwant %.200q", e.text, got, e.want)
 		}
 	}
 }
 
-// TestPiecesGiveTheSameText cuts each example in two at each byte, and in pieces of one size.
-func TestPiecesGiveTheSameText(t *testing.T) {
+// TestSplitTextGivesSameResult splits each example at every byte, and into pieces of equal size.
+func TestSplitTextGivesSameResult(t *testing.T) {
 	for _, e := range examples {
 		text := "see " + e.text + " ok"
 		want := masked(t, allKinds, text)
 		step := 1 + len(text)/400
 		for at := 0; at < len(text); at += step {
 			if got := masked(t, allKinds, text[:at], text[at:]); got != want {
-				t.Fatalf("%.120q cut at %d\nbecomes %q\nwant    %q", text, at, got, want)
+				t.Fatalf("%.120q split at %d\ngot  %q\nwant %q", text, at, got, want)
 			}
 		}
 		for _, size := range []int{1, 2, 3, 7, 16, 64, 500} {
 			if got := masked(t, allKinds, cut(text, size)...); got != want {
-				t.Fatalf("%.120q in pieces of %d\nbecomes %q\nwant    %q", text, size, got, want)
+				t.Fatalf("%.120q in pieces of %d\ngot  %q\nwant %q", text, size, got, want)
 			}
 		}
 	}
@@ -159,8 +160,8 @@ func cut(text string, size int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// TestAnyPiecesGiveTheSameText joins examples, parts of them and what is like them.
-func TestAnyPiecesGiveTheSameText(t *testing.T) {
+// TestRandomSplitGivesSameResult splits random combinations of examples and parts of them.
+func TestRandomSplitGivesSameResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
@@ -180,7 +181,7 @@ func TestAnyPiecesGiveTheSameText(t *testing.T) {
 	})
 }
 
-// checkPieces compares the result of a text with that of its pieces of these sizes.
+// checkPieces checks that a text in pieces of certain sizes has the same result as the complete text.
 func checkPieces(t failer, find uint32, text string, sizes []int) {
 	var pieces []string
 	rest := text
@@ -190,7 +191,7 @@ func checkPieces(t failer, find uint32, text string, sizes []int) {
 	}
 	pieces = append(pieces, rest)
 	if got, want := masked(t, find, pieces...), masked(t, find, text); got != want {
-		t.Fatalf("%q in pieces of %v\nbecomes %q\nwant    %q", text, sizes, got, want)
+		t.Fatalf("%q in pieces of %v\ngot  %q\nwant %q", text, sizes, got, want)
 	}
 }
 
@@ -198,10 +199,10 @@ func FuzzPieces(f *testing.F) {
 	for _, e := range examples {
 		f.Add([]byte(e.text+" "+e.text), uint16(3), uint16(40))
 	}
-	f.Fuzz(func(t *testing.T, text []byte, first, then uint16) {
+	f.Fuzz(func(t *testing.T, text []byte, first, size uint16) {
 		sizes := []int{int(first)}
-		for range 2 * len(text) / (1 + int(then)) {
-			sizes = append(sizes, 1+int(then))
+		for range 2 * len(text) / (1 + int(size)) {
+			sizes = append(sizes, 1+int(size))
 		}
 		checkPieces(t, allKinds, string(text), sizes)
 	})

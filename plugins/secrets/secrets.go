@@ -8,7 +8,7 @@ import (
 
 func init() { filter.RegisterAs[secrets]("secrets") }
 
-// secrets is one use of the plugin.
+// secrets is an instance of the plugin.
 type secrets struct {
 	options
 	scanner
@@ -16,9 +16,9 @@ type secrets struct {
 
 var _ filter.Configurer = (*secrets)(nil)
 
-var errTag = errors.New("the filter's tags do not list its option tag")
+var errTagNotListed = errors.New("the filter's tags do not list its option tag")
 
-// Text finds what is in a text.
+// Text finds secrets in a piece of text.
 func (p *secrets) Text(t *filter.Text) error {
 	if p.action == tag && !t.OfRequest() {
 		return nil
@@ -42,7 +42,7 @@ func (p *secrets) Text(t *filter.Text) error {
 			return refusals[f.kind]
 		case tag:
 			if !t.Tag(p.tag) {
-				return errTag
+				return errTagNotListed
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestActions(t *testing.T) {
 		`{"action":"tag"}`:                   text + " #secrets",
 		`{"action":"tag","tag":"pii"}`:       text + " #pii",
 		`{"action":"refuse"}`:                "refused: The text contains sensitive data (card).",
-		`{"action":"tag","tag":"not there"}`: "failed: " + errTag.Error(),
+		`{"action":"tag","tag":"not there"}`: "failed: " + errTagNotListed.Error(),
 		`{"action":"refuse","find":["jwt"]}`: text,
 	} {
 		suite.EachForm(t, settings, func(t *testing.T, b *plugintest.Binding) {
@@ -48,32 +48,32 @@ func TestActions(t *testing.T) {
 			if err != nil {
 				out = err.Error()
 				if kind, rest, _ := strings.Cut(want, ": "); !strings.Contains(out, rest) || (kind == "refused") == strings.Contains(out, "filter_text") {
-					t.Errorf("%s: %v, want %s", settings, err, want)
+					t.Errorf("%s: got error %v, want %s", settings, err, want)
 				}
 			} else if out != want {
-				t.Errorf("%s: %q, want %q", settings, out, want)
+				t.Errorf("%s: got %q, want %q", settings, out, want)
 			}
 		})
 	}
 }
 
-// TestTagsNoResponse checks that a response passes at once if all that a filter may do is to tag requests.
-func TestTagsNoResponse(t *testing.T) {
+// TestActionTagIgnoresResponses checks that a filter that only tags requests does not delay responses.
+func TestActionTagIgnoresResponses(t *testing.T) {
 	suite.EachForm(t, `{"action":"tag"}`, func(t *testing.T, b *plugintest.Binding) {
 		got, err := b.FilterText(plugintest.FilterText{Flags: abi.TextStreamed, Pieces: []string{"4242 4242 ", "4242 4242"}})
 		if err != nil || got.Text != "4242 4242 4242 4242" || got.Held > 0 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, %v, want the unchanged text", got, err)
 		}
 	})
 }
 
-// TestRefusesStreams checks that nothing of what is found goes on before a response is refused, nor of a key before it ends.
+// TestRefusesStreams checks that no part of a match is passed on before the response is refused.
 func TestRefusesStreams(t *testing.T) {
 	suite.EachForm(t, `{"action":"refuse"}`, func(t *testing.T, b *plugintest.Binding) {
 		for _, secret := range []string{"4242 4242 4242 4242", longKey, longToken} {
 			got, err := b.FilterText(plugintest.FilterText{Flags: abi.TextStreamed, Pieces: append([]string{"It is "}, strings.SplitAfter(secret+" ", "2")...)})
 			if err == nil || got.Text != "It is " {
-				t.Errorf("%.40s: %.100q went on, %v", secret, got.Text, err)
+				t.Errorf("%.40s: %.100q was passed on, error %v", secret, got.Text, err)
 			}
 		}
 	})
@@ -89,7 +89,7 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// TestCost bounds what a call costs, and that no text takes more fuel than its bytes are given.
+// TestCost checks that no text costs more fuel than the budget of its bytes.
 func TestCost(t *testing.T) {
 	b := suite
 	b.Use.Settings = everything
@@ -106,9 +106,9 @@ func TestCost(t *testing.T) {
 		if err == nil {
 			perByte = got.Fuel / int64(len(text))
 		}
-		t.Logf("%s: %d units a byte", name, perByte)
+		t.Logf("%s: %d units per byte", name, perByte)
 		if err != nil || perByte > 56 {
-			t.Errorf("%s: %d units a byte, %v", name, perByte, err)
+			t.Errorf("%s: got %d units of fuel per byte, error %v, want at most 56", name, perByte, err)
 		}
 	}
 }

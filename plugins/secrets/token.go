@@ -1,32 +1,32 @@
 package secrets
 
-// The lengths of tokens.
+// Lengths in bytes, of tokens without their prefix.
 const (
-	awsID         = 16 // after the prefix
+	awsID         = 16
 	awsSecret     = 40
 	googleKey     = 35
 	githubToken   = 36
-	githubFirst   = 22 // of a fine-grained token
+	githubFirst   = 22 // first part of a fine-grained token
 	githubSecond  = 59
-	checksum      = 6
-	slackToken    = 20
-	stripeKey     = 16
-	anthropicKey  = 24
-	openaiWindow  = 100 // from the prefix to the end of openaiInfix
-	plainKey      = 32
+	checksum      = 6   // checksum at the end of a GitHub token
+	slackToken    = 20  // minimum
+	stripeKey     = 16  // minimum
+	anthropicKey  = 24  // minimum
+	openaiWindow  = 100 // maximum from the prefix to the end of openaiInfix
+	plainKey      = 32  // minimum of a sequence of letters and digits in other keys with the prefix sk-
 	maxJWTHeader  = 512
 	minJWTPart    = 8
-	maxSeparation = 8 // bytes between the name of a secret and its value
+	maxSeparation = 8 // maximum between the name of a secret and its value
 )
 
-const openaiInfix = "T3BlbkFJ" // "OpenAI" in base64: in every key of theirs
+const openaiInfix = "T3BlbkFJ" // "OpenAI" in base64, which is part of all OpenAI keys
 
-// token looks for a credential that begins at i of a run that ends at end. Credentials have prefixes of their own, so it does not
-// matter what stands before them.
+// token looks for a credential at i, in a run that ends at end. It is independent of the preceding bytes, because
+// credentials have unique prefixes.
 func (s *scanner) token(i, end int, trailing bool) (m span, v verdict) {
 	text := s.text
 	if i+1 >= end {
-		return m, s.cut(trailing)
+		return m, moreIf(trailing)
 	}
 	to := 0
 	k := apiKey
@@ -71,7 +71,7 @@ func (s *scanner) token(i, end int, trailing bool) (m span, v verdict) {
 	return span{i, to, k}, v
 }
 
-// startsToken reports whether one of the tokens that have no largest length, or a large one, begins at i.
+// startsToken reports whether the first bytes of a token of large or unlimited length are at i.
 func (s *scanner) startsToken(i int) bool {
 	switch s.text[i] {
 	case 'e':
@@ -86,35 +86,36 @@ func (s *scanner) startsToken(i int) bool {
 	return false
 }
 
-// cut is the verdict where the run ends before anything is decided.
-func (s *scanner) cut(trailing bool) verdict {
+// moreIf returns the verdict at the end of a run: undecided if the run may continue after the text, otherwise no match.
+func moreIf(trailing bool) verdict {
 	if trailing {
 		return more
 	}
 	return noMatch
 }
 
-// prefix compares the text at i with what a token begins with. A text that ends before it differs takes more to know.
+// prefix decides whether the text at i begins with a prefix. It needs more if the text ends within the prefix.
 func (s *scanner) prefix(i, end int, trailing bool, want string) verdict {
 	n := min(end-i, len(want))
 	if string(s.text[i:i+n]) != want[:n] {
 		return noMatch
 	}
 	if n < len(want) {
-		return s.cut(trailing)
+		return moreIf(trailing)
 	}
 	return match
 }
 
-// goesOn is the verdict of a token without a largest length that reaches up to to.
-func (s *scanner) goesOn(to, end int, trailing bool) verdict {
+// matchOrOpen returns the verdict for a token of unlimited length that ends at to.
+func matchOrOpen(to, end int, trailing bool) verdict {
 	if to == end && trailing {
 		return open
 	}
 	return match
 }
 
-// fixed looks for a byte, one of two prefixes and n bytes of class token, of which an AWS ID has only capitals and digits.
+// fixed looks for a token that consists of any byte, one of two prefixes, and n bytes of class token, or for an AWS ID,
+// capital letters and digits.
 func (s *scanner) fixed(i, end int, trailing bool, prefix, other string, n int) (to int, v verdict) {
 	if v = s.prefix(i+1, end, trailing, prefix); v == noMatch && other != "" {
 		v = s.prefix(i+1, end, trailing, other)
@@ -132,18 +133,18 @@ func (s *scanner) fixed(i, end int, trailing bool, prefix, other string, n int) 
 	return to, s.endsToken(to, end, trailing)
 }
 
-// endsToken is the verdict on a token of a fixed length: nothing that belongs to one follows.
+// endsToken decides whether a token of fixed length may end at to, which requires that no letter, digit or _ follows.
 func (s *scanner) endsToken(to, end int, trailing bool) verdict {
 	switch {
 	case to > end || to == end && trailing:
-		return s.cut(trailing)
-	case to < end && class[s.text[to]]&(word) != 0:
+		return moreIf(trailing)
+	case to < end && class[s.text[to]]&word != 0:
 		return noMatch
 	}
 	return match
 }
 
-// github looks for a token of GitHub: classic ones have a checksum, fine-grained ones a shape.
+// github looks for a GitHub token. Classic tokens have a checksum, fine-grained ones a fixed structure.
 func (s *scanner) github(i, end int, trailing bool) (to int, v verdict) {
 	text := s.text
 	if text[i+1] == 'i' {
@@ -162,7 +163,7 @@ func (s *scanner) github(i, end int, trailing bool) (to int, v verdict) {
 	}
 	const begin = len("ghp_")
 	if i+begin > end {
-		return 0, s.cut(trailing)
+		return 0, moreIf(trailing)
 	}
 	switch text[i+2] {
 	case 'p', 'o', 'u', 's', 'r':
@@ -185,7 +186,7 @@ func (s *scanner) github(i, end int, trailing bool) (to int, v verdict) {
 	return to, v
 }
 
-// hasChecksum reports whether the last bytes of a token are the CRC-32 of the others, in base 62.
+// hasChecksum reports whether a token ends with the CRC-32 of its other bytes in base 62.
 func hasChecksum(p []byte) bool {
 	crc := ^uint32(0)
 	for _, c := range p[:len(p)-checksum] {
@@ -205,11 +206,11 @@ func hasChecksum(p []byte) bool {
 	return crc == 0
 }
 
-// secretKey looks for what begins with sk- (Anthropic, OpenAI, and APIs that imitate it) and sk_live_ or rk_live_ (Stripe).
+// secretKey looks for keys with the prefix sk- (Anthropic, OpenAI and compatible APIs), sk_live_ or rk_live_ (Stripe).
 func (s *scanner) secretKey(i, end int, trailing bool) (to int, v verdict) {
 	text := s.text
 	if i+2 >= end {
-		return 0, s.cut(trailing)
+		return 0, moreIf(trailing)
 	}
 	if text[i+2] == '_' {
 		const begin = "k_live_"
@@ -221,11 +222,11 @@ func (s *scanner) secretKey(i, end int, trailing bool) (to int, v verdict) {
 		}
 		if to-body < stripeKey {
 			if to == end {
-				return 0, s.cut(trailing)
+				return 0, moreIf(trailing)
 			}
 			return 0, noMatch
 		}
-		return to, s.goesOn(to, end, trailing)
+		return to, matchOrOpen(to, end, trailing)
 	}
 	if text[i] != 's' || text[i+2] != '-' {
 		return 0, noMatch
@@ -234,30 +235,30 @@ func (s *scanner) secretKey(i, end int, trailing bool) (to int, v verdict) {
 	to = s.tokenEnd(i)
 	body := text[i+begin : to]
 	if v := s.prefix(i+begin, to, trailing && to == end, "ant-"); v == match && len(body) >= anthropicKey {
-		return to, s.goesOn(to, end, trailing)
+		return to, matchOrOpen(to, end, trailing)
 	}
-	// A stretch of letters and digits as long as a key's, or the infix. What is no stretch or infix for an earlier sk- is none for
-	// this one.
+	// Look for openaiInfix, or for a sequence of letters and digits that is long enough for a key and contains a digit.
+	// Bytes that were examined for an earlier sk- without success need not be examined again.
 	from := i + begin
-	if s.seen <= from || s.seen > to {
-		s.seen, s.stretch, s.digit = from, from, -1
+	if s.keyTo <= from || s.keyTo > to {
+		s.keyTo, s.keyFrom, s.keyDigit = from, from, -1
 	}
-	s.stretch = max(s.stretch, from)
-	for ; s.seen < min(to, from+openaiWindow); s.seen++ {
-		c := text[s.seen]
+	s.keyFrom = max(s.keyFrom, from)
+	for ; s.keyTo < min(to, from+openaiWindow); s.keyTo++ {
+		c := text[s.keyTo]
 		if class[c]&alnum == 0 {
-			s.stretch = s.seen + 1
+			s.keyFrom = s.keyTo + 1
 			continue
 		}
 		if class[c]&digit != 0 {
-			s.digit = s.seen
+			s.keyDigit = s.keyTo
 		}
-		if s.seen-s.stretch+1 >= plainKey && s.digit >= s.stretch || c == openaiInfix[len(openaiInfix)-1] && endsWith(text[from:s.seen+1], openaiInfix) {
-			return to, s.goesOn(to, end, trailing)
+		if s.keyTo-s.keyFrom+1 >= plainKey && s.keyDigit >= s.keyFrom || c == openaiInfix[len(openaiInfix)-1] && endsWith(text[from:s.keyTo+1], openaiInfix) {
+			return to, matchOrOpen(to, end, trailing)
 		}
 	}
 	if to == end && len(body) < openaiWindow {
-		return 0, s.cut(trailing)
+		return 0, moreIf(trailing)
 	}
 	return 0, noMatch
 }
@@ -266,7 +267,7 @@ func endsWith(p []byte, suffix string) bool {
 	return len(p) >= len(suffix) && string(p[len(p)-len(suffix):]) == suffix
 }
 
-// slack looks for a token of Slack.
+// slack looks for a Slack token.
 func (s *scanner) slack(i, end int, trailing bool) (to int, v verdict) {
 	text := s.text
 	begin := len("xoxb-")
@@ -279,7 +280,7 @@ func (s *scanner) slack(i, end int, trailing bool) (to int, v verdict) {
 			return 0, v
 		}
 		if i+begin > end {
-			return 0, s.cut(trailing)
+			return 0, moreIf(trailing)
 		}
 		switch text[i+3] {
 		case 'a', 'b', 'c', 'd', 'e', 'o', 'p', 'r', 's':
@@ -291,7 +292,7 @@ func (s *scanner) slack(i, end int, trailing bool) (to int, v verdict) {
 		}
 	}
 	if i+begin >= end {
-		return 0, s.cut(trailing)
+		return 0, moreIf(trailing)
 	}
 	if class[text[i+begin]]&digit == 0 {
 		return 0, noMatch
@@ -299,14 +300,14 @@ func (s *scanner) slack(i, end int, trailing bool) (to int, v verdict) {
 	to = s.tokenEnd(i)
 	if to-i-begin < slackToken {
 		if to == end {
-			return 0, s.cut(trailing)
+			return 0, moreIf(trailing)
 		}
 		return 0, noMatch
 	}
-	return to, s.goesOn(to, end, trailing)
+	return to, matchOrOpen(to, end, trailing)
 }
 
-// jsonWebToken looks for a JSON Web Token: two objects in base64, with a dot between them, and what further parts there are.
+// jsonWebToken looks for a JSON Web Token: two JSON objects in base64, separated by a dot, and optional further parts.
 func (s *scanner) jsonWebToken(i, end int, trailing bool) (to int, v verdict) {
 	const object = "eyJ"
 	if v = s.prefix(i, end, trailing, object); v != match {
@@ -317,7 +318,7 @@ func (s *scanner) jsonWebToken(i, end int, trailing bool) (to int, v verdict) {
 		return 0, noMatch
 	}
 	if dot == end {
-		return 0, s.cut(trailing)
+		return 0, moreIf(trailing)
 	}
 	if s.text[dot] != '.' {
 		return 0, noMatch
@@ -330,19 +331,19 @@ func (s *scanner) jsonWebToken(i, end int, trailing bool) (to int, v verdict) {
 	}
 	if to-claims < minJWTPart {
 		if to == end {
-			return 0, s.cut(trailing)
+			return 0, moreIf(trailing)
 		}
 		return 0, noMatch
 	}
-	to, goesOn := s.jwtEnd(to)
-	if goesOn {
+	to, continues := s.jwtEnd(to)
+	if continues {
 		return to, open
 	}
 	return to, match
 }
 
-// jwtEnd returns where the rest of a JSON Web Token ends, and whether it may go on after the text.
-func (s *scanner) jwtEnd(i int) (to int, goesOn bool) {
+// jwtEnd returns the end of the JSON Web Token whose rest is at i, and whether it may continue after the text.
+func (s *scanner) jwtEnd(i int) (to int, continues bool) {
 	for i < len(s.text) {
 		switch c := s.text[i]; {
 		case class[c]&token != 0:
@@ -358,7 +359,7 @@ func (s *scanner) jwtEnd(i int) (to int, goesOn bool) {
 	return i, !s.complete
 }
 
-// namedSecret looks for the secret of an AWS access key, which has no prefix: its name comes before it.
+// namedSecret looks for an AWS secret access key. It has no prefix, but is recognized by its name before it.
 func (s *scanner) namedSecret(i int) (m span, v verdict) {
 	if s.find&(1<<apiKey) == 0 {
 		return m, noMatch
@@ -387,7 +388,7 @@ func (s *scanner) namedSecret(i int) (m span, v verdict) {
 		}
 		at += len(part)
 	}
-	// Quotes, spaces and the sign between name and value.
+	// Skip quotes, spaces and signs between name and value.
 	begin := at
 	for at < len(text) && at-begin < maxSeparation {
 		switch text[at] {
@@ -428,7 +429,8 @@ func (s *scanner) namedSecret(i int) (m span, v verdict) {
 	return span{at, to, apiKey}, match
 }
 
-// equalFold compares the text at i with a word in lower case. cut is true if the text ends before it differs.
+// equalFold reports whether the text at i is a word of lower-case letters, in any case. cut is true if the text ends
+// within the word.
 func (s *scanner) equalFold(i int, want string) (equal, cut bool) {
 	for j := range len(want) {
 		if i+j >= len(s.text) {
