@@ -5,36 +5,36 @@ import (
 	"unicode/utf8"
 )
 
-// automaton finds a set of phrases (Aho and Corasick): a trie of their folded bytes, in which each node leads to that of its longest
-// proper suffix. It is immutable once it is linked.
+// automaton is an Aho-Corasick automaton for a set of phrases: a trie of their folded bytes, in which each node is
+// linked to its longest proper suffix. It is immutable once built.
 type automaton struct {
 	nodes []node
-	first [256]int32 // the children of the root; 0 is none
-	edges []edge     // the other ones: a hash table with open addressing, of a power of two
+	first [256]int32 // children of the root by byte, 0 if there is none
+	edges []edge     // other children: a hash table with open addressing, whose length is a power of two
 }
 
-// node is the beginning of a phrase.
+// node is a prefix of a phrase.
 type node struct {
-	fail  int32 // the longest proper suffix that is a node, too; 0 is the root
-	match int32 // the longest suffix that is a phrase, this node included; 0 if there is none
-	runes uint16
-	last  bool // a phrase ends here
-	leaf  bool // no phrase goes on
+	fail   int32  // the longest proper suffix that is a node as well; may be the root
+	match  int32  // the longest suffix that is a phrase, possibly the node itself; 0 if there is none
+	runes  uint16 // number of complete runes
+	phrase bool   // the node is a complete phrase
+	leaf   bool   // the node has no children
 }
 
-// edge leads from a node to a child by a byte.
+// edge leads from a node other than the root to a child.
 type edge struct {
-	key  uint32 // node<<8 | byte; 0 is free, as an edge of the root is not here
-	node int32
+	key  uint32 // node<<8 | byte, 0 if the slot is free
+	node int32  // the child
 }
 
 const root = 0
 
-// build makes the automaton of phrases, which are not empty.
-func build(phrases [][]byte) automaton {
+// newAutomaton builds the automaton for phrases, which must not be empty.
+func newAutomaton(phrases [][]byte) automaton {
 	size := 1
 	for _, p := range phrases {
-		size += len(p) // folding makes no rune longer: it takes the smallest
+		size += len(p) // fold never returns a longer rune, because it returns the smallest
 	}
 	a := automaton{nodes: make([]node, 1, size)}
 	slots := 16
@@ -49,19 +49,20 @@ func build(phrases [][]byte) automaton {
 			p = p[n:]
 			var folded [utf8.UTFMax]byte
 			for _, c := range folded[:utf8.EncodeRune(folded[:], fold(r))] {
-				at = a.grow(at, c, runes)
+				at = a.addChild(at, c, runes)
 			}
 			runes++
 			a.nodes[at].runes = runes
 		}
-		a.nodes[at].last = true
+		a.nodes[at].phrase = true
 	}
 	a.link()
 	return a
 }
 
-// grow returns the child of a node by a byte, and adds it if there is none. runes is how many whole runes lead to it.
-func (a *automaton) grow(at int32, c byte, runes uint16) int32 {
+// addChild returns the child of a node for a byte, which it adds if there is none. runes is the child's number of
+// complete runes.
+func (a *automaton) addChild(at int32, c byte, runes uint16) int32 {
 	if next := a.child(at, c); next != root {
 		return next
 	}
@@ -81,12 +82,12 @@ func (a *automaton) grow(at int32, c byte, runes uint16) int32 {
 	return next
 }
 
-// slot is where the search for an edge begins.
+// slot returns the index in edges at which the search for a key begins.
 func (a *automaton) slot(key uint32) int {
 	return int(key*0x9e3779b1>>7) & (len(a.edges) - 1)
 }
 
-// child returns the child of a node by a byte, root if there is none.
+// child returns the child of a node for a byte, root if there is none.
 func (a *automaton) child(at int32, c byte) int32 {
 	if at == root {
 		return a.first[c]
@@ -102,19 +103,19 @@ func (a *automaton) child(at int32, c byte) int32 {
 	}
 }
 
-// link sets fail and match of all nodes. A node's suffixes are shorter than the node, so they are linked level by level.
+// link sets fail and match of all nodes, level by level, because a node's suffixes are shorter than the node.
 func (a *automaton) link() {
-	// Children by node: the table has them in no order.
-	from, by := make([]int32, len(a.nodes)), make([]byte, len(a.nodes))
+	// The parent of each node, and the byte that leads from there to the node.
+	parent, by := make([]int32, len(a.nodes)), make([]byte, len(a.nodes))
 	for _, e := range a.edges {
 		if e.key != 0 {
-			from[e.node], by[e.node] = int32(e.key>>8), byte(e.key)
+			parent[e.node], by[e.node] = int32(e.key>>8), byte(e.key)
 		}
 	}
 	depth := make([]int32, len(a.nodes))
 	deepest := int32(0)
-	for n := 1; n < len(a.nodes); n++ { // parents come before their children
-		depth[n] = depth[from[n]] + 1
+	for n := 1; n < len(a.nodes); n++ { // parents have lower indexes than their children
+		depth[n] = depth[parent[n]] + 1
 		deepest = max(deepest, depth[n])
 	}
 	levels := make([][]int32, deepest+1)
@@ -125,27 +126,27 @@ func (a *automaton) link() {
 		for _, n := range level {
 			x := &a.nodes[n]
 			if d > 1 {
-				at := a.nodes[from[n]].fail
+				at := a.nodes[parent[n]].fail
 				for at != root && a.child(at, by[n]) == root {
 					at = a.nodes[at].fail
 				}
 				x.fail = a.child(at, by[n])
 			}
 			x.match = a.nodes[x.fail].match
-			if x.last {
+			if x.phrase {
 				x.match = n
 			}
 		}
 	}
 }
 
-// fold returns what stands for all runes that differ from r only in case (Unicode simple folding): the smallest of them. White space
-// is folded to a space.
+// fold returns the smallest of the runes that differ from r only in case (Unicode simple case folding), or a space for
+// white space.
 func fold(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:
 		return rune(foldedASCII[r])
-	case r >= 0x3000 && r < 0xa640, r >= 0xac00 && r < 0xd800: // most of what has no case
+	case r >= 0x3000 && r < 0xa640, r >= 0xac00 && r < 0xd800: // most scripts without case
 		if r == 0x3000 {
 			return ' '
 		}
@@ -160,7 +161,7 @@ func fold(r rune) rune {
 	return least
 }
 
-// foldedASCII is fold for ASCII: capitals and spaces.
+// foldedASCII contains the results of fold for ASCII characters.
 var foldedASCII = func() (t [utf8.RuneSelf]byte) {
 	for c := range t {
 		t[c] = byte(c)
@@ -174,7 +175,7 @@ var foldedASCII = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// inWord reports whether a rune is a part of a word, where words are written with spaces between them.
+// inWord reports whether a rune is part of a word, in a script that separates words by spaces.
 func inWord(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:

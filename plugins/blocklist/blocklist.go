@@ -1,10 +1,10 @@
-// Package blocklist is the filter plugin that finds the phrases of a list, whatever their case, and masks them, refuses the request or
-// the response, or tags the request.
+// Package blocklist is a filter plugin that finds the phrases of a list, regardless of case, and masks them, refuses
+// the request or response, or tags the request.
 //
-// A phrase and a text are equal if they are after Unicode's simple case folding, with every white space character equal to a space.
-// Nothing else is folded: an accent, a ligature or a digit in place of a letter makes another text. By default a phrase neither begins
-// nor ends within a word. Where words are written without spaces (Chinese, Japanese, Korean, Thai and others) there are no words in that sense, and
-// a phrase is found anywhere.
+// Phrases and text are compared after Unicode simple case folding, and all white space characters are equal. Accents,
+// ligatures, and digits that resemble letters are not normalized. By default, a phrase must begin and end at word
+// boundaries. Scripts that do not separate words by spaces (Chinese, Japanese, Korean, Thai and others) have no words
+// in this sense, so their phrases are found anywhere.
 package blocklist
 
 import (
@@ -17,7 +17,7 @@ import (
 
 func init() { filter.RegisterAs[blocklist]("blocklist") }
 
-// blocklist is one use of the plugin.
+// blocklist is an instance of the plugin.
 type blocklist struct {
 	options
 	finder
@@ -26,11 +26,11 @@ type blocklist struct {
 var _ filter.Configurer = (*blocklist)(nil)
 
 var (
-	errTag  = errors.New("the filter's tags do not list its option tag")
-	refusal = &sdk.Failure{Kind: abi.FailContentPolicy, Code: "blocked_phrase", Message: "The text contains a blocked phrase."}
+	errTagNotListed = errors.New("the filter's tags do not list its option tag")
+	refusal         = &sdk.Failure{Kind: abi.FailContentPolicy, Code: "blocked_phrase", Message: "The text contains a blocked phrase."}
 )
 
-// Text finds what is in a text.
+// Text finds phrases in a piece of text.
 func (p *blocklist) Text(t *filter.Text) error {
 	if p.action == tag && !t.OfRequest() {
 		return nil
@@ -43,7 +43,7 @@ func (p *blocklist) Text(t *filter.Text) error {
 			return refusal
 		case tag:
 			if !t.Tag(p.tag) {
-				return errTag
+				return errTagNotListed
 			}
 		case mask:
 			for _, f := range p.found {

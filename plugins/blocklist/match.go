@@ -2,29 +2,30 @@ package blocklist
 
 import "unicode/utf8"
 
-// span is a range of the text in which a phrase is.
+// span is the range of a phrase in the text.
 type span struct{ from, to int }
 
-// finder finds phrases in one piece of text: of those that overlap the leftmost, and of those the longest. It is reused: found keeps its
-// memory.
+// finder finds phrases in one piece of text: of overlapping ones the leftmost, and of those the longest. It is reused,
+// so that found keeps its memory.
 type finder struct {
 	phrases automaton
-	words   bool // a phrase neither begins nor ends within a word
-	longest int  // runes of the longest phrase
+	words   bool // phrases begin and end at word boundaries
+	longest int  // number of runes in the longest phrase
 
 	text     []byte
-	complete bool
+	complete bool // no more text follows
 
 	found []span
 	hold  int // the text from here on is held
 
-	// The state of the automaton at a position: the node, and where in the text its phrase begins.
+	// The state of the automaton: the current node, and its start in the text.
 	state int32
 	start int
 }
 
-// scan looks for phrases in text. What it holds is the beginning of a phrase, or the end of a word in which none begins: otherwise the
-// rest of the word would look like the beginning of one. Of a word that is longer than any phrase the end is enough to see that.
+// scan looks for phrases in text. It holds the possible start of a phrase at the end of the text. With words, it also
+// holds the last word, because its rest would otherwise look like the start of a word. If the word is longer than any
+// phrase, its end is enough.
 func (f *finder) scan(text []byte, complete bool) {
 	f.text, f.complete, f.found = text, complete, f.found[:0]
 	f.state, f.start, f.hold = root, 0, len(text)
@@ -32,7 +33,7 @@ func (f *finder) scan(text []byte, complete bool) {
 	for {
 		if f.phrases.nodes[f.state].match != root {
 			if f.words && i == len(text) && !complete {
-				// The next rune may belong to the phrase's last word. What was found before this phrase is final.
+				// The next rune may continue the last word of the phrase. An earlier pending match is final.
 				if pending.from < 0 || f.start <= pending.from {
 					break
 				}
@@ -63,12 +64,12 @@ func (f *finder) scan(text []byte, complete bool) {
 	}
 }
 
-// isFinal reports whether no longer or earlier phrase can take the place of a match.
+// isFinal reports whether a match cannot be replaced by a longer or earlier one.
 func (f *finder) isFinal(m span, i int) bool {
 	return f.state == root || f.start > m.from || i == len(f.text) && f.complete || f.start == m.from && f.phrases.nodes[f.state].leaf
 }
 
-// endingAt returns the longest phrase that ends at i and may end there.
+// endingAt returns the longest valid match that ends at i.
 func (f *finder) endingAt(i int) (m span, ok bool) {
 	if f.words && !f.isBoundary(i) {
 		return m, false
@@ -87,7 +88,8 @@ func (f *finder) endingAt(i int) (m span, ok bool) {
 	return m, false
 }
 
-// isBoundary reports whether i is not within a word. The beginning of the text is none: what was before it has gone on.
+// isBoundary reports whether i is not within a word. The beginning of the text is a boundary, because scan holds a
+// complete word, or enough of it that no phrase can end in it.
 func (f *finder) isBoundary(i int) bool {
 	if i == 0 || i == len(f.text) {
 		return true
@@ -97,7 +99,8 @@ func (f *finder) isBoundary(i int) bool {
 	return !inWord(before) || !inWord(after)
 }
 
-// next takes in the rune at i, or all up to the first of which a phrase may begin, and returns the position after it.
+// next consumes the rune at i, and returns the position after it. At the root, it first skips bytes with which no
+// phrase begins.
 func (f *finder) next(i int) int {
 	a, text := &f.phrases, f.text
 	if f.state == root {
@@ -110,37 +113,37 @@ func (f *finder) next(i int) int {
 		}
 	}
 	if c := text[i]; c < utf8.RuneSelf {
-		f.take(foldedASCII[c])
+		f.step(foldedASCII[c])
 		i++
 	} else {
 		r, size := utf8.DecodeRune(text[i:])
 		var folded [utf8.UTFMax]byte
 		for _, c := range folded[:utf8.EncodeRune(folded[:], fold(r))] {
-			f.take(c)
+			f.step(c)
 		}
 		i += size
 	}
 	if f.words {
 		for f.state != root && !f.isBoundary(f.start) {
-			f.fail()
+			f.followFail()
 		}
 	}
 	return i
 }
 
-// take goes from the state by a byte.
-func (f *finder) take(c byte) {
+// step advances the automaton by a byte.
+func (f *finder) step(c byte) {
 	for {
 		if next := f.phrases.child(f.state, c); next != root || f.state == root {
 			f.state = next
 			return
 		}
-		f.fail()
+		f.followFail()
 	}
 }
 
-// fail goes to the longest proper suffix of the state, and moves start by as many runes.
-func (f *finder) fail() {
+// followFail replaces the state by its longest proper suffix, and advances start accordingly.
+func (f *finder) followFail() {
 	x := &f.phrases.nodes[f.state]
 	f.state = x.fail
 	for range x.runes - f.phrases.nodes[x.fail].runes {
@@ -149,8 +152,8 @@ func (f *finder) fail() {
 	}
 }
 
-// wordStart returns where the word begins in which the text ends, or, if it has more runes than any phrase, the last runes of it that show
-// that.
+// wordStart returns the start of the word at the end of the text, or if that is longer than any phrase, of its last
+// longest+1 runes.
 func (f *finder) wordStart() int {
 	at := len(f.text)
 	for range f.longest + 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// action is what happens to a phrase.
+// action is the reaction to matches.
 type action uint8
 
 const (
@@ -17,20 +17,20 @@ const (
 	tag
 )
 
-// options are the operator's choices.
+// options are the filter's options.
 type options struct {
 	action action // "action"
-	mask   string // "mask": what stands in the place of a phrase
-	tag    string // "tag": of the request, if the action is to tag it
+	mask   string // "mask": replaces a phrase
+	tag    string // "tag": added to the request by the action tag
 }
 
 const (
-	maxMask    = 64       // bytes of the mask: the output of a call is bounded
-	maxPhrase  = 200      // runes of a phrase, which may be held
-	maxPhrases = 32 << 10 // bytes of all phrases
+	maxMask    = 64       // maximum length of the mask; bounded because a call's output is limited
+	maxPhrase  = 200      // maximum number of runes in a phrase; bounded because the host must be able to hold it
+	maxPhrases = 32 << 10 // maximum number of bytes in all phrases
 )
 
-var errPhrases = errors.New("option phrases missing")
+var errNoPhrases = errors.New("option phrases missing")
 
 // Configure reads the options.
 func (p *blocklist) Configure(o json.Value) error {
@@ -78,11 +78,11 @@ func (p *blocklist) Configure(o json.Value) error {
 		return true, ok
 	})
 	if err == nil && len(phrases) == 0 {
-		err = errPhrases
+		err = errNoPhrases
 	}
 	if err != nil {
 		return err
 	}
-	p.phrases = build(phrases)
+	p.phrases = newAutomaton(phrases)
 	return nil
 }

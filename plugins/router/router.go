@@ -1,21 +1,21 @@
-// Package router is the router plugin: it orders the targets of a request by one of four strategies.
+// Package router is the bundled router plugin. It orders the targets of a request by one of four strategies:
 //
-//	weighted       draws by weight, for each request anew (the default)
-//	priority       smaller priority first; equal ones are drawn by weight
-//	least-latency  shortest time to the first event first; a target of which nothing is known comes before, so that
-//	               something gets known
-//	cheapest       lowest price first: that of the prompt and of all tokens that the client asks for, or, where one of them is
-//	               not known, input and output added; a price that is not known counts as none. With max_latency, targets
-//	               that take longer on average to the first event come after the others
+//	weighted       random by weight, independently for each request (the default)
+//	priority       lowest priority value first; targets of the same priority at random by weight
+//	least-latency  shortest time to the first event first; targets without a measurement precede the others, so that
+//	               they are measured
+//	cheapest       lowest price first: of the prompt and the requested maximum of output tokens, or if one of these is
+//	               unknown, the sum of the input and output prices; an unknown price counts as 0. With max_latency,
+//	               targets with a longer average time to the first event come after the others
 //
-// Whatever the strategy, healthy targets come before unhealthy ones, and among either of them fallbacks come last. So
-// every target is a candidate, and a request that one of them cannot answer goes on to the next.
+// With all strategies, healthy targets come before unhealthy ones, and in either group fallbacks come last. Every
+// target is a candidate, so a request that fails at one of them is retried on the next.
 //
-// Requests with an affinity are not drawn for: among targets that are equal otherwise, also in price, weighted rendezvous hashing
+// For requests with an affinity, no strategy is random: among targets of the same rank, weighted rendezvous hashing
 // chooses the same one for the same conversation, user or key.
 //
-// A target without a weight has the weight 0: it is drawn after all others. Draws follow from the random number that
-// comes with the request, so that a choice can be repeated.
+// A target without a weight has weight 0, so it comes after all others at random. Random choices depend only on the
+// random number in the router's input, which makes them repeatable.
 package router
 
 import (
@@ -37,7 +37,7 @@ const (
 	cheapest
 )
 
-var names = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
+var strategyNames = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
 
 var (
 	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-latency or cheapest")
@@ -45,16 +45,16 @@ var (
 	errUnknown    = errors.New("settings: unknown member: want strategy or max_latency")
 )
 
-// policy is what the settings say.
+// policy is the content of the settings.
 type policy struct {
 	strategy   strategy
-	maxLatency int64 // in milliseconds, for cheapest; 0: none
+	maxLatency int64 // for cheapest, in milliseconds; 0 means unlimited
 }
 
 func parse(settings json.Value) (p policy, err error) {
 	if v := settings.Get("strategy"); v.Exists() {
 		known := false
-		for s, name := range names {
+		for s, name := range strategyNames {
 			if v.Is(name) {
 				p.strategy, known = strategy(s), true
 			}
@@ -71,7 +71,7 @@ func parse(settings json.Value) (p policy, err error) {
 	return p, nil
 }
 
-// check rejects invalid settings, including unknown members: a misspelt one would silently leave the default.
+// check rejects invalid settings, including unknown members, because a misspelled one would be ignored silently.
 func check(settings json.Value) error {
 	var r json.Reader
 	r.Reset(settings)
@@ -88,10 +88,11 @@ func check(settings json.Value) error {
 	return err
 }
 
-// maxDuration is the longest duration that settings may have, in milliseconds: an hour.
+// maxDuration is the maximum of max_latency in milliseconds: one hour.
 const maxDuration = 3_600_000
 
-// milliseconds reads a duration such as "2s", "1m30s", "1.5s" or "800ms"; 0 if it is not one, or not from 1ms to 1h.
+// milliseconds parses a duration such as "2s", "1m30s", "1.5s" or "800ms". It returns 0 if it is invalid, shorter than
+// 1ms or longer than maxDuration.
 func milliseconds(text []byte) int64 {
 	sum := 0.0
 	for at := 0; at < len(text); {
@@ -122,25 +123,26 @@ func milliseconds(text []byte) int64 {
 	return int64(sum)
 }
 
-// ordering is a request that is being decided on.
+// ordering is the state of ordering the targets of one request.
 type ordering struct {
 	policy
 	targets        []router.Target
-	prompt, output float64 // tokens; 0 where one of them is not known
-	lots           []lot   // nil for a request without an affinity
+	prompt, output float64 // token counts; both 0 if one of them is unknown
+	lots           []lot   // by target; nil for a request without an affinity
 }
 
+// choose makes every target a candidate, best first.
 func choose(c *router.Choice) error {
 	p, err := parse(c.Settings)
 	if err != nil {
 		return err
 	}
-	by := ordering{policy: p, targets: c.Targets}
+	o := ordering{policy: p, targets: c.Targets}
 	if c.PromptTokens > 0 && c.MaxTokensAsked > 0 {
-		by.prompt, by.output = float64(c.PromptTokens), float64(c.MaxTokensAsked)
+		o.prompt, o.output = float64(c.PromptTokens), float64(c.MaxTokensAsked)
 	}
 	if c.HasAffinity && p.strategy != leastLatency {
-		by.lots = drawLots(c.Affinity, c.Targets)
+		o.lots = drawLots(c.Affinity, c.Targets)
 	}
 	order := make([]int, 0, 16)
 	for i := range c.Targets {
@@ -148,24 +150,24 @@ func choose(c *router.Choice) error {
 	}
 	draw := splitMix(c.Random)
 	for at := range order {
-		next := by.firstRanked(order[at:])
+		next := o.firstRanked(order[at:])
 		switch {
-		case by.lots != nil:
-			next = by.firstLot(order[at:], next)
+		case o.lots != nil:
+			next = o.firstLot(order[at:], next)
 		case p.strategy == weighted || p.strategy == priority:
-			next = by.drawByWeight(order[at:], next, &draw)
+			next = o.drawByWeight(order[at:], next, &draw)
 		}
-		// What stands between keeps its order: it is the configuration's.
+		// Move the target to position at. The targets in between keep the order of the configuration.
 		i := order[at+next]
 		copy(order[at+1:at+next+1], order[at:at+next])
 		order[at] = i
 		c.Candidate(i)
 	}
-	c.Explain(by.explain(order))
+	c.Explain(o.explain(order))
 	return nil
 }
 
-// firstRanked returns the position of the first target that no other precedes.
+// firstRanked returns the position of the first target of the best rank.
 func (o *ordering) firstRanked(order []int) int {
 	first := 0
 	for i := 1; i < len(order); i++ {
@@ -176,7 +178,7 @@ func (o *ordering) firstRanked(order []int) int {
 	return first
 }
 
-// ranksBefore reports whether a must be tried before b.
+// ranksBefore reports whether a has a better rank than b and must be tried before it.
 func (o *ordering) ranksBefore(a, b *router.Target) bool {
 	if a.Healthy != b.Healthy {
 		return a.Healthy
@@ -198,12 +200,12 @@ func (o *ordering) ranksBefore(a, b *router.Target) bool {
 	return false
 }
 
-// slow reports whether a target takes longer to the first event than it may.
+// slow reports whether a target's average time to the first event exceeds max_latency.
 func (o *ordering) slow(t *router.Target) bool {
 	return o.strategy == cheapest && o.maxLatency > 0 && t.Latency > o.maxLatency
 }
 
-// price returns what the request costs at a target, in any unit.
+// price returns the price of the request at a target, in a unit that is the same for all targets.
 func (o *ordering) price(t *router.Target) float64 {
 	if o.prompt == 0 {
 		return t.InputPrice + t.OutputPrice
@@ -211,24 +213,24 @@ func (o *ordering) price(t *router.Target) float64 {
 	return o.prompt*t.InputPrice + o.output*t.OutputPrice
 }
 
-// firstLot returns the position of the target with the best lot among those that are as good as the one at position first.
+// firstLot returns the position of the target with the best lot among those of the same rank as the target at first.
 func (o *ordering) firstLot(order []int, first int) int {
-	model, best := &o.targets[order[first]], first
+	ranked, best := &o.targets[order[first]], first
 	for at, i := range order {
-		if at > best && !o.ranksBefore(model, &o.targets[i]) && o.lots[i].before(o.lots[order[best]]) {
+		if at > best && !o.ranksBefore(ranked, &o.targets[i]) && o.lots[i].before(o.lots[order[best]]) {
 			best = at
 		}
 	}
 	return best
 }
 
-// drawByWeight draws by weight among the targets that are as good as the one at position first, and returns the position of
-// the one that won. Weights that add up to nothing leave first.
+// drawByWeight draws by weight among the targets of the same rank as the target at first, and returns the winner's
+// position. If the sum of the weights is 0, it returns first.
 func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
-	model := &o.targets[order[first]]
+	ranked := &o.targets[order[first]]
 	var sum uint64
 	for _, i := range order {
-		if t := &o.targets[i]; !o.ranksBefore(model, t) {
+		if t := &o.targets[i]; !o.ranksBefore(ranked, t) {
 			sum += weight(t)
 		}
 	}
@@ -238,7 +240,7 @@ func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
 	lot := draw.next() % sum
 	for at, i := range order {
 		t := &o.targets[i]
-		if o.ranksBefore(model, t) {
+		if o.ranksBefore(ranked, t) {
 			continue
 		}
 		w := weight(t)
@@ -250,12 +252,12 @@ func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
 	return first
 }
 
-// maxWeight keeps the sum of all weights far from overflow.
+// maxWeight keeps the sum of all weights from overflowing.
 const maxWeight = 1 << 32
 
 func weight(t *router.Target) uint64 { return uint64(min(max(t.Weight, 0), maxWeight)) }
 
-// splitMix is a sequence of random numbers that follows from its first one (SplitMix64).
+// splitMix is the SplitMix64 random number generator. Its value is the seed.
 type splitMix uint64
 
 func (l *splitMix) next() uint64 {
@@ -266,12 +268,12 @@ func (l *splitMix) next() uint64 {
 	return z ^ z>>31
 }
 
-// maxExplained is how many targets an explanation names.
+// maxExplained is the maximum number of targets that an explanation names.
 const maxExplained = 3
 
 // explain describes the order in one line.
 func (o *ordering) explain(order []int) string {
-	line := append(make([]byte, 0, 256), names[o.strategy]...)
+	line := append(make([]byte, 0, 256), strategyNames[o.strategy]...)
 	if o.lots != nil {
 		line = append(line, " with affinity"...)
 	}

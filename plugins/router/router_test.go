@@ -26,9 +26,9 @@ type target struct {
 
 func input(random uint64, targets []target) []byte { return inputWith(random, nil, targets) }
 
-// inputWith is input with further members of the summary.
-func inputWith(random uint64, more map[string]any, targets []target) []byte {
-	type shown struct {
+// inputWith returns the router's input, with additional members of the summary.
+func inputWith(random uint64, summary map[string]any, targets []target) []byte {
+	type inputTarget struct {
 		Index int `json:"index"`
 		target
 		Healthy  bool           `json:"healthy"`
@@ -38,23 +38,23 @@ func inputWith(random uint64, more map[string]any, targets []target) []byte {
 	}
 	var in struct {
 		Summary map[string]any `json:"summary"`
-		Targets []shown        `json:"targets"`
+		Targets []inputTarget  `json:"targets"`
 	}
 	in.Summary = map[string]any{"request_id": "req_test", "random": fmt.Sprintf("%016x", random), "model": "m", "flags": []string{"tools"}}
-	maps.Copy(in.Summary, more)
+	maps.Copy(in.Summary, summary)
 	for i, t := range targets {
-		in.Targets = append(in.Targets, shown{Index: i, target: t, Healthy: !t.Unhealthy, Errors: 0.25})
+		in.Targets = append(in.Targets, inputTarget{Index: i, target: t, Healthy: !t.Unhealthy, Errors: 0.25})
 	}
 	p, err := json.Marshal(in)
 	if err != nil {
-		panic(err) // the types are plain
+		panic(err) // impossible for these types
 	}
 	return p
 }
 
 var suite = plugintest.Suite{Package: "plugins/all", Plugin: "router"}
 
-// bind binds the router with a strategy; "" leaves it to the default.
+// bind binds the router with a strategy. "" means the default.
 func bind(tb testing.TB, p *plugintest.Plugin, strategy string) *plugintest.Binding {
 	tb.Helper()
 	settings := ""
@@ -85,23 +85,23 @@ func TestOrder(t *testing.T) {
 	}{
 		{"one", "", []target{{Provider: "a", Model: "x"}}, "0", "weighted: a x"},
 		{"none", "", nil, "", "weighted"},
-		{"weights of nothing keep the order", "weighted", []target{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}}, "0 1 2", "weighted: a , then b , then c "},
-		{"a weight comes before none", "weighted", []target{{Provider: "a", Model: "x"}, {Provider: "b", Model: "y", Weight: 1}}, "1 0", "weighted: b y, then a x"},
+		{"targets of weight 0 keep their order", "weighted", []target{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}}, "0 1 2", "weighted: a , then b , then c "},
+		{"targets of weight 0 come last", "weighted", []target{{Provider: "a", Model: "x"}, {Provider: "b", Model: "y", Weight: 1}}, "1 0", "weighted: b y, then a x"},
 		{"fallbacks come last", "weighted", []target{{Weight: 9, Fallback: true, Provider: "a", Model: "x"}, {Provider: "b", Model: "y"}}, "1 0", "weighted: b y, then a x (fallback)"},
-		{"unhealthy ones come after fallbacks", "weighted",
+		{"unhealthy targets come after fallbacks", "weighted",
 			[]target{{Provider: "a", Model: "x", Weight: 1, Unhealthy: true}, {Provider: "b", Model: "y", Fallback: true}, {Provider: "c", Model: "z", Weight: 1}},
 			"2 1 0", "weighted: c z, then b y (fallback), then a x (unhealthy)"},
 		{"all unhealthy", "priority", []target{{Priority: 2, Unhealthy: true}, {Priority: 1, Unhealthy: true}, {Unhealthy: true, Fallback: true}}, "1 0 2", ""},
 		{"priority", "priority", []target{{Priority: 3}, {Priority: 1}, {Priority: 2}}, "1 2 0", ""},
 		{"priority before weight", "priority", []target{{Priority: 2, Weight: 100}, {Priority: 1, Weight: 1}}, "1 0", ""},
 		{"negative priority", "priority", []target{{Priority: 0}, {Priority: -1}}, "1 0", ""},
-		{"negative weight counts as none", "weighted", []target{{Weight: -5}, {Weight: 1}}, "1 0", ""},
+		{"negative weight counts as 0", "weighted", []target{{Weight: -5}, {Weight: 1}}, "1 0", ""},
 		{"latency", "least-latency", []target{{Latency: 300}, {Latency: 100}, {Latency: 200}}, "1 2 0", ""},
-		{"unknown latency is found out", "least-latency", []target{{Latency: 300}, {}, {Latency: 200}}, "1 2 0", ""},
+		{"unknown latency comes first", "least-latency", []target{{Latency: 300}, {}, {Latency: 200}}, "1 2 0", ""},
 		{"latency before weight", "least-latency", []target{{Latency: 300, Weight: 9}, {Latency: 100, Weight: 1}}, "1 0", ""},
 		{"price", "cheapest", []target{{InputPrice: 3, OutputPrice: 15}, {InputPrice: 0.15, OutputPrice: 0.6}, {InputPrice: 0.1, OutputPrice: 0.7}}, "1 2 0", ""},
 		{"equal prices keep the order", "cheapest", []target{{InputPrice: 1}, {OutputPrice: 1}}, "0 1", ""},
-		{"many are summed up", "priority",
+		{"explanation of many targets", "priority",
 			[]target{{Provider: "a", Model: "v"}, {Provider: "b", Model: "w", Priority: 1}, {Provider: "c", Model: "x", Priority: 2}, {Provider: "d", Priority: 3}, {Provider: "e", Priority: 4}},
 			"0 1 2 3 4", "priority: a v, then b w, then c x, then 2 more"},
 	}
@@ -113,10 +113,10 @@ func TestOrder(t *testing.T) {
 					b := bind(t, p, test.strategy)
 					order, explain := choices(t, b, input(7, test.targets), len(test.targets))
 					if order != test.order {
-						t.Errorf("order %q, want %q", order, test.order)
+						t.Errorf("got order %q, want %q", order, test.order)
 					}
 					if test.explain != "" && explain != test.explain {
-						t.Errorf("explained by %q, want %q", explain, test.explain)
+						t.Errorf("got explanation %q, want %q", explain, test.explain)
 					}
 				})
 			}
@@ -139,14 +139,13 @@ func TestWeightedDistribution(t *testing.T) {
 			for range draws {
 				order, _ := choices(t, b, input(random.next(), targets), len(targets))
 				if order != "0 1 2 3" && order != "1 0 2 3" {
-					t.Fatalf("order %s", order)
+					t.Fatalf("got order %s, want 0 1 2 3 or 1 0 2 3", order)
 				}
 				first[order[0]-'0']++
 			}
-			// Six standard deviations of a binomial distribution: a right draw fails once in a billion runs, and the
-			// numbers are the same in every run.
+			// Six standard deviations of the binomial distribution. The random numbers are the same in every run.
 			if d := math.Abs(float64(first[0]) - 0.9*float64(draws)); d > 6*math.Sqrt(float64(draws)*0.9*0.1) {
-				t.Errorf("first were %v of %d", first, draws)
+				t.Errorf("got first targets %v of %d, want 90%% target 0", first, draws)
 			}
 		})
 	}
@@ -158,7 +157,7 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 		targets[i] = target{Provider: "p", Model: fmt.Sprint(i), Weight: i % 7, Priority: i % 3, Fallback: i%5 == 0}
 	}
 	code, wasm := suite.Load(t, plugintest.Native), suite.Load(t, plugintest.Module)
-	for _, strategy := range names {
+	for _, strategy := range strategyNames {
 		t.Run(strategy, func(t *testing.T) {
 			native, module := bind(t, code, strategy), bind(t, wasm, strategy)
 			for random := range uint64(20) {
@@ -166,10 +165,10 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 				a, whyA := choices(t, native, in, len(targets))
 				b, whyB := choices(t, module, in, len(targets))
 				if a != b || whyA != whyB {
-					t.Errorf("as Go code %s (%s), as a module %s (%s)", a, whyA, b, whyB)
+					t.Errorf("native: %s (%s), module: %s (%s)", a, whyA, b, whyB)
 				}
 				if n := len(strings.Fields(a)); n != len(targets) {
-					t.Errorf("%d candidates for %d targets", n, len(targets))
+					t.Errorf("got %d candidates for %d targets", n, len(targets))
 				}
 			}
 		})
