@@ -1,8 +1,6 @@
 package access_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -21,7 +20,7 @@ func key(name, secret string, models ...config.Glob) config.Key {
 	return config.Key{Name: name, Digest: sha256.Sum256([]byte(secret)), Models: models}
 }
 
-// keys are one good key and one of each sort that is not.
+// keys returns two valid keys, good and window, and one key for each reason to reject it.
 func keys() *access.Keys {
 	disabled := key("disabled", "sk-disabled", "*")
 	disabled.Disabled = true
@@ -54,12 +53,12 @@ func TestAuthorizationForms(t *testing.T) {
 				t.Fatal(e)
 			}
 			if k.Name() != "good" {
-				t.Errorf("key %q", k.Name())
+				t.Errorf("got key %q, want good", k.Name())
 			}
 		})
 	}
 	if k, e := check(keys(), "Bearer sk-window"); e != nil || k.Name() != "window" {
-		t.Errorf("a key on its first and last moment: %v", e)
+		t.Errorf("a key that is valid for one nanosecond: %v", e)
 	}
 }
 
@@ -114,24 +113,24 @@ func TestRejectsInvalidCredentials(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			k, e := check(keys(), tt.headers...)
 			if e == nil || k != nil {
-				t.Fatalf("key %v, error %v", k, e)
+				t.Fatalf("got key %v, error %v, want an error", k, e)
 			}
 			if e.Status != tt.status || e.Code != tt.code || e.Kind != apierror.KindInvalidRequest || e.Param != "" {
-				t.Errorf("error %v", e)
+				t.Errorf("got error %v, want status %d, code %s", e, tt.status, tt.code)
 			}
 			if e.Authenticate != (tt.status == 401) {
-				t.Errorf("www-authenticate: %t", e.Authenticate)
+				t.Errorf("got Authenticate %t for status %d", e.Authenticate, e.Status)
 			}
 			if tt.cause != nil && !errors.Is(e, tt.cause) {
-				t.Errorf("cause %v, want %v", e.Cause, tt.cause)
+				t.Errorf("got cause %v, want %v", e.Cause, tt.cause)
 			}
-			// The client cannot tell one refused key from another.
+			// The client must not learn why a key is rejected.
 			if tt.code == invalid && (e.Message != unknown.Message || e.Status != unknown.Status || e.Code != unknown.Code || e.Kind != unknown.Kind) {
-				t.Errorf("body differs from that of an unknown key: %v", e)
+				t.Errorf("the error differs from that of an unknown key: %v", e)
 			}
 			for _, h := range tt.headers {
 				if secret := strings.TrimSpace(strings.TrimPrefix(h, "Bearer")); len(secret) > 4 && strings.Contains(e.Error(), secret) {
-					t.Errorf("the error shows what was presented: %v", e)
+					t.Errorf("the error contains the presented key: %v", e)
 				}
 			}
 		})
@@ -142,10 +141,10 @@ func TestRejectsInvalidCredentials(t *testing.T) {
 func TestRejectionNamesKey(t *testing.T) {
 	_, e := check(keys(), "Bearer sk-expired")
 	if got := e.Cause.Error(); got != "key expired: expired key" {
-		t.Errorf("cause %q", got)
+		t.Errorf("got cause %q", got)
 	}
 	if strings.Contains(e.Message, "expired") {
-		t.Errorf("the client sees why: %s", e.Message)
+		t.Errorf("the message reveals the reason: %s", e.Message)
 	}
 }
 
@@ -153,7 +152,7 @@ func TestNoKeysRejectsEveryone(t *testing.T) {
 	none := access.New(nil)
 	for _, h := range []string{"Bearer x", "Bearer", ""} {
 		if k, e := check(none, h); e == nil {
-			t.Errorf("%q is %v", h, k)
+			t.Errorf("%q is accepted as %v", h, k)
 		}
 	}
 }
@@ -168,14 +167,14 @@ func TestKeyModelRestriction(t *testing.T) {
 		"demo": true, "demo2": false, "gpt-": true, "gpt-5.4/mini": true, "xgpt-5": false, "a/x/b": true, "a/x/y/b": true, "a/b": false, "": false, "*": false,
 	} {
 		if got := k.Allows(model); got != want {
-			t.Errorf("%q is allowed: %t, want %t", model, got, want)
+			t.Errorf("Allows(%q): got %t, want %t", model, got, want)
 		}
 	}
 	if access.New([]config.Key{key("none", "x")}) == nil || new(access.Key).Allows("demo") {
 		t.Error("a key without models may use one")
 	}
 	if a := access.Anonymous(); !a.Allows("anything") || a.Name() != "" {
-		t.Error("where no key is asked for, a model is refused")
+		t.Error("the anonymous key has a name, or may not use every model")
 	}
 }
 
@@ -184,12 +183,12 @@ func TestNewSecretMatchesDigest(t *testing.T) {
 	for range 100 {
 		secret, digest := config.NewKey()
 		if seen[secret] {
-			t.Fatal("a secret came twice")
+			t.Fatal("NewKey returned the same secret twice")
 		}
 		seen[secret] = true
 		// 256 bits in base 64.
 		if random, ok := strings.CutPrefix(secret, "sk-sluice-"); !ok || len(random) != 43 {
-			t.Fatalf("a secret of %d characters", len(secret))
+			t.Fatalf("the secret has %d characters, or the wrong prefix", len(secret))
 		}
 		text := fmt.Sprintf("[[keys]]\nname = \"new\"\ndigest = %q\n", digest)
 		c, err := config.Parse("gateway.toml", []byte(text), config.Options{})
@@ -197,12 +196,12 @@ func TestNewSecretMatchesDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k, e := check(access.New(c.Keys), "Bearer "+secret); e != nil || k.Name() != "new" {
-			t.Fatalf("the key is refused: %v", e)
+			t.Fatalf("the key is rejected: %v", e)
 		}
 	}
 }
 
-// many is a set of n keys, and a header for the one in the middle.
+// many returns n keys, and the Authorization header of the middle one.
 func many(n int) (*access.Keys, [][]byte) {
 	all := make([]config.Key, n)
 	for i := range all {
@@ -219,7 +218,7 @@ func TestManyKeys(t *testing.T) {
 	t.Logf("%d keys in %s", n, time.Since(start))
 	found, e := k.Authenticate(header, now)
 	if e != nil || found.Name() != "client-50000" {
-		t.Errorf("key %v, error %v", found, e)
+		t.Errorf("got key %v, error %v", found, e)
 	}
 }
 
@@ -239,7 +238,7 @@ func BenchmarkCheckManyKeys(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, e := k.Authenticate(wrong, now); e == nil {
-					b.Fatal("found")
+					b.Fatal("an unknown key is accepted")
 				}
 			}
 		})
@@ -257,7 +256,7 @@ func TestKeyInOtherHeaders(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
 		authorization, others list
-		code                  string // "": the key is found
+		code                  string // "" if the key is accepted
 	}{
 		{"in one", nil, list{"sk-good"}, ""},
 		{"with spaces around it", nil, list{" sk-good\t"}, ""},
@@ -281,9 +280,9 @@ func TestKeyInOtherHeaders(t *testing.T) {
 			k, e := keys().AuthenticateWith(values(c.authorization), values(c.others), now)
 			switch {
 			case c.code == "" && (e != nil || k.Name() != "good"):
-				t.Errorf("error %v", e)
+				t.Errorf("got key %v, error %v, want good", k, e)
 			case c.code != "" && (e == nil || e.Code != c.code || k != nil):
-				t.Errorf("error %v, want %s", e, c.code)
+				t.Errorf("got key %v, error %v, want %s", k, e, c.code)
 			}
 		})
 	}

@@ -1,14 +1,13 @@
 package access_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 )
 
 // covers: F135
@@ -18,24 +17,24 @@ func TestInvalidKeysAreLimited(t *testing.T) {
 	at := now
 	for i := range 20 {
 		if n, e := g.RecordInvalidKey(from, 20, at); n != 0 || e != nil {
-			t.Fatalf("wrong key %d: %d, %v", i, n, e)
+			t.Fatalf("invalid key %d: got %d, %v, want no limit yet", i, n, e)
 		}
 	}
 	for i := range int64(1000) {
 		n, e := g.RecordInvalidKey(from, 20, at)
 		if n != i+1 || e == nil || e.Status != 429 || e.Kind != apierror.KindRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
-			t.Fatalf("wrong key %d beyond: %d, %v", i, n, e)
+			t.Fatalf("invalid key %d beyond the limit: got %d, %v", i, n, e)
 		}
 	}
 	if _, e := g.RecordInvalidKey(netip.MustParseAddr("192.0.2.8"), 20, at); e != nil {
-		t.Errorf("the neighbour: %v", e)
+		t.Errorf("another address is limited: %v", e)
 	}
-	// In 3 seconds one more is answered, and the count goes on; after a minute of rest all begins anew.
+	// After 3 seconds one more is permitted, and the count continues. Once the bucket is empty, everything starts over.
 	if n, e := g.RecordInvalidKey(from, 20, at.Add(3*time.Second)); n != 0 || e != nil {
-		t.Errorf("after 3 s: %d, %v", n, e)
+		t.Errorf("after 3 s: got %d, %v", n, e)
 	}
 	if n, e := g.RecordInvalidKey(from, 20, at.Add(3*time.Second)); n != 1001 || e == nil {
-		t.Errorf("and the next: %d, %v", n, e)
+		t.Errorf("second one after 3 s: got %d, %v", n, e)
 	}
 	at = at.Add(2 * time.Minute)
 	for range 20 {
@@ -44,7 +43,7 @@ func TestInvalidKeysAreLimited(t *testing.T) {
 		}
 	}
 	if n, _ := g.RecordInvalidKey(from, 20, at); n != 1 {
-		t.Errorf("after a rest: %d", n)
+		t.Errorf("after 2 minutes: got %d, want 1", n)
 	}
 }
 
@@ -72,7 +71,7 @@ func TestAddressGrouping(t *testing.T) {
 			t.Fatal(e)
 		}
 		if _, e := g.RecordInvalidKey(parsed(c.b), 1, now); (e != nil) != c.same {
-			t.Errorf("%s and %s: %v", c.a, c.b, e)
+			t.Errorf("%s and %s: got %v, want the same network: %t", c.a, c.b, e, c.same)
 		}
 	}
 }
@@ -90,13 +89,13 @@ func TestLimiterMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if _, e := g.RecordInvalidKey(address(n-1), 1, now); e == nil {
-		t.Error("the last one is forgotten")
+		t.Error("the latest address has been evicted")
 	}
 	if _, e := g.RecordInvalidKey(address(0), 1, now); e != nil {
-		t.Error("the first one is remembered")
+		t.Error("the oldest address has not been evicted")
 	}
 	if got := g.Networks(); got > 1<<14 {
-		t.Errorf("%d addresses", got)
+		t.Errorf("%d networks are remembered", got)
 	}
 }
 

@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 )
 
-// BenchmarkTimingOfInvalidKeys measures whether the time that a wrong key takes says how wrong it is (faults/130). Keys of each
-// kind are looked up in random order with keys that have nothing of a good one. t is Welch's. The first kind is no other
-// than what it is compared with, and shows what the machine makes of that: only a kind whose t and distance are beyond those
-// of the first, with the same sign in run after run, could be told apart.
+// BenchmarkTimingOfInvalidKeys measures whether the time to reject a key depends on what it has in common with a valid key (F130 in
+// docs/proof). Keys of each kind are looked up in random order, together with random keys. t is Welch's t. The first kind is random as
+// well, and so shows the machine's noise: a kind is distinguishable only if its t and its difference exceed those of the first, with
+// the same sign in every run.
 //
-//	go test ./proxy/access -run '^$' -bench Timing -benchtime 200000x
+//	go test ./proxy/internal/access -run '^$' -bench Timing -benchtime 200000x
 func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 	const (
 		alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 		length   = 43
-		kinds    = 4096 // different keys of each kind: one key may happen to be found missing sooner than another
+		perKind  = 4096 // different keys of each kind, because a lookup of one key may be faster by chance
 	)
 	random := func(n int) string {
 		text := make([]byte, n)
@@ -58,8 +58,8 @@ func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 		{"all but the first half", func() string { return random(length/2) + good[length/2:] }},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			// In one piece, so that both kinds lie in memory alike.
-			headers := make([][2][][]byte, kinds)
+			// Both kinds are allocated in turn, so that they have the same memory layout.
+			headers := make([][2][][]byte, perKind)
 			for i := range headers {
 				headers[i][0] = [][]byte{[]byte("Bearer sk-sluice-" + random(length))}
 				headers[i][1] = [][]byte{[]byte("Bearer sk-sluice-" + kind.make())}
@@ -67,12 +67,12 @@ func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 			var samples [2][]float64
 			for b.Loop() {
 				i := rand.IntN(2)
-				header := headers[rand.IntN(kinds)][i]
+				header := headers[rand.IntN(perKind)][i]
 				began := time.Now()
 				_, e := k.Authenticate(header, now)
 				took := time.Since(began)
 				if e == nil {
-					b.Fatal("a wrong key is good")
+					b.Fatal("an invalid key is accepted")
 				}
 				samples[i] = append(samples[i], float64(took.Nanoseconds()))
 			}
@@ -83,13 +83,13 @@ func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 	}
 }
 
-// cropped is the samples without the slowest tenth: what took so long was the machine.
+// cropped returns the samples without the slowest tenth, which are due to the machine.
 func cropped(samples []float64) []float64 {
 	slices.Sort(samples)
 	return samples[:len(samples)*9/10]
 }
 
-// welch is Welch's t of two samples, and how far their means are apart.
+// welch returns Welch's t of two samples, and the difference of their means.
 func welch(a, b []float64) (t, difference float64) {
 	meanA, varA := moments(a)
 	meanB, varB := moments(b)

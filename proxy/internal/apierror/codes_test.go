@@ -23,14 +23,14 @@ func TestCodesAreComplete(t *testing.T) {
 			t.Errorf("%s is documented twice", c.Name)
 		}
 		if c.Status < status || !strings.HasSuffix(c.Meaning, ".") || !strings.HasSuffix(c.Action, ".") {
-			t.Errorf("%+v: out of order, or not sentences", c)
+			t.Errorf("%+v: not sorted by status, or a text is not a sentence", c)
 		}
 		documented[c.Name], status = c, c.Status
 	}
 	for kind := range abi.FailKind(abi.FailKinds) {
 		e := apierror.Fail(kind, "", "", "")
 		if c := documented[e.Code]; e.Code != "" && (c.Status != e.Status || e.TryNext && c.Next == apierror.NextNo) {
-			t.Errorf("%s: %d, documented %+v", e.Code, e.Status, c)
+			t.Errorf("%s has status %d and TryNext %t, but is documented as %+v", e.Code, e.Status, e.TryNext, c)
 		}
 	}
 	used := map[string]bool{}
@@ -41,25 +41,25 @@ func TestCodesAreComplete(t *testing.T) {
 		case !ok:
 			t.Errorf("%s: the code %s is not documented", u.pos, u.name)
 		case u.status != 0 && u.status != c.Status:
-			t.Errorf("%s: the code %s has the status %d, documented is %d", u.pos, u.name, u.status, c.Status)
+			t.Errorf("%s: the code %s has status %d, but is documented with %d", u.pos, u.name, u.status, c.Status)
 		}
 	}
 	for name := range documented {
 		if !used[name] {
-			t.Errorf("the code %s is documented, but no string of the gateway", name)
+			t.Errorf("the code %s is documented, but the gateway does not use it", name)
 		}
 	}
 }
 
-// usage is a string of the gateway's code.
+// usage is a string literal that may be an error code.
 type usage struct {
 	name   string
 	pos    token.Position
-	isCode bool // it is where only an error code can be
-	status int  // beside it; 0: unknown
+	isCode bool // only an error code can be in this place
+	status int  // the status next to it; 0 if unknown
 }
 
-// usedCodes returns every string of packages below proxy, without tests and the table itself.
+// usedCodes returns every string literal of the packages below proxy, except in tests and in the table itself.
 func usedCodes(t *testing.T) (all []usage) {
 	fset := token.NewFileSet()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -72,7 +72,7 @@ func usedCodes(t *testing.T) (all []usage) {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			add := func(e ast.Expr, isCode bool, status int) {
-				if s, ok := stringOf(e); ok && s != "" {
+				if s, ok := stringLiteral(e); ok && s != "" {
 					all = append(all, usage{s, fset.Position(e.Pos()), isCode, status})
 				}
 			}
@@ -80,11 +80,11 @@ func usedCodes(t *testing.T) (all []usage) {
 			case *ast.BasicLit:
 				add(n, false, 0)
 			case *ast.CompositeLit:
-				if nameOf(n.Type) == "Error" {
-					add(member(n, "Code"), true, intOf(member(n, "Status")))
+				if lastName(n.Type) == "Error" {
+					add(member(n, "Code"), true, intLiteral(member(n, "Status")))
 				}
 			case *ast.CallExpr:
-				switch name := nameOf(n.Fun); {
+				switch name := lastName(n.Fun); {
 				case name == "Invalid" && len(n.Args) > 2:
 					add(n.Args[0], true, 0)
 				case name == "Fail" && len(n.Args) == 4:
@@ -115,15 +115,15 @@ func usedCodes(t *testing.T) (all []usage) {
 
 func member(c *ast.CompositeLit, name string) ast.Expr {
 	for _, e := range c.Elts {
-		if kv, ok := e.(*ast.KeyValueExpr); ok && nameOf(kv.Key) == name {
+		if kv, ok := e.(*ast.KeyValueExpr); ok && lastName(kv.Key) == name {
 			return kv.Value
 		}
 	}
 	return nil
 }
 
-// nameOf returns the last name of an identifier, a selector or a pointer to one.
-func nameOf(e ast.Expr) string {
+// lastName returns the last name of an identifier or a selector.
+func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
 		return e.Name
@@ -133,7 +133,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-func stringOf(e ast.Expr) (string, bool) {
+func stringLiteral(e ast.Expr) (string, bool) {
 	if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 		s, err := strconv.Unquote(lit.Value)
 		return s, err == nil
@@ -141,7 +141,7 @@ func stringOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-func intOf(e ast.Expr) int {
+func intLiteral(e ast.Expr) int {
 	if lit, ok := e.(*ast.BasicLit); ok {
 		n, _ := strconv.Atoi(lit.Value)
 		return n

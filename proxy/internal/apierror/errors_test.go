@@ -47,10 +47,10 @@ func TestErrorKinds(t *testing.T) {
 			got += " noretry"
 		}
 		if got != want[kind] {
-			t.Errorf("kind %d is %q, want %q", kind, got, want[kind])
+			t.Errorf("kind %d: got %q, want %q", kind, got, want[kind])
 		}
 		if e.Message == "" || !strings.HasSuffix(e.Message, ".") {
-			t.Errorf("kind %d says %q", kind, e.Message)
+			t.Errorf("kind %d: message %q is not a sentence", kind, e.Message)
 		}
 	}
 	e := apierror.Fail(abi.FailRateLimit, "code", "param", "message")
@@ -66,6 +66,6 @@ func TestErrorLogText(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if !errors.Is(e, cause) {
-		t.Error("the cause is lost")
+		t.Error("errors.Is does not find the cause")
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decode is what an SDK makes of a vector in base64.
+// decode decodes a vector in base64 as the SDKs do.
 func decode(t testing.TB, s []byte) []float32 {
 	t.Helper()
 	p, err := base64.StdEncoding.DecodeString(string(s))
 	if err != nil || len(p)%4 != 0 {
-		t.Fatalf("%d bytes, %v", len(p), err)
+		t.Fatalf("got %d bytes, error %v, want a multiple of 4", len(p), err)
 	}
 	out := make([]float32, 0, len(p)/4)
 	for ; len(p) > 0; p = p[4:] {
@@ -30,7 +30,7 @@ func TestBase64RoundTrip(t *testing.T) {
 		want := rapid.SliceOfN(rapid.Float32(), 0, 400).Draw(rt, "vector")
 		text, err := json.Marshal(want)
 		if err != nil {
-			rt.Skip("no JSON number")
+			rt.Skip("JSON has no NaN and no infinity")
 		}
 		if rapid.Bool().Draw(rt, "spaces") {
 			text = []byte(strings.ReplaceAll(string(text), ",", " ,\n\t"))
@@ -38,11 +38,11 @@ func TestBase64RoundTrip(t *testing.T) {
 		out, ok := appendBase64([]byte("x"), text)
 		got := decode(t, out[1:])
 		if !ok || len(got) != len(want) {
-			rt.Fatalf("%v, %d numbers for %d", ok, len(got), len(want))
+			rt.Fatalf("got %d numbers, want %d (ok %t)", len(got), len(want), ok)
 		}
 		for i := range want {
 			if got[i] != want[i] {
-				rt.Fatalf("%d: %v, want %v", i, got[i], want[i])
+				rt.Fatalf("number %d: got %v, want %v", i, got[i], want[i])
 			}
 		}
 	})
@@ -60,7 +60,7 @@ func FuzzBase64(f *testing.F) {
 		var want []float32
 		if err := json.Unmarshal(p, &want); err != nil {
 			if _, ok := appendBase64(nil, p); ok && !strings.Contains(string(p), "null") {
-				t.Fatalf("%s is accepted: %v", p, err)
+				t.Fatalf("%s is accepted, but encoding/json rejects it: %v", p, err)
 			}
 			return
 		}
@@ -70,11 +70,11 @@ func FuzzBase64(f *testing.F) {
 		out, ok := appendBase64(nil, p)
 		got := decode(t, out)
 		if !ok || len(got) != len(want) {
-			t.Fatalf("%s: %v", p, got)
+			t.Fatalf("%s: got %v, want %v", p, got, want)
 		}
 		for i := range got {
 			if got[i] != want[i] {
-				t.Fatalf("%s: %v", p, got)
+				t.Fatalf("%s: got %v, want %v", p, got, want)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 )
 
-// apis are the APIs by name.
+// apis maps names to APIs.
 var apis = map[string]*clientapi.API{}
 
 func init() {
@@ -21,7 +21,7 @@ func init() {
 	}
 }
 
-// parse reads a request that must be accepted.
+// parse parses a valid request.
 func parse(t testing.TB, api, body string) clientapi.Request {
 	t.Helper()
 	r := apis[api].NewRequest()
@@ -53,17 +53,17 @@ func TestRequestFacts(t *testing.T) {
 			r := parse(t, c.api, c.body)
 			got := *r.Describe()
 			if len(got.Warnings) > 0 {
-				t.Errorf("warnings %v", got.Warnings)
+				t.Errorf("got warnings %v, want none", got.Warnings)
 			}
 			if got.Model != c.want.Model || got.TextBytes != c.want.TextBytes || got.N != c.want.N || got.MaxTokens != c.want.MaxTokens ||
 				got.Stream != c.want.Stream || got.IncludeUsage != c.want.IncludeUsage {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 			if _, body := r.Document(); string(body) != c.body {
-				t.Errorf("the document is %s", body)
+				t.Errorf("got document %s, want the body", body)
 			}
 			if _, _, e := r.AppendChat(nil); e == nil || !e.TryNext || e.Code != "unsupported" {
-				t.Errorf("a chat completions request: %v", e)
+				t.Errorf("AppendChat: got error %v, want code unsupported", e)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestRejectsInvalidRequest(t *testing.T) {
 		r := apis[c.api].NewRequest()
 		e := r.Parse([]byte(c.body), clientapi.Limits{})
 		if e == nil || e.Status != 400 || e.Param != c.param || e.Code != c.code {
-			t.Errorf("%s: %v, want param %q, code %q", c.body, e, c.param, c.code)
+			t.Errorf("%s: got %v, want param %q, code %q", c.body, e, c.param, c.code)
 		}
 	}
 }
@@ -120,21 +120,21 @@ func TestFitModel(t *testing.T) {
 	const body = `{"model":"m","max_tokens":5000,"prompt":"a"}`
 	r := parse(t, "completions", body)
 	if e := r.FitModel(400, false, true); e == nil || e.Param != "max_tokens" {
-		t.Errorf("strict: %v", e)
+		t.Errorf("strict: got %v, want an error for max_tokens", e)
 	}
 	if e := r.FitModel(400, false, false); e != nil {
 		t.Fatal(e)
 	}
 	_, doc := r.Document()
 	if f := r.Describe(); f.MaxTokens != 400 || len(f.Warnings) != 1 || string(doc) != `{"model":"m","max_tokens":400 ,"prompt":"a"}` {
-		t.Errorf("%+v, %s", f, doc)
+		t.Errorf("got facts %+v, document %s", f, doc)
 	}
 	if e := parse(t, "embeddings", `{"model":"m","input":"a"}`).FitModel(1, false, true); e != nil {
 		t.Error(e)
 	}
 }
 
-// The texts of a request are found again for the log's sake.
+// A request that is parsed again keeps nothing of the previous body.
 func TestRequestIsReused(t *testing.T) {
 	r := apis["embeddings"].NewRequest()
 	for _, body := range []string{`{"model":"m","input":["a","b"],"encoding_format":"base64"}`, `{"model":"n","input":"\ud800"}`, `{"model":"o","input":"c"}`} {
@@ -143,7 +143,7 @@ func TestRequestIsReused(t *testing.T) {
 		}
 	}
 	if f := r.Describe(); f.Model != "o" || f.TextBytes != 1 || len(f.Warnings) != 0 {
-		t.Errorf("%+v", f)
+		t.Errorf("got facts %+v", f)
 	}
 }
 
@@ -163,13 +163,13 @@ func FuzzRequest(f *testing.F) {
 		e := r.Parse(body, clientapi.Limits{})
 		if e != nil {
 			if e.Status != 400 || e.TryNext {
-				t.Fatalf("%v", e)
+				t.Fatalf("got %v, want a 400 that no other target changes", e)
 			}
 			return
 		}
 		facts := r.Describe()
 		if facts.Model == "" || facts.TextBytes < 0 || facts.TextBytes > 4*size || facts.N < 0 {
-			t.Fatalf("%+v", facts)
+			t.Fatalf("invalid facts %+v", facts)
 		}
 		if e := r.FitModel(3, false, false); e != nil {
 			t.Fatal(e)
@@ -179,7 +179,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("the document has %d bytes, the body %d", len(doc), size)
 		}
 		if e := a.NewRequest().Parse(doc, clientapi.Limits{}); e != nil {
-			t.Fatalf("the document is refused: %v", e)
+			t.Fatalf("the document is rejected when it is parsed again: %v", e)
 		}
 	})
 }

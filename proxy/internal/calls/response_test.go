@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// exchange is a response to a request, on its way to the client.
-type exchange struct {
+// pipeline passes a provider's response through the reader, the writer and the renderer of an API.
+type pipeline struct {
 	t      testing.TB
 	writer *response.Writer
 	reader clientapi.Reader
@@ -21,43 +21,43 @@ type exchange struct {
 	batch  response.Batch
 }
 
-// answer begins the response to a request. native says that the provider speaks the API.
-func answer(t testing.TB, api, request string, native bool) *exchange {
+// newPipeline returns a pipeline for the response to a request. native means that the provider speaks the API.
+func newPipeline(t testing.TB, api, request string, native bool) *pipeline {
 	t.Helper()
 	r := parse(t, api, request)
 	renderer, f := apis[api].NewRenderer(), r.Describe()
-	x := &exchange{t: t, writer: response.NewWriter(renderer), reader: apis[api].NewReader(), stream: f.Stream}
-	x.writer.Reset(response.Options{Stream: f.Stream, IncludeUsage: f.IncludeUsage, ID: "own-id", Model: "own-model", PromptEstimate: 9})
+	p := &pipeline{t: t, writer: response.NewWriter(renderer), reader: apis[api].NewReader(), stream: f.Stream}
+	p.writer.Reset(response.Options{Stream: f.Stream, IncludeUsage: f.IncludeUsage, ID: "own-id", Model: "own-model", PromptEstimate: 9})
 	renderer.Respond(r)
 	if native {
 		renderer.Pass()
 	}
-	x.reader.Reset(native)
-	return x
+	p.reader.Reset(native)
+	return p
 }
 
-// read reads a body, and returns what the client receives or the failure.
-func (x *exchange) read(body string) (string, *apierror.Error) {
-	x.t.Helper()
-	x.batch.Reset()
-	err := x.reader.ReadResponse([]byte(body), &x.batch)
+// read passes a provider's body through the pipeline, and returns the client's body or the failure.
+func (p *pipeline) read(body string) (string, *apierror.Error) {
+	p.t.Helper()
+	p.batch.Reset()
+	err := p.reader.ReadResponse([]byte(body), &p.batch)
 	if err == nil {
-		err = x.writer.Apply(&x.batch)
+		err = p.writer.Apply(&p.batch)
 	}
-	return x.end(err)
+	return p.end(err)
 }
 
-// events applies what a plugin reports.
-func (x *exchange) events(fill func(b *response.Batch)) (string, *apierror.Error) {
-	x.t.Helper()
-	x.batch.Reset()
-	fill(&x.batch)
-	return x.end(x.writer.Apply(&x.batch))
+// applyEvents passes a plugin's events through the pipeline, and returns the client's body or the failure.
+func (p *pipeline) applyEvents(fill func(b *response.Batch)) (string, *apierror.Error) {
+	p.t.Helper()
+	p.batch.Reset()
+	fill(&p.batch)
+	return p.end(p.writer.Apply(&p.batch))
 }
 
-func (x *exchange) end(err error) (string, *apierror.Error) {
+func (p *pipeline) end(err error) (string, *apierror.Error) {
 	if err == nil {
-		err = x.writer.End()
+		err = p.writer.End()
 	}
 	if e, ok := errors.AsType[*apierror.Error](err); ok {
 		return "", e
@@ -65,13 +65,13 @@ func (x *exchange) end(err error) (string, *apierror.Error) {
 	if err != nil {
 		return "", apierror.Fail(abi.FailServer, "plugin_protocol", "", err.Error())
 	}
-	if x.stream {
-		return string(x.writer.Output()), nil
+	if p.stream {
+		return string(p.writer.Output()), nil
 	}
-	return string(x.writer.AppendResponse(nil)), nil
+	return string(p.writer.AppendResponse(nil)), nil
 }
 
-func TestNativeResponsesPass(t *testing.T) {
+func TestNativeResponseIsPassedOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		api, request, body string
 		prompt             int64
@@ -79,7 +79,7 @@ func TestNativeResponsesPass(t *testing.T) {
 	}{
 		"floats": {"embeddings", `{"model":"m","input":["a","b"]}`,
 			"{\n \"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[ 0.5, -1e-3 ]},{\"embedding\":[1,2]}],\"usage\":{\"prompt_tokens\":5,\"total_tokens\":5},\"x\":1e2}\n", 5, false},
-		"base64 of the provider": {"embeddings", `{"model":"m","input":"a","encoding_format":"base64"}`,
+		"provider's base64": {"embeddings", `{"model":"m","input":"a","encoding_format":"base64"}`,
 			`{"data":[{"embedding":"AACAPw==","index":0}],"usage":{"total_tokens":3}}`, 3, false},
 		"no usage": {"embeddings", `{"model":"m","input":[1,2,3]}`, `{"data":[{"embedding":[1]}]}`, 9, true},
 		"rerank": {"rerank", `{"model":"m","query":"q","documents":["a","b","c"]}`,
@@ -93,32 +93,32 @@ func TestNativeResponsesPass(t *testing.T) {
 			`{"choices":[{"text":"b","index":0},{"text":"c","index":1}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := answer(t, c.api, c.request, true)
-			got, e := x.read(c.body)
+			p := newPipeline(t, c.api, c.request, true)
+			got, e := p.read(c.body)
 			if e != nil || got != c.body {
-				t.Fatalf("%v\n got %s\nwant %s", e, got, c.body)
+				t.Fatalf("error %v\n got %s\nwant %s", e, got, c.body)
 			}
-			if u := x.writer.Usage(); u.Prompt != c.prompt || u.Estimated != c.estimated {
-				t.Errorf("usage %+v", u)
+			if u := p.writer.Usage(); u.Prompt != c.prompt || u.Estimated != c.estimated {
+				t.Errorf("got usage %+v, want %d prompt tokens, estimated %t", u, c.prompt, c.estimated)
 			}
 		})
 	}
 }
 
-// Official SDKs ask for base64, whatever the provider can.
-func TestBase64OfNumbers(t *testing.T) {
+// Official SDKs ask for base64 even if the provider only returns numbers.
+func TestVectorsAreEncodedAsBase64(t *testing.T) {
 	const request = `{"model":"m","input":["a","b","c"],"encoding_format":"base64"}`
-	// [1, -0.5, 0.1], [] as base64 of the provider, and white space.
+	// The vectors [1, -0.5, 0.1], [1] in the provider's base64, and [2] with white space.
 	const body = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,-0.5,1e-1]},{"embedding":"AACAPw==","index":1},` +
 		`{"embedding": [ 2 ] ,"index":2}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}`
 	const want = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AACAPwAAAL/NzMw9"},{"embedding":"AACAPw==","index":1},` +
 		`{"embedding": "AAAAQA==" ,"index":2}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}`
-	if got, e := answer(t, "embeddings", request, true).read(body); e != nil || got != want {
-		t.Errorf("%v\n got %s\nwant %s", e, got, want)
+	if got, e := newPipeline(t, "embeddings", request, true).read(body); e != nil || got != want {
+		t.Errorf("error %v\n got %s\nwant %s", e, got, want)
 	}
 }
 
-func TestSpelledEmbeddings(t *testing.T) {
+func TestRenderEmbeddings(t *testing.T) {
 	report := func(b *response.Batch) {
 		b.Embedding(0, []byte("[ 1,\n\t-0.5 ]"))
 		b.Embedding(1, []byte("[1e-1,3]"))
@@ -130,17 +130,17 @@ func TestSpelledEmbeddings(t *testing.T) {
 		`,"encoding_format":"float"`:  `[1,-0.5]},{"object":"embedding","index":1,"embedding":[1e-1,3]`,
 		`,"encoding_format":"base64"`: `"AACAPwAAAL8="},{"object":"embedding","index":1,"embedding":"zczMPQAAQEA="`,
 	} {
-		got, e := answer(t, "embeddings", `{"model":"m","input":["a","b"]`+format+`}`, false).events(report)
+		got, e := newPipeline(t, "embeddings", `{"model":"m","input":["a","b"]`+format+`}`, false).applyEvents(report)
 		want = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + want + `}],"model":"own-model","usage":{"prompt_tokens":4,"total_tokens":4}}`
 		if e != nil || got != want {
-			t.Fatalf("%v\n got %s\nwant %s", e, got, want)
+			t.Fatalf("error %v\n got %s\nwant %s", e, got, want)
 		}
 	}
 }
 
-func TestSpelledRanks(t *testing.T) {
-	x := answer(t, "rerank", `{"model":"m","query":"q","documents":["a","b","c"]}`, false)
-	got, e := x.events(func(b *response.Batch) {
+func TestRenderRanks(t *testing.T) {
+	p := newPipeline(t, "rerank", `{"model":"m","query":"q","documents":["a","b","c"]}`, false)
+	got, e := p.applyEvents(func(b *response.Batch) {
 		b.Start([]byte("r-1"), nil, nil)
 		b.Rank(2, []byte("0.98"))
 		b.Rank(0, []byte("1e-3"))
@@ -148,7 +148,7 @@ func TestSpelledRanks(t *testing.T) {
 	})
 	const want = `{"id":"r-1","results":[{"index":2,"relevance_score":0.98},{"index":0,"relevance_score":1e-3}],"model":"own-model","usage":{"prompt_tokens":9,"total_tokens":9}}`
 	if e != nil || got != want {
-		t.Errorf("%v\n got %s\nwant %s", e, got, want)
+		t.Errorf("error %v\n got %s\nwant %s", e, got, want)
 	}
 }
 
@@ -172,8 +172,8 @@ func TestRejectsInvalidResponse(t *testing.T) {
 		"no moderation":      {"moderations", `{"input":"a"}`, `{"id":"x"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, e := answer(t, c.api, c.request, true).read(c.body); e == nil || e.Status != 502 || e.Code != "upstream_bad_answer" || !e.TryNext {
-				t.Errorf("%v, %s", e, got)
+			if got, e := newPipeline(t, c.api, c.request, true).read(c.body); e == nil || e.Status != 502 || e.Code != "upstream_bad_answer" || !e.TryNext {
+				t.Errorf("got error %v, body %s, want upstream_bad_answer", e, got)
 			}
 		})
 	}
@@ -186,21 +186,21 @@ func TestRejectsInvalidResponse(t *testing.T) {
 		"text":         func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("hello")) },
 	} {
 		t.Run("plugin/"+name, func(t *testing.T) {
-			got, e := answer(t, "embeddings", embed, false).events(func(b *response.Batch) {
+			got, e := newPipeline(t, "embeddings", embed, false).applyEvents(func(b *response.Batch) {
 				fill(b)
 				b.Done(abi.DoneNow)
 			})
 			if e == nil || e.Status != 502 {
-				t.Errorf("%v, %s", e, got)
+				t.Errorf("got error %v, body %s, want status 502", e, got)
 			}
 		})
 	}
 }
 
 func TestErrorWithSuccessStatus(t *testing.T) {
-	_, e := answer(t, "embeddings", `{"model":"m","input":"a"}`, true).read(`{"error":{"message":"slow down","code":429}}`)
+	_, e := newPipeline(t, "embeddings", `{"model":"m","input":"a"}`, true).read(`{"error":{"message":"slow down","code":429}}`)
 	if e == nil || e.Status != 429 {
-		t.Errorf("%v", e)
+		t.Errorf("got error %v, want status 429", e)
 	}
 }
 
@@ -212,7 +212,7 @@ func chunk(text, finish string) string {
 	return fmt.Sprintf(`{"id":"c","object":"text_completion","choices":[{"text":%q,"index":0,"finish_reason":%s}]}`, text, finish)
 }
 
-func TestCompletionStreamPasses(t *testing.T) {
+func TestCompletionStreamIsPassedOn(t *testing.T) {
 	const usage = `{"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
 	two := `{"choices":[{"text":"x","index":1,"finish_reason":null}]}`
 	end := `{"choices":[{"text":"","index":1,"finish_reason":"stop"}]}`
@@ -232,7 +232,7 @@ func TestCompletionStreamPasses(t *testing.T) {
 			events: []string{chunk("a", "stop"), usage, "[DONE]"},
 			want:   []string{"", "", "data: " + chunk("a", "stop") + "\n\ndata: " + usage + "\n\ndata: [DONE]\n\n"},
 		},
-		"no word at the end": {
+		"no [DONE]": {
 			events: []string{chunk("a", "null"), chunk("b", "length")},
 			want:   []string{"data: " + chunk("a", "null") + "\n\n", ""},
 			last:   "data: " + chunk("b", "length") + "\n\ndata: [DONE]\n\n",
@@ -258,26 +258,26 @@ func TestCompletionStreamPasses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := answer(t, "completions", fmt.Sprintf(`{"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":%v}}`, c.usage), true)
+			p := newPipeline(t, "completions", fmt.Sprintf(`{"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":%v}}`, c.usage), true)
 			var err error
 			for i, ev := range c.events {
-				x.batch.Reset()
-				if err = x.reader.ReadEvent(nil, []byte(ev), &x.batch); err == nil {
-					err = x.writer.Apply(&x.batch)
+				p.batch.Reset()
+				if err = p.reader.ReadEvent(nil, []byte(ev), &p.batch); err == nil {
+					err = p.writer.Apply(&p.batch)
 				}
-				if got := string(x.writer.Output()); got != c.want[i] && x.writer.Failed() == nil {
-					t.Errorf("after event %d: %q, want %q", i, got, c.want[i])
+				if got := string(p.writer.Output()); got != c.want[i] && p.writer.Failed() == nil {
+					t.Errorf("after event %d: got %q, want %q", i, got, c.want[i])
 				}
-				x.writer.Consume()
+				p.writer.Consume()
 			}
 			if err == nil {
-				err = x.writer.End()
+				err = p.writer.End()
 			}
 			if (err != nil) != c.failed {
-				t.Fatalf("ended with %v", err)
+				t.Fatalf("got error %v, want one: %t", err, c.failed)
 			}
-			if got := string(x.writer.Output()); !c.failed && got != c.last {
-				t.Errorf("at the end: %q, want %q", got, c.last)
+			if got := string(p.writer.Output()); !c.failed && got != c.last {
+				t.Errorf("at the end: got %q, want %q", got, c.last)
 			} else if c.failed && strings.Contains(got, `"stop"`) {
 				t.Errorf("a failed response has a finish reason: %q", got)
 			}
@@ -285,15 +285,15 @@ func TestCompletionStreamPasses(t *testing.T) {
 	}
 }
 
-// A response in another form than the client's is not passed on.
-func TestOtherForm(t *testing.T) {
-	x := answer(t, "completions", `{"model":"m","prompt":"p"}`, false)
-	x.batch.Reset()
-	if err := x.reader.ReadEvent(nil, []byte(chunk("a", "stop")), &x.batch); err != nil {
+// Choices can only be passed on, and vectors cannot be streamed.
+func TestRejectsStreamInOtherFormat(t *testing.T) {
+	p := newPipeline(t, "completions", `{"model":"m","prompt":"p"}`, false)
+	p.batch.Reset()
+	if err := p.reader.ReadEvent(nil, []byte(chunk("a", "stop")), &p.batch); err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := errors.AsType[*apierror.Error](x.writer.Apply(&x.batch)); !ok || e.Status != 502 {
-		t.Errorf("%v", e)
+	if e, ok := errors.AsType[*apierror.Error](p.writer.Apply(&p.batch)); !ok || e.Status != 502 {
+		t.Errorf("got error %v, want status 502", e)
 	}
 	var b response.Batch
 	if err := apis["embeddings"].NewReader().ReadEvent(nil, []byte(`{"data":[]}`), &b); err == nil {

@@ -30,13 +30,13 @@ func drain(t *testing.T, r *recording.Recorder) (n int) {
 	}
 }
 
-func TestOnlyOneProviderIsRecorded(t *testing.T) {
+func TestRecordsOnlyOneProvider(t *testing.T) {
 	var none *recording.Recorder
 	for name, tape := range map[string]*recording.Tape{"no recorder": none.Start("p"), "another provider": recording.New("p").Start("q")} {
 		if tape != nil {
-			t.Errorf("%s: a tape", name)
+			t.Errorf("%s: got a tape, want nil", name)
 		}
-		// A tape of nothing takes all calls.
+		// The methods of a nil Tape do nothing.
 		tape.SetRequest(recording.Request{Body: []byte("x")})
 		tape.SetHead(200, func(func(name, value []byte)) { t.Error("headers are read") })
 		tape.Write([]byte("x"))
@@ -45,7 +45,7 @@ func TestOnlyOneProviderIsRecorded(t *testing.T) {
 	}
 }
 
-func TestTapeCopiesWhatItIsGiven(t *testing.T) {
+func TestTapeCopiesInput(t *testing.T) {
 	r := recording.New("p")
 	tape := r.Start("p")
 	memory := []byte("one")
@@ -61,11 +61,11 @@ func TestTapeCopiesWhatItIsGiven(t *testing.T) {
 	}
 	if string(got.Request.Body) != "one" || string(got.Request.Options) != "one" || string(got.Body) != "onetwo" || got.Status != 429 ||
 		len(got.Headers) != 1 || got.Headers[0] != (recording.Header{Name: "retry-after", Value: "one"}) || got.Ending != recording.Truncated {
-		t.Errorf("%+v", got)
+		t.Errorf("got tape %+v", got)
 	}
 }
 
-// TestRecordingNeverWaits records more than there is room for while no one reads: nothing blocks, and what is lost is counted.
+// TestRecordingNeverWaits records more tapes than may wait for Next: nothing blocks, and dropped tapes are counted.
 func TestRecordingNeverWaits(t *testing.T) {
 	r := recording.New("p")
 	const many = 100
@@ -78,7 +78,7 @@ func TestRecordingNeverWaits(t *testing.T) {
 	}
 	record(r, 10)
 	if drain(t, r) != 1 {
-		t.Error("nothing is recorded once there is room again")
+		t.Error("nothing is recorded after the waiting tapes have been read")
 	}
 }
 
@@ -93,7 +93,7 @@ func TestMemoryOfRecordingsIsBounded(t *testing.T) {
 	if n := drain(t, r); n != 6 || r.Dropped() != 4 {
 		t.Errorf("%d recorded, %d dropped", n, r.Dropped())
 	}
-	// What was dropped gave its room back, also where it was the whole of it.
+	// Dropped tapes have freed their memory, even a tape that exceeds the bound alone.
 	record(r, 65<<20)
 	record(r, 60<<20)
 	if n := drain(t, r); n != 1 || r.Dropped() != 5 {
@@ -104,6 +104,6 @@ func TestMemoryOfRecordingsIsBounded(t *testing.T) {
 	tape.Write([]byte("more"))
 	tape.End(recording.Ended)
 	if len(tape.Body) != 0 || r.Dropped() != 6 {
-		t.Errorf("%d bytes kept of what was dropped", len(tape.Body))
+		t.Errorf("a dropped tape holds %d bytes, and %d are dropped, want 0 and 6", len(tape.Body), r.Dropped())
 	}
 }
