@@ -59,7 +59,7 @@ func TestPanicInClosingGeneration(t *testing.T) {
 	}
 	<-old.closed
 	if n := s.metrics.Totals().Panics; n != 1 {
-		t.Errorf("%d panics", n)
+		t.Errorf("got %d panics, want 1", n)
 	}
 	s.Close()
 }
@@ -110,13 +110,13 @@ func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-first; err != ErrSuperseded {
-		t.Errorf("the earlier reload ended with %v", err)
+		t.Errorf("the earlier reload returned %v, want ErrSuperseded", err)
 	}
 	if s.current.Load().config != revoked {
 		t.Error("the later configuration is not served")
 	}
 	if r := s.health.lastReload(); r.failed != 0 || r.succeeded != 1 {
-		t.Errorf("%d failed and %d succeeded", r.failed, r.succeeded)
+		t.Errorf("got %d failed and %d successful reloads, want 0 and 1", r.failed, r.succeeded)
 	}
 	// Close does not wait either.
 	last := reload("slower")
@@ -131,6 +131,6 @@ func TestReloadDoesNotWaitForEarlierReload(t *testing.T) {
 func TestCheckIntervalWithoutProvider(t *testing.T) {
 	x := &completion{conn: new(downstream.Conn), attempt: new(attempt), stream: true}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
-		t.Errorf("interval %s", d)
+		t.Errorf("got an interval of %s, want %s", d, downstream.CheckInterval)
 	}
 }

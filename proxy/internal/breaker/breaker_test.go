@@ -9,7 +9,7 @@ import (
 
 var start = time.Unix(1_700_000_000, 0)
 
-// fixture is a breaker on a clock that the test moves.
+// fixture is a breaker with a manual clock.
 type fixture struct {
 	testing.TB
 	breaker.Breaker
@@ -138,11 +138,11 @@ func TestTrialsAndBackoff(t *testing.T) {
 	f.Responding(trial)
 	f.wantState(breaker.Closed)
 	if f.Success(&f.config, trial, f.now) != breaker.Recovered || f.succeed(1) != breaker.Unchanged {
-		t.Error("recovery is not reported once")
+		t.Error("recovery is not reported exactly once")
 	}
 	f.fail(2)
 	if f.Pause() != time.Second {
-		t.Errorf("pause %v after recovery", f.Pause())
+		t.Errorf("got a pause of %v after recovery, want 1s", f.Pause())
 	}
 }
 
@@ -155,12 +155,12 @@ func TestLeasedTrials(t *testing.T) {
 	first := f.allow()
 	f.wantRejected()
 	if d, _ := f.Wait(f.now); d != time.Second {
-		t.Errorf("next trial in %v", d)
+		t.Errorf("got %v until the next trial, want 1s", d)
 	}
 	f.now = f.now.Add(time.Second)
 	second := f.allow()
 	if f.Failure(&f.config, first, f.now, 0, false) != breaker.Opened || f.Pause() != 2*time.Second {
-		t.Errorf("pause %v after a failed trial", f.Pause())
+		t.Errorf("got a pause of %v after a failed trial, want 2s", f.Pause())
 	}
 	if f.Success(&f.config, second, f.now) != breaker.Unchanged {
 		t.Error("a trial of an earlier opening changed the breaker")
@@ -181,12 +181,12 @@ func TestCooldown(t *testing.T) {
 		t.Errorf("ready %v, wait %v (rate limit: %v)", f.Ready(f.now), d, limited)
 	}
 	if f.Failure(&f.config, f.allow(), f.now, time.Hour, true) != breaker.Opened || f.Pause() != time.Minute {
-		t.Errorf("paused for %v, want the maximum", f.Pause())
+		t.Errorf("got a pause of %v, want the maximum", f.Pause())
 	}
 	f.now = f.now.Add(time.Minute)
 	f.Failure(&f.config, f.allow(), f.now, 3*time.Second, true)
 	if f.Pause() != 3*time.Second {
-		t.Errorf("paused for %v: a rate limit must not back off", f.Pause())
+		t.Errorf("got a pause of %v, want 3s: a rate limit must not back off", f.Pause())
 	}
 	f.Close()
 	if f.State() != breaker.Closed || !f.Ready(f.now) {

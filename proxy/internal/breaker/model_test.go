@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
-// result is a finished attempt, as the model remembers it.
+// result is a finished attempt in the model's history.
 type result struct {
 	at     time.Time
 	failed bool
@@ -18,17 +18,17 @@ type result struct {
 // modelAttempt is an attempt in flight.
 type modelAttempt struct {
 	ticket  breaker.Ticket
-	opening int // how often the breaker had opened when it began
+	opening int // how often the breaker had opened when the attempt began
 	trial   bool
 }
 
-// TestBreakerAgainstAModel runs random attempts on a manual clock. The model keeps every result and derives from the
+// TestBreakerMatchesModel runs random attempts with a manual clock. The model keeps every result, and derives from the
 // whole history what the breaker derives from its counters.
-func TestBreakerAgainstAModel(t *testing.T) {
+func TestBreakerMatchesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := breaker.Config{
 			Consecutive: rapid.IntRange(1, 4).Draw(t, "failures"), Share: rapid.SampledFrom([]float64{0, 0.5, 0.8, 1}).Draw(t, "share"),
-			// Whole slots, so that the model need not know about them.
+			// A slot of the window is one second.
 			Window: 8 * time.Second, Pause: 2 * time.Second, MaxPause: 12 * time.Second,
 		}
 		var b breaker.Breaker
@@ -80,7 +80,7 @@ func TestBreakerAgainstAModel(t *testing.T) {
 					trial = true
 				}
 				if ok != want {
-					t.Fatalf("passed %v, want %v in %v", ok, want, state)
+					t.Fatalf("allowed: got %v, want %v in state %v", ok, want, state)
 				}
 				if ok {
 					if trial {
@@ -145,13 +145,13 @@ func TestBreakerAgainstAModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if b.State() != state {
-					t.Fatalf("%v, want %v after %d openings", b.State(), state, openings)
+					t.Fatalf("got state %v, want %v after %d openings", b.State(), state, openings)
 				}
 				if !b.Until().Equal(until) || b.Ready(clock) != (!clock.Before(until) && !trialInFlight) {
-					t.Fatalf("until %v, ready %v at %v, want until %v, trial in flight %v", b.Until(), b.Ready(clock), clock, until, trialInFlight)
+					t.Fatalf("got until %v, ready %v at %v, want until %v, trial in flight %v", b.Until(), b.Ready(clock), clock, until, trialInFlight)
 				}
 				if state == breaker.Open && until.After(clock.Add(c.MaxPause)) {
-					t.Fatalf("paused for %v", until.Sub(clock))
+					t.Fatalf("a pause of %v exceeds the maximum", until.Sub(clock))
 				}
 			},
 		})

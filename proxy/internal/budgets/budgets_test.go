@@ -39,10 +39,10 @@ func change(t testing.TB, kind, name, usd string) *budgets.Change {
 	return c
 }
 
-// gateway is a state folder that is in use, with an inbox whose changes are counted.
+// gateway is a state folder in use, with an Inbox.
 type gateway struct {
 	dir  string
-	made chan budgets.Change
+	made chan budgets.Change // the applied changes
 	stop func()
 }
 
@@ -72,7 +72,8 @@ func serve(t *testing.T, dir string, apply budgets.Apply) *gateway {
 	return g
 }
 
-func done(c *budgets.Change) (string, error) { return "raised " + c.Scope.String(), nil }
+// applyOK is an Apply that succeeds.
+func applyOK(c *budgets.Change) (string, error) { return "raised " + c.Scope.String(), nil }
 
 func request(t *testing.T, dir string, c *budgets.Change) (string, error) {
 	t.Helper()
@@ -81,7 +82,7 @@ func request(t *testing.T, dir string, c *budgets.Change) (string, error) {
 	return budgets.Request(ctx, dir, c, time.Time{})
 }
 
-// files are the names in the folder of changes.
+// files returns the names of the files in the folder of changes.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, budgets.Folder))
@@ -94,16 +95,16 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestChangesAreMade(t *testing.T) {
+func TestChangeIsApplied(t *testing.T) {
 	dir := t.TempDir()
-	g := serve(t, dir, done)
+	g := serve(t, dir, applyOK)
 	want := change(t, "team", "research", "-12.5")
 	text, err := request(t, dir, want)
 	if err != nil || text != "raised team research" {
 		t.Fatal(text, err)
 	}
 	if got := <-g.made; got != *want {
-		t.Errorf("%+v, want %+v", got, *want)
+		t.Errorf("got %+v, want %+v", got, *want)
 	}
 	g.stop()
 	if left := files(t, dir); len(left) > 0 {
@@ -111,14 +112,14 @@ func TestChangesAreMade(t *testing.T) {
 	}
 }
 
-func TestRefusedChangeSaysWhy(t *testing.T) {
+func TestRejectedChangeReportsReason(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until the folder is quiet")
+		t.Skip("waits until the folder has not changed for a while")
 	}
 	dir := t.TempDir()
 	serve(t, dir, func(*budgets.Change) (string, error) { return "", errors.New("key a has no budget per total") })
 	if text, err := request(t, dir, change(t, "key", "a", "1")); err == nil || err.Error() != "key a has no budget per total" {
-		t.Errorf("%q %v", text, err)
+		t.Errorf("got %q, error %v", text, err)
 	}
 }
 
@@ -129,40 +130,40 @@ func TestChangeWaitsForGateway(t *testing.T) {
 	if err != nil || text != "no gateway is running: the change is made when one starts with "+dir {
 		t.Fatal(text, err)
 	}
-	waits, err := budgets.Waiting(dir)
-	if err != nil || len(waits) != 1 || *waits[0] != *c {
-		t.Fatal(waits, err)
+	pending, err := budgets.Waiting(dir)
+	if err != nil || len(pending) != 1 || *pending[0] != *c {
+		t.Fatal(pending, err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, budgets.Folder, c.ID+".json")); err != nil || info.Mode().Perm() != 0o600 && filepath.Separator == '/' {
-		t.Errorf("%v %v", info, err)
+		t.Errorf("got file %v, error %v, want mode 0600", info, err)
 	}
-	if got := <-serve(t, dir, done).made; got != *c {
-		t.Errorf("%+v", got)
+	if got := <-serve(t, dir, applyOK).made; got != *c {
+		t.Errorf("got %+v, want %+v", got, *c)
 	}
 }
 
-// TestChangeIsTriedAgain has a gateway that cannot make a change at first.
-func TestChangeIsTriedAgain(t *testing.T) {
+// TestChangeIsRetried applies a change that fails with ErrLater twice.
+func TestChangeIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	if testing.Short() {
-		t.Skip("tries again after a second, twice")
+		t.Skip("retries after a second, twice")
 	}
 	failures := 2
 	g := serve(t, dir, func(c *budgets.Change) (string, error) {
 		if failures--; failures >= 0 {
 			return "", fmt.Errorf("%w: the store is down", budgets.ErrLater)
 		}
-		return done(c)
+		return applyOK(c)
 	})
 	if _, err := request(t, dir, change(t, "key", "a", "1")); err != nil {
 		t.Error(err)
 	}
 	if len(g.made) != 1 {
-		t.Errorf("made %d times", len(g.made))
+		t.Errorf("applied %d times, want once", len(g.made))
 	}
 }
 
-// TestChangeSurvivesCrash leaves what a process leaves that is killed after it has claimed a change.
+// TestChangeSurvivesCrash starts a gateway after another one was killed between claiming and applying a change.
 func TestChangeSurvivesCrash(t *testing.T) {
 	dir := t.TempDir()
 	c := change(t, "key", "a", "1")
@@ -173,18 +174,18 @@ func TestChangeSurvivesCrash(t *testing.T) {
 	if err := os.Rename(name+".json", name+".claimed"); err != nil {
 		t.Fatal(err)
 	}
-	g := serve(t, dir, done)
+	g := serve(t, dir, applyOK)
 	ctx, cancel := context.WithTimeout(t.Context(), eventTimeout)
 	defer cancel()
 	if r, err := budgets.Await(ctx, dir, c.ID); err != nil || !r.Made {
-		t.Error(r, err)
+		t.Errorf("got receipt %+v, error %v", r, err)
 	}
 	if len(g.made) != 1 {
-		t.Errorf("made %d times", len(g.made))
+		t.Errorf("applied %d times, want once", len(g.made))
 	}
 }
 
-// TestChangeIsWithdrawn has a gateway that does not take a change, as one that hangs.
+// TestChangeIsWithdrawn sends a change to a gateway that does not claim it, as if it hung.
 func TestChangeIsWithdrawn(t *testing.T) {
 	dir := t.TempDir()
 	state, err := statedir.Open(dir)
@@ -195,17 +196,17 @@ func TestChangeIsWithdrawn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := budgets.Request(ctx, dir, change(t, "key", "a", "1"), time.Time{}); err == nil || !strings.Contains(err.Error(), "withdrawn") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v, want that the change was withdrawn", err)
 	}
 	if left := files(t, dir); len(left) > 0 {
 		t.Errorf("left in the folder: %v", left)
 	}
 }
 
-// TestForeignFiles checks what becomes of files that no command has written.
+// TestForeignFiles checks that files that no command has written are rejected or ignored.
 func TestForeignFiles(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until the folder is quiet")
+		t.Skip("waits until the folder has not changed for a while")
 	}
 	dir := t.TempDir()
 	folder := filepath.Join(dir, budgets.Folder)
@@ -222,7 +223,7 @@ func TestForeignFiles(t *testing.T) {
 	const valid = `{"id":"00000000000000ff","scope":"key","name":"a","per":"total","raise_usd":1,"reason":"x"}`
 	write(secret, valid)
 	for id, text := range map[string]string{
-		"0000000000000001": "", "0000000000000002": "{", "0000000000000003": valid, // whose id is another one
+		"0000000000000001": "", "0000000000000002": "{", "0000000000000003": valid, // has another ID
 		"0000000000000004": strings.Repeat(" ", 1<<20) + valid, "0000000000000005": "null",
 	} {
 		write(filepath.Join(folder, id+".json"), text)
@@ -230,19 +231,19 @@ func TestForeignFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, "0000000000000006.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	refused := 6
+	rejected := 6
 	if os.Symlink(secret, filepath.Join(folder, "00000000000000ff.json")) == nil {
-		refused++
+		rejected++
 	}
 	write(filepath.Join(folder, "readme"), "not a change")
-	g := serve(t, dir, done)
-	// Changes are made in the order of their age.
+	g := serve(t, dir, applyOK)
+	// The oldest changes are applied first, so all others have been handled when this one has.
 	if _, err := request(t, dir, change(t, "key", "b", "1")); err != nil {
 		t.Fatal(err)
 	}
 	g.stop()
 	if len(g.made) != 1 || (<-g.made).Scope.Name != "b" {
-		t.Error("a file that is not a change was made one")
+		t.Error("a foreign file was applied as a change")
 	}
 	receipts := 0
 	for _, name := range files(t, dir) {
@@ -251,24 +252,24 @@ func TestForeignFiles(t *testing.T) {
 		case strings.HasSuffix(name, ".receipt"):
 			receipts++
 		default:
-			t.Errorf("%s is left", name)
+			t.Errorf("%s was not removed", name)
 		}
 	}
-	if receipts != refused {
-		t.Errorf("%d files were refused, want %d", receipts, refused)
+	if receipts != rejected {
+		t.Errorf("got %d receipts, want %d", receipts, rejected)
 	}
 	if data, err := os.ReadFile(secret); err != nil || string(data) != valid {
-		t.Errorf("the target of a link: %q %v", data, err)
+		t.Errorf("the target of the symbolic link has changed: %q, error %v", data, err)
 	}
 }
 
-// TestConcurrentCommands has many commands at a time; each change is made once.
+// TestConcurrentCommands sends many changes at the same time; each is applied once.
 func TestConcurrentCommands(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits until the folder is quiet")
+		t.Skip("waits until the folder has not changed for a while")
 	}
 	dir := t.TempDir()
-	g := serve(t, dir, done)
+	g := serve(t, dir, applyOK)
 	var all sync.WaitGroup
 	for n := range 20 {
 		c := change(t, "key", fmt.Sprint(n), "1")
@@ -280,7 +281,7 @@ func TestConcurrentCommands(t *testing.T) {
 	}
 	all.Wait()
 	if len(g.made) != 20 {
-		t.Errorf("%d changes were made", len(g.made))
+		t.Errorf("%d changes were applied, want 20", len(g.made))
 	}
 }
 
@@ -298,15 +299,15 @@ func TestInvalidChanges(t *testing.T) {
 		{"key", "a", "day", "1", strings.Repeat("x", 501), "invalid reason: want one line of at most 500 bytes"},
 	} {
 		if _, err := budgets.NewChange(c.kind, c.name, c.per, c.usd, c.reason); err == nil || err.Error() != c.want {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got %v", c, err)
 		}
 	}
 }
 
-// TestMissingStateFolder is that of a command that is run by another user, or before the first start.
+// TestMissingStateFolder sends a change as another user would, or before the gateway's first start.
 func TestMissingStateFolder(t *testing.T) {
 	if _, err := request(t, filepath.Join(t.TempDir(), "none"), change(t, "key", "a", "1")); err == nil || !strings.Contains(err.Error(), "there is no state folder") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -318,9 +319,9 @@ func TestHistory(t *testing.T) {
 		{Scope: a, Per: config.PerDay, At: at, Credit: 1e9, Reason: `a "good", reason`, ID: "1"},
 		{Scope: spend.Scope{Kind: spend.Team, Name: "a"}, At: at},
 	}
-	waits := []*budgets.Change{{ID: "2", Scope: a}, {ID: "3", Scope: a, Per: config.PerDay, Reason: "reset"}}
+	pending := []*budgets.Change{{ID: "2", Scope: a}, {ID: "3", Scope: a, Per: config.PerDay, Reason: "reset"}}
 	var out bytes.Buffer
-	if err := budgets.History(made, waits, budgets.Filter{Kind: "key", Name: "a"}).Write(&out, "csv"); err != nil {
+	if err := budgets.History(made, pending, budgets.Filter{Kind: "key", Name: "a"}).Write(&out, "csv"); err != nil {
 		t.Fatal(err)
 	}
 	want := "time,scope,name,per,credit_usd,reason,id\n" +
@@ -328,12 +329,12 @@ func TestHistory(t *testing.T) {
 		"2026-11-22T13:00:00Z,key,a,day,-0.5,too much,2\n" +
 		",key,a,day,,reset,3\n"
 	if out.String() != want {
-		t.Errorf("%s\nwant\n%s", &out, want)
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 }
 
-// TestChangesAreReadAsWritten writes random changes and reads them again.
-func TestChangesAreReadAsWritten(t *testing.T) {
+// TestChangeRoundTrip writes random changes and parses them.
+func TestChangeRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := budgets.NewChange("key", "a", "total", "", "x")
@@ -356,7 +357,7 @@ func TestChangesAreReadAsWritten(t *testing.T) {
 		}
 		got, err := budgets.Parse(data)
 		if err != nil || *got != *c {
-			t.Fatalf("%s is %+v, %v, want %+v", data, got, err, c)
+			t.Fatalf("%s: got %+v, error %v, want %+v", data, got, err, c)
 		}
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
@@ -364,7 +365,7 @@ func TestChangesAreReadAsWritten(t *testing.T) {
 	})
 }
 
-// FuzzParse reads foreign bytes. What is a change is valid, and every list of it can be written.
+// FuzzParse checks that every change that Parse returns is valid, and can be listed in all formats.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{"id":"0123456789abcdef","scope":"key","name":"a","per":"month","window_start":"2026-11-01T00:00:00Z","raise_usd":50,"reason":"x"}`,
@@ -384,7 +385,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v: %v", c, err)
 		}
 		if (c.Per == config.PerTotal) != c.Start.IsZero() || strings.ContainsAny(c.ID, `./\`) {
-			t.Fatalf("%+v", c)
+			t.Fatalf("invalid change %+v", c)
 		}
 		l := budgets.History(nil, []*budgets.Change{c}, budgets.Filter{})
 		for _, format := range budgets.Formats {
@@ -394,7 +395,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if err := l.Write(&out, "json"); err != nil || !json.Valid(out.Bytes()) {
-			t.Fatalf("%v: %s", err, &out)
+			t.Fatalf("error %v, or invalid JSON: %s", err, &out)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 const gib = 1 << 30
 
-// root makes a file system of names and texts.
+// root returns a file system from pairs of a file's name and contents.
 func root(files ...string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
@@ -27,15 +27,15 @@ func TestMemory(t *testing.T) {
 		want  int64
 		from  string
 	}{
-		{"nothing is known", nil, math.MaxInt64, 0, ""},
+		{"unknown", nil, math.MaxInt64, 0, ""},
 		{"the machine", []string{"proc/meminfo", meminfo}, math.MaxInt64, 8 * gib, "half of the machine's memory"},
 		{"the runtime", []string{"proc/meminfo", meminfo}, gib, gib, "the Go memory limit"},
-		{"version 2, no limit", []string{"proc/meminfo", meminfo, "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "max\n"}, math.MaxInt64, 8 * gib, "half of the machine's memory"},
-		{"version 2, own", []string{"proc/meminfo", meminfo, "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
-		{"version 2, of a parent", []string{"proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max", "2147483648\n", "sys/fs/cgroup/a/memory.max", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
-		{"version 1", []string{"proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/x\n", "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
-		{"version 1 in a container", []string{"proc/self/cgroup", "4:memory:/docker/0123\n", "sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
-		{"version 1, no limit", []string{"proc/self/cgroup", "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"}, math.MaxInt64, 0, ""},
+		{"cgroup v2, no limit", []string{"proc/meminfo", meminfo, "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "max\n"}, math.MaxInt64, 8 * gib, "half of the machine's memory"},
+		{"cgroup v2, own", []string{"proc/meminfo", meminfo, "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
+		{"cgroup v2, of a parent", []string{"proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max", "2147483648\n", "sys/fs/cgroup/a/memory.max", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
+		{"cgroup v1", []string{"proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/x\n", "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
+		{"cgroup v1 in a container", []string{"proc/self/cgroup", "4:memory:/docker/0123\n", "sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"}, math.MaxInt64, gib, "the control group"},
+		{"cgroup v1, no limit", []string{"proc/self/cgroup", "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"}, math.MaxInt64, 0, ""},
 		{"the runtime below the group", []string{"proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "2147483648\n"}, gib, gib, "the Go memory limit"},
 		{"the group below the runtime", []string{"proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "1073741824\n"}, 2 * gib, gib, "the control group"},
 		{"nonsense", []string{"proc/meminfo", "MemTotal: lots\n", "proc/self/cgroup", "what\n0::/\n", "sys/fs/cgroup/memory.max", "-\n"}, math.MaxInt64, 0, ""},
@@ -55,7 +55,7 @@ func TestDerivedLimits(t *testing.T) {
 		machine Machine
 		want    Ceilings
 	}{
-		{"nothing is known", Machine{}, Ceilings{Standard, Standard, math.MaxInt64}},
+		{"unknown", Machine{}, Ceilings{Standard, Standard, math.MaxInt64}},
 		{"plenty", Machine{Memory: 64 * gib, Descriptors: 1 << 20}, Ceilings{Standard, Standard, (64*gib - base) / 16}},
 		{"few descriptors", Machine{Memory: 64 * gib, Descriptors: 1024}, Ceilings{480, 480, (64*gib - base) / 16}},
 		{"512 MiB", Machine{Memory: 512 << 20, Descriptors: 1 << 20}, Ceilings{2730, 546, body}},
@@ -75,24 +75,24 @@ func TestDetectFindsProcessLimits(t *testing.T) {
 	defer processLimit.Store(0)
 	for range 2 {
 		if m := Detect(); m.Memory != 100<<20 || m.From != "the Go memory limit" {
-			t.Errorf("memory %d from %q", m.Memory, m.From)
+			t.Errorf("got %d from %q, want %d from the Go memory limit", m.Memory, m.From, 100<<20)
 		}
 		if processLimit.Load() == 0 {
 			if limit, set := LimitGo(); !set || limit != 50<<20 || debug.SetMemoryLimit(-1) != limit {
-				t.Errorf("the runtime's limit is %d, %t", limit, set)
+				t.Errorf("got a runtime limit of %d (set: %t), want %d", limit, set, 50<<20)
 			}
 		}
 	}
 }
 
-// TestLimitGo checks what is left to the runtime.
+// TestLimitGo checks the runtime's limit for several limits of the process.
 func TestLimitGo(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	defer processLimit.Store(0)
 	for process, want := range map[int64]int64{64 << 20: 32 << 20, 256 << 20: 176 << 20, 8 * gib: 7*gib - 48<<20} {
 		debug.SetMemoryLimit(process)
 		if limit, set := LimitGo(); !set || limit != want {
-			t.Errorf("of %d MiB, %d are left, want %d", process>>20, limit>>20, want>>20)
+			t.Errorf("process limit of %d MiB: got a runtime limit of %d MiB, want %d", process>>20, limit>>20, want>>20)
 		}
 	}
 }

@@ -11,20 +11,20 @@ import (
 
 func always(string, int) bool { return true }
 
-func TestValuesAreFoundByAnyOfTheirKeys(t *testing.T) {
+func TestValueIsFoundByEachKey(t *testing.T) {
 	c := fairlru.New[string](1<<20, time.Hour, nil)
 	c.Put("a", []string{"k1", "k2"}, "one", 3, 2, func(string, int) bool { return false })
 	c.Put("b", []string{"k2"}, "two", 3, 2, func(string, int) bool { return false })
 	for key, want := range map[string]string{"k1": "one", "k2": "two", "k3": ""} {
 		if got, ok := c.Latest(key); got != want || ok != (want != "") {
-			t.Errorf("%s: got %q, %v", key, got, ok)
+			t.Errorf("%s: got %q, %v, want %q", key, got, ok, want)
 		}
 	}
 	if got, ok := c.Get("k2", func(values []string) int { return 0 }); !ok || got != "one" {
 		t.Errorf("the first value of k2: got %q, %v", got, ok)
 	}
 	if _, ok := c.Get("k2", func([]string) int { return -1 }); ok {
-		t.Error("a value although none was chosen")
+		t.Error("Get returned a value although none was chosen")
 	}
 	if !c.Delete("k2") || c.Delete("k2") || c.Size() != 0 || c.Clients() != 0 {
 		t.Errorf("after Delete: %d bytes, %d clients", c.Size(), c.Clients())
@@ -47,11 +47,11 @@ func TestShareOfOneValueIsBounded(t *testing.T) {
 	c := fairlru.New[string](10_000, time.Hour, nil)
 	overhead := fairlru.Weigh(0, []string{"k"})
 	if !c.Put("a", []string{"k"}, "", 1000-overhead, 10, always) || c.Put("a", []string{"k"}, "", 1001-overhead, 10, always) {
-		t.Error("the bound is not a tenth")
+		t.Error("the maximum size of a value is not a tenth of the cache")
 	}
 }
 
-func TestLeastRecentlyUsedIsDisplaced(t *testing.T) {
+func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 	c := fairlru.New[int](6*fairlru.Weigh(0, []string{"k0"}), time.Hour, nil)
 	for i := range 6 {
 		c.Put("a", []string{fmt.Sprint("k", i)}, i, 0, 1, func(int, int) bool { return true })
@@ -60,15 +60,15 @@ func TestLeastRecentlyUsedIsDisplaced(t *testing.T) {
 	c.Put("b", []string{"k6"}, 6, 0, 1, func(int, int) bool { return true })
 	for i, want := range []bool{true, false, true, true, true, true, true} {
 		if _, ok := c.Latest(fmt.Sprint("k", i)); ok != want {
-			t.Errorf("k%d: %v", i, ok)
+			t.Errorf("k%d: got %v, want %v", i, ok, want)
 		}
 	}
-	// From here on a has five of six: its own entries go first.
+	// Client a has five of six entries, so its own are evicted first.
 	for i := range 20 {
 		c.Put("a", []string{fmt.Sprint("n", i)}, i, 0, 1, func(int, int) bool { return true })
 	}
 	if _, ok := c.Latest("k6"); !ok {
-		t.Error("the entry of a modest client is displaced by a greedy one's")
+		t.Error("a client that uses more than its share has evicted another's entry")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestTimeToLive(t *testing.T) {
 		t.Error("dropped within an hour of its use")
 	}
 	if _, ok := c.Latest("unused"); ok {
-		t.Error("there after 80 minutes")
+		t.Error("not dropped after 80 minutes without use")
 	}
 }
 
