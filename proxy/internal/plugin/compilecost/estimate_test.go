@@ -14,7 +14,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// nested puts code into n blocks, each of them begun and ended by the same instructions.
+// nested wraps code in n nested blocks, each with the same instructions at its beginning and end.
 func nested(n int, begin, code, end Op) Op {
 	return Code(Repeat(n, begin), code, Repeat(n, end))
 }
@@ -28,15 +28,15 @@ var (
 	condition = LocalGet(0)
 )
 
-// bomb is a module that is small for what compiling it takes.
+// bomb is a kind of module whose compile time is out of proportion to its size.
 type bomb struct {
 	name  string
-	build func(m *Module, n int) // n is how large it is
-	small int                    // an n that compiles in a second or so
-	large int                    // an n that is refused
+	build func(m *Module, n int) // n is the size
+	small int                    // a size that compiles in a second or so
+	large int                    // a size that is rejected
 }
 
-// f adds a function with a parameter and a number of locals.
+// f adds a function with one parameter and a number of locals.
 func f(m *Module, locals int, code ...Op) { m.ExportFunc("f", i32, none, Values(locals), code...) }
 
 // readAll reads locals 1 to n.
@@ -45,7 +45,7 @@ func readAll(n int) Op {
 }
 
 var bombs = []bomb{
-	{"locals live through loops one after the other", func(m *Module, n int) {
+	{"locals live through consecutive loops", func(m *Module, n int) {
 		f(m, n, Repeat(n, Loop(Void, condition, BrIf(0))), readAll(n))
 	}, 400, 3000},
 	{"locals live through nested loops", func(m *Module, n int) {
@@ -64,17 +64,17 @@ var bombs = []bomb{
 	{"labels of a branch table", func(m *Module, n int) {
 		f(m, 0, Block(Void, condition, BrTable(make([]uint32, n)...)))
 	}, 10000, 1 << 20},
-	{"branch tables of many locals", func(m *Module, n int) {
+	{"branch tables with many locals", func(m *Module, n int) {
 		set := Numbered(100, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
 		f(m, 100, Block(Void, condition, BrIf(0), set, condition, BrTable(make([]uint32, n)...)), readAll(100))
 	}, 5000, 1 << 20},
-	{"blocks one after the other", func(m *Module, n int) {
+	{"consecutive blocks", func(m *Module, n int) {
 		f(m, 0, Repeat(n, Block(Void, condition, BrIf(0))))
 	}, 8000, 40000},
 	{"nested blocks", func(m *Module, n int) { f(m, 0, nested(n, openBlock, nil, Code(condition, BrIf(0), End))) }, 8000, 40000},
 	{"nested ifs", func(m *Module, n int) { f(m, 0, nested(n, openIf, nil, End)) }, 5000, 40000},
 	{"nested loops", func(m *Module, n int) { f(m, 0, nested(n, openLoop, nil, Code(condition, BrIf(0), End))) }, 3000, 40000},
-	{"reads far from what is read", func(m *Module, n int) {
+	{"reads far from the write", func(m *Module, n int) {
 		f(m, 1, condition, LocalSet(1), Block(Void, Repeat(n, condition, BrIf(0))), Block(Void, Repeat(n, condition, BrIf(0)), Repeat(20*n, LocalGet(1), Drop)))
 	}, 1000, 20000},
 	{"operands live through branches", func(m *Module, n int) {
@@ -114,7 +114,7 @@ var bombs = []bomb{
 	}, 3000, 131000},
 }
 
-// cpuTime is the processor time that this process has used.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var ts unix.Timespec
@@ -124,24 +124,24 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// TestRejectsCompileBombs has modules that would keep the compiler busy for minutes refused at once. The second, of 15 KB, took
-// 139 s of processor time, and the branch table, of 1 MB, 169 s and 2.4 GB.
+// TestRejectsCompileBombs checks that modules that would keep the compiler busy for minutes are rejected at once. The second
+// one, of 15 KB, took 139 s of processor time, and the branch table, of 1 MB, 169 s and 2.4 GB of memory.
 func TestRejectsCompileBombs(t *testing.T) {
 	for i, b := range bombs {
 		t.Run(b.name, func(t *testing.T) {
 			if testing.Short() && i%4 != 0 {
-				t.Skip("one in four is enough to see that they are refused")
+				t.Skip("runs one in four with -short")
 			}
 			module := Page(func(m *Module) { b.build(m, b.large) })
 			_, _, err := fuel.Rewrite(module, fuel.Options{})
 			if e, ok := errors.AsType[*wasm.Error](err); !ok || e.Reason != wasm.Limit {
-				t.Fatalf("a module of %d bytes: %v", len(module), err)
+				t.Fatalf("a module of %d bytes: got error %v, want one with reason %v", len(module), err, wasm.Limit)
 			}
 		})
 	}
 }
 
-// BenchmarkCompileEstimate compiles smaller modules of the same kinds, and fails where the estimate is far below the time.
+// BenchmarkCompileEstimate compiles smaller modules of the same kinds, and fails if one takes far longer than estimated.
 func BenchmarkCompileEstimate(bench *testing.B) {
 	for _, b := range bombs {
 		bench.Run(b.name, func(t *testing.B) {

@@ -18,13 +18,13 @@ type flow = fairqueue.Flow[string]
 
 func newFlow(group, member string) flow { return flow{Group: group, Member: member} }
 
-// patience is how long callers wait that are served in the end. Tests run in bubbles of package synctest: time passes only
-// when every goroutine waits.
-const patience = 20 * time.Second
+// waitLimit is the limit of callers that are served in the end. Tests run in synctest bubbles, where time passes only while
+// all goroutines are blocked.
+const waitLimit = 20 * time.Second
 
 var options = fairqueue.Options{MaxWaiting: 100, MinCost: 1, Deficit: 1000}
 
-// line is callers that wait in line for one unit.
+// line is a group of callers that queue for one unit.
 type line struct {
 	t     *testing.T
 	s     *fairqueue.Semaphore[string]
@@ -35,10 +35,10 @@ type line struct {
 	served []string
 }
 
-// newLine has a caller of a flow hold the only unit, for a cost.
+// newLine returns a line whose first caller, of flow f, holds the only unit, and releases it with the given cost.
 func newLine(t *testing.T, s *fairqueue.Semaphore[string], f flow, cost int64) *line {
 	l := &line{t: t, s: s, start: make(chan struct{})}
-	if _, err := s.Acquire(t.Context(), f, patience); err != nil {
+	if _, err := s.Acquire(t.Context(), f, waitLimit); err != nil {
 		t.Fatal(err)
 	}
 	l.calls.Go(func() {
@@ -54,11 +54,11 @@ func (l *line) record(name string) {
 	l.served = append(l.served, name)
 }
 
-// begin has a caller of a flow use the unit when it is its turn, for a cost.
+// begin adds a caller of a flow, which uses the unit in its turn at the given cost.
 func (l *line) begin(f flow, cost int64) {
 	l.calls.Go(func() {
 		name := f.Group + "/" + f.Member
-		if _, err := l.s.Acquire(context.Background(), f, patience); err != nil {
+		if _, err := l.s.Acquire(context.Background(), f, waitLimit); err != nil {
 			l.record(name + ": " + err.Error())
 			return
 		}
@@ -67,7 +67,7 @@ func (l *line) begin(f flow, cost int64) {
 	})
 }
 
-// add has n callers of a flow wait, one behind the other.
+// add adds n callers of a flow, one after the other.
 func (l *line) add(n int, f flow, cost int64) {
 	l.t.Helper()
 	for range n {
@@ -75,15 +75,16 @@ func (l *line) add(n int, f flow, cost int64) {
 		l.begin(f, cost)
 		synctest.Wait()
 		if _, waiting := l.s.Load(); waiting != before+1 {
-			l.t.Fatalf("%d wait, want %d", waiting, before+1)
+			l.t.Fatalf("%d callers are waiting, want %d", waiting, before+1)
 		}
 	}
 }
 
-// order lets the callers go, and returns who was served, in order and how many times in a row.
+// order lets the first caller release the unit, and returns the order in which flows were served, each with the number of
+// times in a row.
 func (l *line) order() string {
 	l.t.Helper()
-	// From then on units are handed over, and the callers are served one by one in the order of the queue.
+	// After that time units are handed over, so the callers are served strictly in the order of the queue.
 	time.Sleep(fairqueue.HandOverAfter)
 	close(l.start)
 	l.calls.Wait()
@@ -111,7 +112,7 @@ func TestOrder(t *testing.T) {
 		{"first come, first served", ax, 1, func(l *line) { l.add(3, ax, 1) }, "3 a/x"},
 		{"groups alternate", first, 1, func(l *line) { l.add(2, ax, 1); l.add(2, bx, 1) }, "1 a/x, 1 b/x, 1 a/x, 1 b/x"},
 		{"members alternate", first, 1, func(l *line) { l.add(2, ax, 1); l.add(2, ay, 1) }, "1 a/x, 1 a/y, 1 a/x, 1 a/y"},
-		{"a group shares as one", first, 1, func(l *line) {
+		{"the members of a group share its turns", first, 1, func(l *line) {
 			l.add(1, ax, 1)
 			l.add(1, ay, 1)
 			l.add(2, bx, 1)
@@ -120,7 +121,7 @@ func TestOrder(t *testing.T) {
 			l.add(3, ax, 5000)
 			l.add(10, bx, 1)
 		}, "1 a/x, 10 b/x, 2 a/x"},
-		{"a deficit from before counts", ax, 5000, func(l *line) {
+		{"an earlier deficit counts", ax, 5000, func(l *line) {
 			l.add(2, ax, 5000)
 			l.add(10, bx, 1)
 		}, "10 b/x, 2 a/x"},
@@ -141,14 +142,15 @@ func TestOrder(t *testing.T) {
 					t.Errorf("served %s\nwant   %s", got, tt.want)
 				}
 				if held, waiting := l.s.Load(); held != 0 || waiting != 0 {
-					t.Errorf("%d hold the semaphore and %d wait afterwards", held, waiting)
+					t.Errorf("afterwards %d callers hold the semaphore and %d are waiting", held, waiting)
 				}
 			})
 		})
 	}
 }
 
-// TestIdleFlowAccumulatesNoCredit: a flow that comes late is served in turn with the others, and not for as long as they were.
+// TestIdleFlowAccumulatesNoCredit checks that a flow that was idle alternates with the others, instead of being served until it
+// has used as much as they have.
 func TestIdleFlowAccumulatesNoCredit(t *testing.T) { synctest.Test(t, idleFlowAccumulatesNoCredit) }
 
 func idleFlowAccumulatesNoCredit(t *testing.T) {
@@ -166,23 +168,23 @@ func idleFlowAccumulatesNoCredit(t *testing.T) {
 	}
 }
 
-func TestFullQueueRejectsFromTheLongestFlow(t *testing.T) {
-	synctest.Test(t, fullQueueRejectsFromTheLongestFlow)
+func TestFullQueueRejectsCallersOfTheLongestFlow(t *testing.T) {
+	synctest.Test(t, fullQueueRejectsCallersOfTheLongestFlow)
 }
 
-func fullQueueRejectsFromTheLongestFlow(t *testing.T) {
+func fullQueueRejectsCallersOfTheLongestFlow(t *testing.T) {
 	o := options
 	o.MaxWaiting = 4
 	many, few := newFlow("many", ""), newFlow("few", "")
 	l := newLine(t, fairqueue.NewSemaphore[string](1, o), newFlow("first", ""), 1)
 	l.add(4, many, 1)
-	if _, err := l.s.Acquire(t.Context(), many, patience); !errors.Is(err, fairqueue.ErrBusy) {
-		t.Errorf("a fifth caller of the longest flow: %v", err)
+	if _, err := l.s.Acquire(t.Context(), many, waitLimit); !errors.Is(err, fairqueue.ErrBusy) {
+		t.Errorf("a fifth caller of the longest flow: got error %v, want ErrBusy", err)
 	}
 	l.begin(few, 1)
 	synctest.Wait()
 	if len(l.served) != 1 {
-		t.Fatalf("served %v, want the last of the many rejected", l.served)
+		t.Fatalf("served %v, want only the rejection of the newest caller of the longest flow", l.served)
 	}
 	if got, want := l.order(), "1 many/: "+fairqueue.ErrBusy.Error()+", 1 many/, 1 few/, 2 many/"; got != want {
 		t.Errorf("served %s\nwant   %s", got, want)
@@ -201,16 +203,17 @@ func callersThatGiveUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if waited, err := s.Acquire(ctx, flow{}, patience); !waited || !errors.Is(err, context.Canceled) {
+	if waited, err := s.Acquire(ctx, flow{}, waitLimit); !waited || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: waited %v, error %v", waited, err)
 	}
 	s.Release(flow{}, 1)
 	if held, waiting := s.Load(); held != 0 || waiting != 0 {
-		t.Errorf("%d hold the semaphore and %d wait", held, waiting)
+		t.Errorf("%d callers hold the semaphore and %d are waiting, want none", held, waiting)
 	}
 }
 
-// TestUnitsAreNeverLost has many callers come and give up at random: no more hold a unit than there are, and all come back.
+// TestUnitsAreNeverLost runs many callers that give up at random. There are never more holders than units, and all units are
+// returned.
 func TestUnitsAreNeverLost(t *testing.T) { synctest.Test(t, unitsAreNeverLost) }
 
 func unitsAreNeverLost(t *testing.T) {
@@ -225,7 +228,7 @@ func unitsAreNeverLost(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(3000))*time.Microsecond)
 				if _, err := s.Acquire(ctx, f, time.Duration(r.IntN(3000))*time.Microsecond); err == nil {
 					if held, _ := s.Load(); held < 1 || held > units {
-						t.Errorf("%d hold the semaphore", held)
+						t.Errorf("%d callers hold the semaphore, want 1 to %d", held, units)
 					}
 					time.Sleep(time.Duration(r.IntN(200)) * time.Microsecond)
 					s.Release(f, r.Int64N(100))
@@ -236,7 +239,7 @@ func unitsAreNeverLost(t *testing.T) {
 	}
 	callers.Wait()
 	if held, waiting := s.Load(); held != 0 || waiting != 0 {
-		t.Errorf("%d hold the semaphore and %d wait", held, waiting)
+		t.Errorf("%d callers hold the semaphore and %d are waiting, want none", held, waiting)
 	}
 }
 
@@ -279,7 +282,7 @@ func urgentCallersGoFirst(t *testing.T) {
 	served := make(chan string, 3)
 	for i, name := range []string{"one", "two", "urgent"} {
 		callers.Go(func() {
-			n, waited, err := q.Acquire(context.Background(), newFlow("", name), name == "urgent", patience)
+			n, waited, err := q.Acquire(context.Background(), newFlow("", name), name == "urgent", waitLimit)
 			if err != nil || !waited || n != 7 {
 				t.Errorf("%s got %d, waited %v, error %v", name, n, waited, err)
 			}
@@ -288,18 +291,18 @@ func urgentCallersGoFirst(t *testing.T) {
 		})
 		synctest.Wait()
 		if n := waiting(r, q); n != i+1 {
-			t.Fatalf("%d wait", n)
+			t.Fatalf("%d callers are waiting, want %d", n, i+1)
 		}
 	}
 	time.Sleep(fairqueue.HandOverAfter)
 	putBack(7)
 	callers.Wait()
 	if first, second := <-served, <-served; first != "urgent" || second != "one" {
-		t.Errorf("served %s, %s", first, second)
+		t.Errorf("served %s, %s; want urgent, one", first, second)
 	}
 }
 
-func TestClose(t *testing.T) { synctest.Test(t, closeRejectsCallers) }
+func TestCloseRejectsCallers(t *testing.T) { synctest.Test(t, closeRejectsCallers) }
 
 func closeRejectsCallers(t *testing.T) {
 	r := &tokens{}
@@ -307,22 +310,22 @@ func closeRejectsCallers(t *testing.T) {
 	closed := errors.New("closed")
 	result := make(chan error)
 	go func() {
-		_, _, err := q.Acquire(context.Background(), flow{}, false, patience)
+		_, _, err := q.Acquire(context.Background(), flow{}, false, waitLimit)
 		result <- err
 	}()
 	synctest.Wait()
 	if n := waiting(r, q); n != 1 {
-		t.Fatalf("%d wait", n)
+		t.Fatalf("%d callers are waiting, want 1", n)
 	}
 	r.Lock()
 	q.Close(closed)
 	r.PutBack(1)
 	r.Unlock()
 	if err := <-result; err != closed {
-		t.Errorf("a caller that waits gets %v", err)
+		t.Errorf("a waiting caller: got error %v, want %v", err, closed)
 	}
-	if _, _, err := q.Acquire(context.Background(), flow{}, false, patience); err != closed {
-		t.Errorf("a caller that comes later gets %v", err)
+	if _, _, err := q.Acquire(context.Background(), flow{}, false, waitLimit); err != closed {
+		t.Errorf("a later caller: got error %v, want %v", err, closed)
 	}
 }
 
@@ -331,11 +334,11 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 	f := newFlow("group", "member")
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := s.Acquire(ctx, f, patience); err != nil {
+		if _, err := s.Acquire(ctx, f, waitLimit); err != nil {
 			t.Fatal(err)
 		}
 		s.Release(f, 1)
 	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }

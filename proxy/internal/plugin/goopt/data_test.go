@@ -30,56 +30,56 @@ func TestAdjacentSegmentsAreMerged(t *testing.T) {
 		}, 1},
 		{"descending", func(m *Module) { m.Data(10, []byte("ab")); m.Data(0, []byte("cd")) }, 2},
 		{"overlapping", func(m *Module) { m.Data(0, []byte("abcd")); m.Data(2, []byte("xy")) }, 2},
-		{"an earlier one lies in the gap", func(m *Module) {
+		{"an earlier segment in the gap", func(m *Module) {
 			m.Data(5, []byte("xyz"))
 			m.Data(0, []byte("ab"))
 			m.Data(20, []byte("cd"))
 		}, 3},
-		{"an earlier one ends in the gap", func(m *Module) {
+		{"an earlier segment ends in the gap", func(m *Module) {
 			m.Data(0, []byte("0123456789"))
 			m.Data(0, []byte("ab"))
 			m.Data(20, []byte("cd"))
 		}, 3},
-		{"an earlier one lies beyond the gap", func(m *Module) {
+		{"an earlier segment after the gap", func(m *Module) {
 			m.Data(1000, []byte("xyz"))
 			m.Data(0, []byte("ab"))
 			m.Data(20, []byte("cd"))
 		}, 2},
-		{"an empty earlier one in the gap", func(m *Module) {
+		{"an empty earlier segment in the gap", func(m *Module) {
 			m.Data(5, nil)
 			m.Data(0, []byte("ab"))
 			m.Data(20, []byte("cd"))
 		}, 2},
-		{"adjacent over an earlier one", func(m *Module) {
+		{"adjacent, overlapping an earlier segment", func(m *Module) {
 			m.Data(0, []byte("0123456789"))
 			m.Data(2, []byte("ab"))
 			m.Data(4, []byte("cd"))
 		}, 2},
-		{"empty ones", func(m *Module) { m.Data(0, nil); m.Data(0, nil); m.Data(7, nil); m.Data(8, []byte("x")) }, 1},
+		{"empty segments", func(m *Module) { m.Data(0, nil); m.Data(0, nil); m.Data(7, nil); m.Data(8, []byte("x")) }, 1},
 		{"passive between", func(m *Module) {
 			m.Data(0, []byte("ab"))
 			m.PassiveData([]byte("p"))
 			m.Data(2, []byte("cd"))
 		}, 3},
-		{"named by memory.init", func(m *Module) {
+		{"used by memory.init", func(m *Module) {
 			m.Data(0, []byte("ab"))
 			m.Data(2, []byte("cd"))
 			p := m.PassiveData([]byte("efgh"))
 			m.ExportFunc("f", none, none, none, I32Const(1), I32Const(0), I32Const(4), MemoryInit(p))
 		}, 3},
-		{"named by data.drop", func(m *Module) {
+		{"used by data.drop", func(m *Module) {
 			m.CountData()
 			m.Data(0, []byte("ab"))
 			m.Data(2, []byte("cd"))
 			m.ExportFunc("f", none, none, none, DataDrop(1))
 		}, 2},
-		{"counted but not named", func(m *Module) {
+		{"data count section, but not used by index", func(m *Module) {
 			m.CountData()
 			m.Data(0, []byte("ab"))
 			m.Data(2, []byte("cd"))
 		}, 1},
 		{"at the end of memory", func(m *Module) { m.Data(65_530, []byte("ab")); m.Data(65_534, []byte("cd")) }, 1},
-		{"by the long form", func(m *Module) {
+		{"with an explicit memory index", func(m *Module) {
 			m.Data(0, []byte("ab"))
 			m.DataRaw([]byte{2, 0, 0x41, 2, 0x0b, 1, 'c'})
 		}, 1},
@@ -89,7 +89,7 @@ func TestAdjacentSegmentsAreMerged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var m Module
 			m.ExportMemory(1, NoMax)
-			// Room for the zeros of the gaps, which the module's size bounds.
+			// The bytes of gaps that may be filled depend on the module's size.
 			m.Custom("padding", make([]byte, 4096))
 			tt.build(&m)
 			wasm := m.Bytes()
@@ -98,7 +98,7 @@ func TestAdjacentSegmentsAreMerged(t *testing.T) {
 				t.Fatal(err)
 			}
 			if stats.SegmentsMerged != tt.want {
-				t.Errorf("%d segments of %d, want %d", stats.SegmentsMerged, stats.Segments, tt.want)
+				t.Errorf("%d segments became %d, want %d", stats.Segments, stats.SegmentsMerged, tt.want)
 			}
 			before, after := Instantiate(t, rt, wasm), Instantiate(t, rt, out)
 			if before.ExportedFunction("f") != nil {
@@ -112,8 +112,8 @@ func TestAdjacentSegmentsAreMerged(t *testing.T) {
 	}
 }
 
-// TestSegmentOrderIsKept lays out segments at random, so that they overlap, touch and leave gaps in every way.
-func TestSegmentOrderIsKept(t *testing.T) {
+// TestMergingKeepsMemory merges random segments, which overlap, touch and leave gaps in every way.
+func TestMergingKeepsMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a guest in Go")
 	}
@@ -143,11 +143,11 @@ func TestSegmentOrderIsKept(t *testing.T) {
 		}
 	}
 	if merged < 100 {
-		t.Errorf("only %d segments were merged", merged)
+		t.Errorf("merged only %d segments", merged)
 	}
 }
 
-// TestGapOverEarlierSegments has more separate segments than the merger remembers, and the last one in a gap.
+// TestGapOverEarlierSegments has more separate segments than the optimiser compares with, and one more in the gap.
 func TestGapOverEarlierSegments(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		m.Custom("padding", make([]byte, 4096))
@@ -185,14 +185,14 @@ func TestSegmentOutOfMemoryFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := rt.InstantiateModule(ctx, c, wazero.NewModuleConfig().WithName("")); err == nil {
-					t.Error("instantiated")
+					t.Error("a module with a segment outside of the memory was instantiated")
 				}
 			}
 		})
 	}
 }
 
-func TestGapsDoNotInflateAModule(t *testing.T) {
+func TestFilledGapsAreBounded(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		for i := range uint32(1000) {
 			m.Data(i*65, []byte{1})
@@ -202,8 +202,7 @@ func TestGapsDoNotInflateAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The space that headers take in the output is at most doubled.
-	if len(out) > 2*len(wasm)+1000 {
-		t.Errorf("%d bytes became %d", len(wasm), len(out))
+	if limit := 2*len(wasm) + 1000; len(out) > limit {
+		t.Errorf("%d bytes became %d, want at most %d", len(wasm), len(out), limit)
 	}
 }

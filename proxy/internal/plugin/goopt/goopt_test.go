@@ -29,7 +29,7 @@ func optimize(t testing.TB, module []byte) []byte {
 	return out
 }
 
-// meterOptimized is what the gateway runs of a plugin that was built with the optimiser.
+// meterOptimized returns what the gateway runs if a plugin was built with the optimiser.
 func meterOptimized(t testing.TB, module []byte) []byte {
 	t.Helper()
 	return Meter(t, optimize(t, module))
@@ -41,13 +41,13 @@ func TestOptimizedGraphsDoTheSame(t *testing.T)         { SameGraphs(t, meterOpt
 func TestOptimizedGoFunctionsDoTheSame(t *testing.T)    { SameGoFunctions(t, meterOptimized) }
 func TestOptimizedGoGuestDoesTheSame(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles a Go guest twice; smaller programs stand for it")
+		t.Skip("compiles a Go guest twice; smaller programs run with -short")
 	}
 	SameGoGuest(t, meterOptimized)
 }
 
-// TestGoGuestsAreOptimised fails if Go's compiler generates other code than the optimiser looks for.
-func TestGoGuestsAreOptimised(t *testing.T) {
+// TestGoGuestIsOptimized fails if Go's compiler no longer generates the code that the optimiser looks for.
+func TestGoGuestIsOptimized(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds guests in Go")
 	}
@@ -61,15 +61,15 @@ func TestGoGuestsAreOptimised(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d functions, %d bytes became %d: %+v", len(m.Bodies), len(guest), len(out), stats)
-	// The guest and what it imports have some 60 functions, apart from the runtime.
+	// The guest and its imports have some 60 functions, apart from the runtime.
 	if stats.Copies < 10 || stats.Copies > len(m.Bodies)/2 {
-		t.Errorf("%d of %d functions are copied", stats.Copies, len(m.Bodies))
+		t.Errorf("copied %d of %d functions, want from 10 to half", stats.Copies, len(m.Bodies))
 	}
 	if stats.Shared < len(m.Bodies) {
-		t.Errorf("%d accesses share an address, in %d functions", stats.Shared, len(m.Bodies))
+		t.Errorf("%d accesses in %d functions share an address, want at least one per function", stats.Shared, len(m.Bodies))
 	}
 	if stats.Segments < 10_000 || stats.SegmentsMerged > 100 {
-		t.Errorf("%d segments became %d", stats.Segments, stats.SegmentsMerged)
+		t.Errorf("%d segments became %d, want at least 10,000 to become at most 100", stats.Segments, stats.SegmentsMerged)
 	}
 	before, after := RunGoGuest(t, Meter(t, guest)), RunGoGuest(t, Meter(t, out))
 	for _, name := range []string{"digest", "words", "garbage"} {
@@ -80,17 +80,15 @@ func TestGoGuestsAreOptimised(t *testing.T) {
 	}
 }
 
-// TestOptimizedModuleIsLeftAlone runs the optimiser on its own output.
-func TestOptimizedModuleIsLeftAlone(t *testing.T) {
+func TestOptimizedModuleIsNotOptimizedAgain(t *testing.T) {
 	once := optimize(t, GoGuest(t))
 	again, stats, err := goopt.Optimize(once)
 	if err != nil || !bytes.Equal(once, again) || stats != (goopt.Stats{}) {
-		t.Errorf("optimised twice: %+v, %v", stats, err)
+		t.Errorf("the second run changed the module: %+v, %v", stats, err)
 	}
 }
 
-// TestCustomSectionsAreKept: what describes a module stays in it, apart from debug information.
-func TestCustomSectionsAreKept(t *testing.T) {
+func TestKeepsCustomSectionsExceptDebugInformation(t *testing.T) {
 	out := optimize(t, Page(func(m *Module) {
 		m.ExportFunc("f", none, none, none)
 		m.Custom("name", []byte{0, 2, 1, 'm'})
@@ -112,8 +110,8 @@ func TestCustomSectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestJumpCharges counts what a chain of jumps costs: one unit for each backward jump, a fraction of one for each
-// forward jump.
+// TestJumpCharges measures the cost of a chain of jumps: one unit for each backward jump, and a fraction of a unit for
+// each forward jump.
 func TestJumpCharges(t *testing.T) {
 	const n = 50
 	rt := NewRuntime(t)
@@ -141,21 +139,21 @@ func TestJumpCharges(t *testing.T) {
 			module := Page(func(m *Module) { m.ExportFunc("f", i32, none, none, Loop(Void, code)) })
 			got := Instantiate(t, rt, meterOptimized(t, module)).Call(t, 1000, "f", uint64(c.from))
 			if got.Err != nil || got.Used < c.min || got.Used > c.max {
-				t.Errorf("%d units, want %d to %d: %v", got.Used, c.min, c.max, got.Err)
+				t.Errorf("used %d units, want %d to %d; error %v", got.Used, c.min, c.max, got.Err)
 			}
 		})
 	}
 }
 
-// TestFlippedBitsNeverBreakTheOptimizer flips bits of a real guest: it is optimised or refused.
-func TestFlippedBitsNeverBreakTheOptimizer(t *testing.T) {
+// TestFlippedBits flips bits of a real guest: it is optimised or rejected.
+func TestFlippedBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("optimises a guest in Go fifty times")
 	}
 	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(module))
-	refused, variants := 0, 50
+	rejected, variants := 0, 50
 	for range variants {
 		copy(variant, module)
 		variant[r.IntN(len(module))] ^= 1 << r.IntN(8)
@@ -164,16 +162,16 @@ func TestFlippedBitsNeverBreakTheOptimizer(t *testing.T) {
 			t.Fatalf("output of %d bytes, error %v", len(out), err)
 		}
 		if err != nil {
-			refused++
+			rejected++
 		}
 	}
-	if refused == 0 || refused == variants {
-		t.Errorf("%d of %d refused", refused, variants)
+	if rejected == 0 || rejected == variants {
+		t.Errorf("rejected %d of %d variants, want some", rejected, variants)
 	}
 }
 
-// FuzzOptimize compares metered modules with their metered optimised form: one that is valid stays valid, and every
-// export that returns in both returns the same.
+// FuzzOptimize compares metered modules with and without optimisation: a valid module must stay valid, and every export
+// that returns in both must return the same.
 func FuzzOptimize(f *testing.F) {
 	for _, p := range Programs {
 		f.Add(p.Module())
@@ -237,7 +235,7 @@ func FuzzOptimize(f *testing.F) {
 			args := make([]uint64, len(e.Type.Params))
 			want, got := before.Call(t, 20_000, e.Name, args...), after.Call(t, 20_000, e.Name, args...)
 			if want.Err != nil || got.Err != nil {
-				return // what a trap left behind may differ
+				return // effects before a trap may differ
 			}
 			if !slices.Equal(want.Results, got.Results) || !bytes.Equal(Memory(t, before), Memory(t, after)) {
 				t.Fatalf("%s = %v, optimised: %v; or memory differs", e.Name, want.Results, got.Results)

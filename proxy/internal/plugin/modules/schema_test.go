@@ -42,13 +42,13 @@ func TestSchemaOfPluginFile(t *testing.T) {
 		{"a", "", "", ""},
 	} {
 		if got := modules.OptionsSchema(noSchemas{}, &config.Plugin{Name: tt.name, File: tt.file, SHA256: tt.sum}); string(got) != tt.want {
-			t.Errorf("%+v: schema %s", tt, got)
+			t.Errorf("%+v: got schema %s", tt, got)
 		}
 	}
 	if _, err := modules.AddOptionsSchema(module, "b", []byte("{}")); err == nil {
-		t.Error("a second schema of a plugin is added")
+		t.Error("accepted a second schema of a plugin")
 	}
 	if _, err := modules.AddOptionsSchema(module, "c", []byte("[]")); err == nil {
-		t.Error("an invalid schema is added")
+		t.Error("accepted an invalid schema")
 	}
 }
