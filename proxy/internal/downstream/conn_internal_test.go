@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConnAcceptedDuringShutdown checks a connection that Accept had returned, but that was not counted yet when End found no
-// connection open.
+// TestConnAcceptedDuringShutdown adds a connection that was accepted but not yet counted when End found no open
+// connections.
 func TestConnAcceptedDuringShutdown(t *testing.T) {
 	open := New(Options{})
 	open.End(t.Context())
@@ -17,9 +17,9 @@ func TestConnAcceptedDuringShutdown(t *testing.T) {
 		t.Fatal("the only connection was rejected")
 	}
 	if n, err := late.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("read a request: %d, %v", n, err)
+		t.Errorf("Read = %d, %v, want an error", n, err)
 	}
-	// The channel that is closed when no connection is left must not be closed again.
+	// Close must not close the channel again that signals that no connections are left.
 	if err := late.Close(); err != nil {
 		t.Error(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKeepAliveEndsWithinWriteTimeout reads the keep-alive options of a connection back from the kernel.
+// TestKeepAliveEndsWithinWriteTimeout reads the keep-alive options of a connection from the kernel.
 //
 // covers: F22
 func TestKeepAliveEndsWithinWriteTimeout(t *testing.T) {
@@ -40,14 +40,14 @@ func TestKeepAliveEndsWithinWriteTimeout(t *testing.T) {
 		}
 		return got
 	}
-	// The kernel counts in whole seconds, so each of the two values may be rounded up.
+	// The kernel uses whole seconds, so both durations may be rounded up.
 	idle, interval, times := option(unix.TCP_KEEPIDLE), option(unix.TCP_KEEPINTVL), option(unix.TCP_KEEPCNT)
 	if option(unix.SO_KEEPALIVE) != 1 || times != 3 || idle < 3 || idle > 6 || idle+times*interval < 12 || idle+times*interval > 12+1+times {
-		t.Errorf("probed after %d s, and %d times every %d s", idle, times, interval)
+		t.Errorf("first probe after %d s, %d probes, one every %d s; want a dead peer to be detected in about 12 s", idle, times, interval)
 	}
 }
 
-// TestPeerDead covers the possible results of successive checks of a client.
+// TestPeerDead covers sequences of checks of a client.
 //
 // covers: F22
 func TestPeerDead(t *testing.T) {
@@ -71,7 +71,7 @@ func TestPeerDead(t *testing.T) {
 			for i, l := range checks {
 				now = now.Add(l.after)
 				if got := u.peerDead(l.pending, now, d, func() time.Duration { return l.ack }); got != l.want {
-					t.Errorf("check %d: %t", i, got)
+					t.Errorf("check %d: got %t, want %t", i, got, l.want)
 				}
 			}
 		})

@@ -53,7 +53,7 @@ func readAsync(c *Conn) <-chan string {
 	return got
 }
 
-// TestFinishByPhase checks what happens to a connection in each phase when a shutdown begins.
+// TestFinishByPhase checks how a shutdown affects a connection in each phase.
 func TestFinishByPhase(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -62,12 +62,12 @@ func TestFinishByPhase(t *testing.T) {
 		later   string // what the client sends during the shutdown
 		want    string
 	}{
-		{"waits for the next request", phaseIdle, "", "", io.EOF.Error()},
-		{"the next request has arrived", phaseIdle, "POST", "", "POST"},
-		{"the first request has arrived", phaseNew, "POST", "", "POST"},
-		{"the first request is on its way", phaseNew, "", "POST", "POST"},
-		{"nothing ever arrives", phaseNew, "", "", io.EOF.Error()},
-		{"a request is arriving", phaseActive, "", "body", "body"},
+		{"idle", phaseIdle, "", "", io.EOF.Error()},
+		{"idle, next request has arrived", phaseIdle, "POST", "", "POST"},
+		{"new, first request has arrived", phaseNew, "POST", "", "POST"},
+		{"new, first request arrives later", phaseNew, "", "POST", "POST"},
+		{"new, no request", phaseNew, "", "", io.EOF.Error()},
+		{"request partly received", phaseActive, "", "body", "body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := newConns()
@@ -78,14 +78,14 @@ func TestFinishByPhase(t *testing.T) {
 				}
 				for deadline := time.Now().Add(20 * time.Second); !readable(conn.raw); {
 					if time.Now().After(deadline) {
-						t.Log("this system does not tell what has arrived")
+						t.Log("this system cannot poll connections")
 						return
 					}
 				}
 			}
 			open.finishing.Store(true)
-			if _, over := conn.shutdown(); over != (c.phase == phaseIdle && c.arrived == "") {
-				t.Errorf("closed at once: %t", over)
+			if _, closed := conn.shutdown(); closed != (c.phase == phaseIdle && c.arrived == "") {
+				t.Errorf("closed at once: %t", closed)
 			}
 			read := readAsync(conn)
 			if c.later != "" {
@@ -100,7 +100,7 @@ func TestFinishByPhase(t *testing.T) {
 	}
 }
 
-// TestShutdownDoesNotInterruptRequest checks that a request that has partly arrived is read to its end.
+// TestShutdownDoesNotInterruptRequest checks that a partly received request is read to its end.
 func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 	open := newConns()
 	conn, client := served(t, open, phaseActive)
@@ -111,7 +111,7 @@ func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-read; got != "the rest" {
-		t.Errorf("read %q", got)
+		t.Errorf("read %q, want the rest", got)
 	}
 	select {
 	case <-empty:
@@ -122,7 +122,7 @@ func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 	<-empty
 }
 
-// TestEndClosesActiveConns checks that a request is not read to its end after the shutdown's deadline.
+// TestEndClosesActiveConns checks that a partly received request is aborted after the shutdown's deadline.
 func TestEndClosesActiveConns(t *testing.T) {
 	open := newConns()
 	conn, _ := served(t, open, phaseActive)
@@ -130,23 +130,23 @@ func TestEndClosesActiveConns(t *testing.T) {
 	open.ending.Store(true)
 	open.interruptReads()
 	if got := <-read; got != io.EOF.Error() {
-		t.Errorf("read %q", got)
+		t.Errorf("read %q, want EOF", got)
 	}
 }
 
-// late is a listener that does not accept connections from its queue until it is stopped.
-type late struct {
+// lateListener does not accept connections until it is stopped.
+type lateListener struct {
 	*net.TCPListener
 	stopped  chan struct{}
 	accepted int
 }
 
-func (l *late) SetDeadline(time.Time) error {
+func (l *lateListener) SetDeadline(time.Time) error {
 	close(l.stopped)
 	return nil
 }
 
-func (l *late) Accept() (net.Conn, error) {
+func (l *lateListener) Accept() (net.Conn, error) {
 	<-l.stopped
 	if l.accepted++; l.accepted > 1 {
 		return nil, os.ErrDeadlineExceeded
@@ -154,19 +154,20 @@ func (l *late) Accept() (net.Conn, error) {
 	return l.TCPListener.Accept()
 }
 
-// TestStopEmptiesQueue checks that connections that the kernel has established are served when the listener is stopped.
-func TestStopEmptiesQueue(t *testing.T) {
+// TestStopAcceptsQueuedConns checks that connections in the kernel's accept queue are served when the listener is
+// stopped.
+func TestStopAcceptsQueuedConns(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newConns().Listen(&late{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})})
+	l := newConns().Listen(&lateListener{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})})
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	taken := make(chan net.Conn, 1)
+	accepted := make(chan net.Conn, 1)
 	ended := make(chan error, 1)
 	go func() {
 		for {
@@ -175,20 +176,20 @@ func TestStopEmptiesQueue(t *testing.T) {
 				ended <- err
 				return
 			}
-			taken <- c
+			accepted <- c
 		}
 	}()
 	if err := l.Stop(); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("accepting ended with %v", err)
+		t.Errorf("AcceptConn returned %v, want net.ErrClosed", err)
 	}
 	select {
-	case c := <-taken:
+	case c := <-accepted:
 		c.Close()
 	default:
-		t.Error("the connection in the queue was reset")
+		t.Error("the queued connection was not accepted")
 	}
 	if _, err := net.Dial("tcp", ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("dial after Stop: %v", err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// deadlineConn records the deadlines of its writes.
+// deadlineConn records its write deadlines.
 type deadlineConn struct {
 	net.Conn
 	deadlines []time.Time
@@ -20,7 +20,7 @@ func (a *deadlineConn) SetWriteDeadline(t time.Time) error {
 
 func (a *deadlineConn) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestWritesShareDeadline writes under timeouts that SetLimits changes.
+// TestWritesShareDeadline changes the write timeout between writes.
 func TestWritesShareDeadline(t *testing.T) {
 	var limits atomic.Pointer[Limits]
 	setTimeout := func(timeout time.Duration) { limits.Store(&Limits{WriteTimeout: timeout}) }
@@ -31,13 +31,13 @@ func TestWritesShareDeadline(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	expect := func(n int, least, most time.Duration) {
+	expect := func(n int, earliest, latest time.Duration) {
 		t.Helper()
 		if len(c.deadlines) != n {
 			t.Fatalf("%d deadlines, want %d", len(c.deadlines), n)
 		}
-		if d := time.Until(c.deadlines[n-1]); d < least || d > most {
-			t.Errorf("the deadline is in %v, want %v to %v", d, least, most)
+		if d := time.Until(c.deadlines[n-1]); d < earliest || d > latest {
+			t.Errorf("the deadline is in %v, want %v to %v", d, earliest, latest)
 		}
 	}
 
@@ -66,6 +66,6 @@ func TestWritesShareDeadline(t *testing.T) {
 	s.closing.Store(true)
 	write()
 	if len(c.deadlines) != 4 {
-		t.Error("a deadline was set although the connection is being closed")
+		t.Error("a deadline was set during Close")
 	}
 }
