@@ -29,20 +29,20 @@ type testingT interface {
 	Errorf(string, ...any)
 }
 
-// history is what a process has appended up to a step, and the size of the segment then.
+// history is the sum of the records that a process has appended up to a step.
 type history struct {
-	size     int64 // size of the segment in bytes
-	requests int64
-	cost     cost.Nano
-	spent    cost.Nano // settled or held
-	safe     bool      // everything up to this step survives a kill of the process
+	size     int64     // size of the segment in bytes
+	requests int64     // requests in the ledger
+	cost     cost.Nano // cost of these requests
+	spent    cost.Nano // amounts settled or held
+	safe     bool      // all records up to this step survive a kill of the process
 }
 
 func always() bool { return true }
 
-// write appends a random history to a journal and returns its state after each step. flushes decides after each step
+// write appends random records to a journal and returns the history after each step. After each step, flush reports
 // whether to write the pending records.
-func write(t *rapid.T, j *Journal, flushes func() bool) []history {
+func write(t *rapid.T, j *Journal, flush func() bool) []history {
 	now := history{size: firstAt}
 	all := []history{now}
 	type hold struct {
@@ -50,7 +50,7 @@ func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 		amount cost.Nano
 	}
 	var held []hold
-	var unlisted []uint64
+	var unlisted []uint64 // settled requests that are not in the ledger
 	for range rapid.IntRange(1, 30).Draw(t, "steps") {
 		now.safe = j.buffer != nil
 		switch rapid.IntRange(0, 3).Draw(t, "step") {
@@ -86,7 +86,7 @@ func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 			now.requests++
 			now.cost += 5
 		}
-		if flushes() {
+		if flush() {
 			if err := j.Flush(); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func write(t *rapid.T, j *Journal, flushes func() bool) []history {
 	return all
 }
 
-// crash stops a journal the way killing its process would.
+// crash stops a journal as if its process were killed.
 func (j *Journal) crash() {
 	close(j.stop)
 	<-j.stopped
@@ -118,11 +118,11 @@ func (j *Journal) spent(name string) (sum cost.Nano) {
 	return sum
 }
 
-// TestEveryCrashPoint truncates the segment at any byte, as a crash of the machine can. The complete records before
-// that byte count exactly once, and unsettled holds count as spent.
+// TestEveryCrashPoint truncates the segment at a random byte, as a crash of the machine may. Each complete record
+// before that byte counts exactly once, and unsettled holds count as spent.
 func TestEveryCrashPoint(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens hundreds of journals, and waits for the disk at each")
+		t.Skip("opens hundreds of journals, each with disk syncs")
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "journal")
@@ -151,11 +151,11 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 }
 
-// TestKilledAfterAnyStep kills a process that has written only some of its records. All of them count exactly once or,
-// if memory cannot be mapped, all up to the last hold.
+// TestKilledAfterAnyStep kills a process that has written only some of its records to the segment. Each record counts
+// exactly once; if memory cannot be mapped, each record up to the last hold does.
 func TestKilledAfterAnyStep(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens hundreds of journals, and waits for the disk at each")
+		t.Skip("opens hundreds of journals, each with disk syncs")
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "journal")
@@ -172,10 +172,10 @@ func TestKilledAfterAnyStep(t *testing.T) {
 				want = h
 			}
 		}
-		// Reading the folder without opening the journal gives the same result, except that nothing is booked.
+		// Reading the folder without opening the journal returns the same sums, except that no request is booked.
 		u, err := ReadUsage(dir, time.UTC, Query{})
 		if err != nil || u.Total.Requests != want.requests || u.Total.Cost != want.cost {
-			t.Errorf("ReadUsage found %d requests that cost %d, want %+v: %v", u.Total.Requests, u.Total.Cost, want, err)
+			t.Errorf("ReadUsage: got %d requests with cost %d, %v; want %+v", u.Total.Requests, u.Total.Cost, err, want)
 		}
 		found, err := readFolder(dir, time.UTC)
 		if err != nil {
@@ -184,7 +184,7 @@ func TestKilledAfterAnyStep(t *testing.T) {
 		var spent cost.Nano
 		found.state.collect().call(func(_ byte, _ string, _ time.Time, _, _ int64, amount cost.Nano) { spent += amount }, func(Adjustment) {})
 		if spent != want.spent {
-			t.Errorf("readFolder found %d spent, want %d", spent, want.spent)
+			t.Errorf("readFolder: got %d spent, want %d", spent, want.spent)
 		}
 		for range 2 {
 			checkFolder(t, dir, want)
@@ -201,20 +201,20 @@ func checkFolder(t *rapid.T, dir string, want history) {
 		t.Fatal(err)
 	}
 	if got, requests := j.spent("k"), u.Total.Requests-u.Total.Booked; got != want.spent || requests != want.requests {
-		t.Errorf("%d spent, %d requests and %d booked; want %+v", got, requests, u.Total.Booked, want)
+		t.Errorf("got %d spent, %d requests and %d booked; want %+v", got, requests, u.Total.Booked, want)
 	}
 	if len(j.state.open) != 0 {
-		t.Errorf("%d requests are open", len(j.state.open))
+		t.Errorf("%d requests are open, want none", len(j.state.open))
 	}
 }
 
-// TestBufferFails truncates the buffer's file, so that access to the mapping faults. Holds then go to the segment, and
-// none is lost.
+// TestBufferFails truncates the buffer's file, so that access to the mapping faults. Holds are then written to the
+// segment, and none is lost.
 func TestBufferFails(t *testing.T) {
 	dir := t.TempDir()
 	j := openAt(t, dir)
 	if j.buffer == nil {
-		t.Skip("memory cannot be mapped here")
+		t.Skip("this system cannot map files into memory")
 	}
 	hold := func(id uint64) {
 		if err := j.Hold(&Hold{Request: id, Number: 1, At: at, Scopes: Labels{Key: "k"}, Amount: 100}); err != nil {
@@ -223,7 +223,7 @@ func TestBufferFails(t *testing.T) {
 	}
 	hold(1)
 	if got := j.offset; got != firstAt {
-		t.Errorf("a hold was written to the segment, which is %d bytes long", got)
+		t.Errorf("the segment has %d bytes, want %d: a hold was written to it instead of the buffer", got, firstAt)
 	}
 	if err := os.Truncate(filepath.Join(dir, bufferName), 0); err != nil {
 		t.Fatal(err)
@@ -234,11 +234,11 @@ func TestBufferFails(t *testing.T) {
 	again := openAt(t, dir)
 	defer again.Close()
 	if got := again.spent("k"); got != 300 {
-		t.Errorf("%d spent, want what three requests held", got)
+		t.Errorf("got %d spent, want 300, held by three requests", got)
 	}
 }
 
-// TestForeignBuffer opens journals whose buffer belongs to another segment or is damaged. The segment must not change.
+// TestForeignBuffer opens journals whose buffer is damaged or belongs to another segment. The segment must not change.
 func TestForeignBuffer(t *testing.T) {
 	for name, change := range map[string]func(buffer []byte, segment string) []byte{
 		"empty":           func([]byte, string) []byte { return nil },
@@ -268,7 +268,7 @@ func TestForeignBuffer(t *testing.T) {
 			j.crash()
 			data, err := os.ReadFile(file)
 			if err != nil {
-				t.Skip("memory cannot be mapped here")
+				t.Skip("this system cannot map files into memory")
 			}
 			data = change(data, segment)
 			before, _ := os.ReadFile(segment)
@@ -287,10 +287,10 @@ func TestForeignBuffer(t *testing.T) {
 	}
 }
 
-// TestEveryDamagedByte changes one byte. At most one record is lost, and none counts twice.
+// TestEveryDamagedByte changes a random byte of the segment. At most one record is lost, and none counts twice.
 func TestEveryDamagedByte(t *testing.T) {
 	if testing.Short() {
-		t.Skip("opens hundreds of journals, and waits for the disk at each")
+		t.Skip("opens hundreds of journals, each with disk syncs")
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "journal")
@@ -319,13 +319,13 @@ func TestEveryDamagedByte(t *testing.T) {
 		}
 		last := all[len(all)-1]
 		if n := u.Total.Requests - u.Total.Booked; n > last.requests || n < last.requests-1 || u.Total.Cost < 0 {
-			t.Errorf("byte %d of %d: %d requests of %d", place, len(data), n, last.requests)
+			t.Errorf("damage at byte %d of %d: got %d requests, want %d or one less", place, len(data), n, last.requests)
 		}
 	})
 }
 
-// TestDamagedSnapshot checks that a start with a damaged snapshot uses the previous one, and the segments after that,
-// which still have their holds.
+// TestDamagedSnapshot checks that Open falls back from a damaged snapshot to the previous one and the segments after
+// it.
 func TestDamagedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	const starts = 4
@@ -345,7 +345,7 @@ func TestDamagedSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(f.snapshots) != 2 {
-		t.Fatalf("snapshots %v", f.snapshots)
+		t.Fatalf("snapshots %v, want two", f.snapshots)
 	}
 	name := filepath.Join(dir, snapshotName(f.snapshots[1]))
 	data, err := os.ReadFile(name)
@@ -364,28 +364,28 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	u, err := ReadUsage(dir, time.UTC, Query{})
 	if err != nil || u.Total.Requests != starts || u.Total.Cost != 7*starts {
-		t.Errorf("the ledger has %+v %v", u.Total, err)
+		t.Errorf("ReadUsage: got %+v, %v", u.Total, err)
 	}
 }
 
-// TestOldUsageIsMerged checks that merging old buckets does not change what any current budget window has spent.
+// TestOldUsageIsMerged checks that merging old buckets does not change the sums of current budget windows.
 func TestOldUsageIsMerged(t *testing.T) {
 	zone, err := time.LoadLocation("Asia/Kolkata")
 	if err != nil {
-		t.Skip("no time zones here")
+		t.Skip("this system has no time zone database")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		var joined, all usage
+		var merged, all usage
 		for range rapid.IntRange(1, 200).Draw(t, "buckets") {
 			ago := int64(math.Exp(rapid.Float64Range(0, 18).Draw(t, "age")))
 			start := at.Unix() - ago
 			b := bucket{start: start - start%60, requests: 1, tokens: 2, amount: 3}
-			joined.add(b)
+			merged.add(b)
 			all.add(b)
 		}
-		joined.age(at, zone)
-		if !slices.IsSortedFunc(joined.buckets, func(a, b bucket) int { return int(a.start - b.start) }) {
-			t.Errorf("out of order: %+v", joined.buckets)
+		merged.age(at, zone)
+		if !slices.IsSortedFunc(merged.buckets, func(a, b bucket) int { return int(a.start - b.start) }) {
+			t.Errorf("out of order: %+v", merged.buckets)
 		}
 		local := at.In(zone)
 		for name, start := range map[string]time.Time{
@@ -404,15 +404,15 @@ func TestOldUsageIsMerged(t *testing.T) {
 				}
 				return n
 			}
-			if a, b := sum(&all), sum(&joined); a != b {
-				t.Errorf("%s: %+v, want %+v", name, b, a)
+			if got, want := sum(&merged), sum(&all); got != want {
+				t.Errorf("%s: got %+v, want %+v", name, got, want)
 			}
 		}
 	})
 }
 
-// FuzzFiles reads folders with a file of arbitrary bytes. With seals, checksums are made valid so that the contents of
-// records are parsed.
+// FuzzFiles reads folders with files of arbitrary contents. If seals is set, it corrects the checksums, so that the
+// records' contents are parsed.
 func FuzzFiles(f *testing.F) {
 	j := newState(time.UTC)
 	n := j.labelNumber(&Labels{Key: "a", Tags: "x=y"})
@@ -473,7 +473,7 @@ func FuzzFiles(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The state survives a round trip through a snapshot.
+		// The state must survive a round trip through a snapshot.
 		found.state.age(at, 0)
 		data = found.state.snapshot(newHeader(formSnapshot))
 		if err := os.WriteFile(filepath.Join(dir, "again"), data, 0o600); err != nil {
@@ -484,7 +484,7 @@ func FuzzFiles(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(again.open) != len(found.state.open) || len(again.adjustments) != len(found.state.adjustments) {
-			t.Fatalf("%+v became %+v in a snapshot", found.state, again)
+			t.Fatalf("state read from the snapshot: %+v, want %+v", again, found.state)
 		}
 		for _, format := range Formats {
 			if err := u.Write(io.Discard, format); err != nil {

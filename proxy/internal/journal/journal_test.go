@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// open opens a journal that is closed at the end of the test at the latest.
+// open opens a journal, and closes it at the end of the test.
 func open(t testing.TB, dir string, o journal.Options) *journal.Journal {
 	t.Helper()
 	if o.Now == nil {
@@ -55,7 +55,7 @@ func usage(t testing.TB, dir string, q journal.Query) *journal.Usage {
 	return u
 }
 
-// spent returns what scopes have used, by name.
+// spent returns the amounts spent by scope, and the adjustments by name.
 func spent(j *journal.Journal) map[string]cost.Nano {
 	all := make(map[string]cost.Nano)
 	j.Replay(func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano) {
@@ -64,7 +64,7 @@ func spent(j *journal.Journal) map[string]cost.Nano {
 	return all
 }
 
-// kill returns a copy of the folder as a process leaves it that is killed now.
+// kill returns a copy of the folder, in the state that a process killed now would leave.
 func kill(t testing.TB, dir string) string {
 	t.Helper()
 	copied := t.TempDir()
@@ -75,7 +75,7 @@ func kill(t testing.TB, dir string) string {
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the file was replaced meanwhile
+			continue // the file was replaced
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(copied, e.Name()), data, 0o600)
@@ -101,7 +101,7 @@ func TestLedgerSurvivesRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := usage(t, dir, journal.Query{}).Total; got.Requests != 10*(start+1) {
-			t.Fatalf("%d requests after start %d", got.Requests, start)
+			t.Fatalf("start %d: got %d requests, want %d", start, got.Requests, 10*(start+1))
 		}
 	}
 	want := journal.Sums{
@@ -148,23 +148,23 @@ func TestUsageIsGroupedAndBounded(t *testing.T) {
 				got = append(got, strings.TrimSpace(strings.Join(r.Values, " ")+fmt.Sprint(" ", r.Requests)))
 			}
 			if strings.Join(got, ", ") != c.want {
-				t.Errorf("by %q, %s: %q, want %q", c.by, when, got, c.want)
+				t.Errorf("by %q, %s: got %q, want %q", c.by, when, got, c.want)
 			}
 		}
-		check("while the gateway is running")
-		defer check("after it has ended")
+		check("while the journal is open")
+		defer check("after Close")
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := journal.ParseColumns("key,colour"); err == nil || !strings.Contains(err.Error(), "want day, key") {
-		t.Errorf("an unknown column: %v", err)
+		t.Errorf("unknown column: got error %v", err)
 	}
 	if _, err := journal.ReadUsage(dir, time.UTC, journal.Query{Since: "yesterday"}); err == nil {
-		t.Error("ReadUsage accepts an invalid date")
+		t.Error("ReadUsage accepted an invalid date")
 	}
 	if u := usage(t, filepath.Join(dir, "nothing"), journal.Query{}); u.Total.Requests != 0 {
-		t.Error("a folder that does not exist has requests")
+		t.Error("ReadUsage found requests in a folder that does not exist")
 	}
 }
 
@@ -207,14 +207,14 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	if err := u.Write(new(bytes.Buffer), "yaml"); err == nil {
-		t.Error("Write accepts an unknown format")
+		t.Error("Write accepted an unknown format")
 	}
 }
 
 func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, journal.Options{})
-	held := func(request, number uint64, amount cost.Nano, scopes journal.Labels) {
+	hold := func(request, number uint64, amount cost.Nano, scopes journal.Labels) {
 		if err := j.Hold(&journal.Hold{Request: request, Number: number, At: noon, Scopes: scopes, Amount: amount}); err != nil {
 			t.Fatal(err)
 		}
@@ -223,8 +223,8 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 	key, provider := journal.Labels{Key: "a", Team: "t"}, journal.Labels{Provider: "p"}
 	for id := range uint64(5) {
 		if id > 0 {
-			held(id, 1, 100, key)
-			held(id, 2, 90, provider)
+			hold(id, 1, 100, key)
+			hold(id, 2, 90, provider)
 		}
 	}
 	r := request("a", "m", 10)
@@ -239,9 +239,9 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 	if err := j.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	held(5, 1, 1000, journal.Labels{Provider: "q"}) // survives without a flush
+	hold(5, 1, 1000, journal.Labels{Provider: "q"}) // survives without a flush
 	dir = kill(t, dir)
-	// If a process is killed while it books requests, the next one books the rest.
+	// A process may be killed while it books requests. The next one must book the rest.
 	for start := range 3 {
 		again := open(t, dir, journal.Options{})
 		want := map[string]cost.Nano{"key a": 230, "team t": 230, "provider p": 210, "provider q": 1000}
@@ -251,7 +251,7 @@ func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
 		u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByKey, journal.ByProvider}})
 		total := u.Total
 		if total.Requests != 5 || total.Booked != 3 || total.Cost != 10+20+30+100+1000 {
-			t.Errorf("start %d: the ledger has %+v", start, total)
+			t.Errorf("start %d: got totals %+v", start, total)
 		}
 		dir = kill(t, dir)
 	}
@@ -263,18 +263,18 @@ func TestSettlesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := spent(j)["key a"]; got != 50 {
-		t.Errorf("held %d", got)
+		t.Errorf("got %d spent while held, want 50", got)
 	}
 	for range 3 {
 		j.Settle(1, 1, 8, 5)
 	}
 	j.Settle(7, 1, 8, 5)
 	if got := spent(j)["key a"]; got != 8 {
-		t.Errorf("spent %d", got)
+		t.Errorf("got %d spent, want 8", got)
 	}
 }
 
-func TestAdjustmentsSurvive(t *testing.T) {
+func TestAdjustmentsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, journal.Options{})
 	want := journal.Adjustment{Kind: 0, Name: "a", Per: 3, At: noon, Credit: 5, Reason: "month end", ID: "0123456789abcdef"}
@@ -287,21 +287,22 @@ func TestAdjustmentsSurvive(t *testing.T) {
 		}
 		again := open(t, dir, journal.Options{})
 		if err := again.Adjust(&want); !errors.Is(err, spend.ErrRepeated) {
-			t.Errorf("the same change again: %v", err)
+			t.Errorf("repeated adjustment: got %v, want ErrRepeated", err)
 		}
 		var got []journal.Adjustment
 		again.Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { got = append(got, a) })
 		if len(got) != 1 || !got[0].At.Equal(noon) {
-			t.Fatalf("%+v", got)
+			t.Fatalf("got adjustments %+v", got)
 		}
 		if got[0].At = noon; got[0] != want {
-			t.Errorf("%+v", got[0])
+			t.Errorf("got adjustment %+v, want %+v", got[0], want)
 		}
 	}
 }
 
-// TestFailedAdjustmentIsNotMade checks that an adjustment that could not be written does not take effect later.
-func TestFailedAdjustmentIsNotMade(t *testing.T) {
+// TestFailedAdjustmentHasNoEffect checks that an adjustment that could not be written does not take effect after a
+// restart.
+func TestFailedAdjustmentHasNoEffect(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
 	limit := int64(0)
@@ -310,12 +311,12 @@ func TestFailedAdjustmentIsNotMade(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		limit = 200 // enough for the header, but not for the adjustment
-		return full{f, &limit, &mu}, err
+		return limitedFile{f, &limit, &mu}, err
 	}})
 	change := journal.Adjustment{Name: "a", Per: 3, At: noon, Credit: 5, Reason: strings.Repeat("x", 500), ID: "1"}
 	for range 2 {
 		if err := j.Adjust(&change); err == nil || errors.Is(err, spend.ErrRepeated) {
-			t.Fatalf("%v", err)
+			t.Fatalf("got error %v, want a write error", err)
 		}
 	}
 	mu.Lock()
@@ -325,13 +326,13 @@ func TestFailedAdjustmentIsNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, dir, journal.Options{})
-	again.Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { t.Errorf("made: %+v", a) })
+	again.Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { t.Errorf("the failed adjustment took effect: %+v", a) })
 	if err := again.Adjust(&change); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("after the disk has space again: %v", err)
 	}
 }
 
-// TestSegmentsAreFolded fills many segments across midnight, and checks that the remaining files have everything.
+// TestSegmentsAreFolded fills many segments across midnight, and checks that the remaining files contain all requests.
 func TestSegmentsAreFolded(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -355,40 +356,40 @@ func TestSegmentsAreFolded(t *testing.T) {
 		j.Settle(r.ID, 1, 3, 120)
 	}
 	if got := usage(t, dir, journal.Query{}).Total; got.Requests > requests || got.Booked != 0 {
-		t.Errorf("while it runs there are %d requests, %d booked", got.Requests, got.Booked)
+		t.Errorf("while the journal is open: %d requests, %d booked", got.Requests, got.Booked)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByDay}})
 	if u.Total.Requests != requests || u.Total.Cost != 3*requests || len(u.Rows) != 2 {
-		t.Errorf("%+v", u)
+		t.Errorf("got usage %+v", u)
 	}
 	again := open(t, dir, journal.Options{})
 	if got := spent(again)["key a"]; got != 3*requests {
-		t.Errorf("spent %d", got)
+		t.Errorf("got %d spent, want %d", got, 3*requests)
 	}
 	if s := again.Stats(); s.Open != 0 {
-		t.Errorf("%d requests hold something", s.Open)
+		t.Errorf("%d requests are open, want none", s.Open)
 	}
-	// Files that are no longer needed are removed in the background; Close waits for that.
+	// Obsolete files are removed in the background. Close waits for that.
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	snapshots, _ := filepath.Glob(filepath.Join(dir, "*.snapshot"))
 	if len(snapshots) > 2 {
-		t.Errorf("there are %d snapshots", len(snapshots))
+		t.Errorf("%d snapshots, want at most 2", len(snapshots))
 	}
 }
 
-// full is a segment on a disk that is full once the segment has reached a size.
-type full struct {
+// limitedFile is a segment on a disk that is full once the segment has reached limit bytes.
+type limitedFile struct {
 	*os.File
 	limit *int64
 	mu    *sync.Mutex
 }
 
-func (f full) WriteAt(p []byte, at int64) (int, error) {
+func (f limitedFile) WriteAt(p []byte, at int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if room := *f.limit - at; room < int64(len(p)) {
@@ -400,7 +401,7 @@ func (f full) WriteAt(p []byte, at int64) (int, error) {
 
 func TestFullDisk(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
-		t.Run(fmt.Sprint("refuse ", refuse), func(t *testing.T) {
+		t.Run(fmt.Sprint("refuse=", refuse), func(t *testing.T) {
 			var log bytes.Buffer
 			var mu sync.Mutex
 			limit := int64(500)
@@ -409,29 +410,29 @@ func TestFullDisk(t *testing.T) {
 				Refuse: refuse, Interval: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Create: func(name string) (journal.File, error) {
 					f, err := os.Create(name)
-					return full{f, &limit, &mu}, err
+					return limitedFile{f, &limit, &mu}, err
 				},
 			})
-			refused := 0
+			rejected := 0
 			for i := range uint64(20) {
 				r := request("a", "m", 1)
 				r.ID = i + 1
 				if err := j.Hold(&journal.Hold{Request: r.ID, Number: 1, At: noon, Scopes: journal.Labels{Key: "a"}, Amount: 10}); err != nil {
-					refused++
+					rejected++
 					continue
 				}
 				j.Request(r)
 				j.Settle(r.ID, 1, 1, 1)
 			}
 			if since, err := j.Failure(); err == nil || !since.Equal(noon) {
-				t.Fatalf("the failure is not shown: %v %s", err, since)
+				t.Fatalf("Failure returned %v since %s", err, since)
 			}
-			served := 20 - refused
-			if refuse != (refused > 0) {
-				t.Errorf("%d holds were refused", refused)
+			served := 20 - rejected
+			if refuse != (rejected > 0) {
+				t.Errorf("%d holds were rejected", rejected)
 			}
 			if got := spent(j)["key a"]; got != cost.Nano(served) {
-				t.Errorf("spent %d in memory, of %d", got, served)
+				t.Errorf("got %d spent in memory, want %d", got, served)
 			}
 			mu.Lock()
 			limit = 1 << 30
@@ -440,25 +441,25 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := usage(t, dir, journal.Query{}).Total; got.Requests != int64(served) || got.Booked != 0 {
-				t.Errorf("after the disk has room again, the ledger has %+v, want %d requests", got, served)
+				t.Errorf("after the disk has space again: got totals %+v, want %d requests", got, served)
 			}
 			if n := strings.Count(log.String(), "cannot be written"); n != 1 {
-				t.Errorf("it was logged %d times:\n%s", n, &log)
+				t.Errorf("the failure was logged %d times, want once:\n%s", n, &log)
 			}
 			if !strings.Contains(log.String(), "can be written again") {
-				t.Errorf("the end is not logged:\n%s", &log)
+				t.Errorf("the recovery was not logged:\n%s", &log)
 			}
 		})
 	}
 }
 
-// TestCommits checks that the goroutine makes a record durable.
-func TestCommits(t *testing.T) {
+// TestRecordsAreSynced checks that the background goroutine writes and syncs a record.
+func TestRecordsAreSynced(t *testing.T) {
 	synced := make(chan struct{}, 100)
 	dir := t.TempDir()
 	j := open(t, dir, journal.Options{Interval: time.Millisecond, Create: func(name string) (journal.File, error) {
 		f, err := os.Create(name)
-		return syncing{f, synced}, err
+		return notifyingFile{f, synced}, err
 	}})
 	for len(synced) > 0 {
 		<-synced
@@ -466,16 +467,17 @@ func TestCommits(t *testing.T) {
 	j.Request(request("a", "m", 1))
 	<-synced
 	if got := usage(t, dir, journal.Query{}).Total; got.Requests != 1 {
-		t.Errorf("%d requests are in the file", got.Requests)
+		t.Errorf("%d requests in the file, want 1", got.Requests)
 	}
 }
 
-type syncing struct {
+// notifyingFile is a segment that sends to synced after each Sync.
+type notifyingFile struct {
 	*os.File
 	synced chan struct{}
 }
 
-func (f syncing) Sync() error {
+func (f notifyingFile) Sync() error {
 	err := f.File.Sync()
 	f.synced <- struct{}{}
 	return err
@@ -495,9 +497,9 @@ func TestOldSegmentsAreRemoved(t *testing.T) {
 		}
 	}
 	if got := usage(t, dir, journal.Query{}).Total.Requests; got != 4 {
-		t.Errorf("the sums have %d requests", got)
+		t.Errorf("sums: got %d requests, want 4", got)
 	}
 	if got := usage(t, dir, journal.Query{Raw: true}).Total.Requests; got >= 4 || got == 0 {
-		t.Errorf("there are %d raw requests", got)
+		t.Errorf("raw records: got %d requests, want only those within Keep", got)
 	}
 }

@@ -17,10 +17,11 @@ import (
 
 var requests = flag.Int("requests", 0, "write a month of this many `requests` and report the size of the journal, and the time and memory of reading it")
 
-// TestMonth is a measurement. Run it with go test -run TestMonth -v ./proxy/internal/journal -requests 10000000.
+// TestMonth measures a journal with a month of requests. Run it with
+// go test -run TestMonth -v ./proxy/internal/journal -requests 10000000.
 func TestMonth(t *testing.T) {
 	if *requests == 0 {
-		t.Skip("a measurement: set -requests")
+		t.Skip("measures only if -requests is set")
 	}
 	dir := t.TempDir()
 	first := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -92,19 +93,19 @@ func TestMonth(t *testing.T) {
 		}
 		took := time.Since(began)
 		runtime.ReadMemStats(&after)
-		t.Logf("export of the month, raw %t: %d rows in %s, %d MB allocated in all", raw, len(u.Rows), took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
+		t.Logf("export of the month, raw %t: %d rows in %s, %d MB allocated in total", raw, len(u.Rows), took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
 		if u.Total.Requests != int64(written) {
-			t.Errorf("the export has %d requests of %d: %+v", u.Total.Requests, written, u.Damage)
+			t.Errorf("export has %d requests, want %d; damage: %+v", u.Total.Requests, written, u.Damage)
 		}
 	}
 }
 
 var keys, teams, models = names("key", 50), names("team", 10), names("model", 20)
 
-func names(of string, n int) []string {
+func names(prefix string, n int) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = fmt.Sprint(of, "-", i)
+		all[i] = fmt.Sprint(prefix, "-", i)
 	}
 	return all
 }
