@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// An attempt is counted for every request.
 func TestAttemptsDoNotAllocate(t *testing.T) {
 	target := newTarget(routing.Target{})
 	if n := testing.AllocsPerRun(100, func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// session is a request's header x-session-id; nil: it has none.
+// session is a Header with x-session-id only. It has no header if it is nil.
 type session []byte
 
 func (s session) Peek(name string) []byte {
@@ -20,7 +20,7 @@ func (s session) Peek(name string) []byte {
 	return nil
 }
 
-// decisions are policies and requests whose decisions are made again and again.
+// decisions returns functions that decide a request repeatedly, by the name of the benchmark.
 func decisions(tb testing.TB) map[string]func(d *routing.Decision) {
 	yes := true
 	turn := `{"role":"user","content":"` + strings.Repeat("u", 500) + `"},{"role":"assistant","content":"` + strings.Repeat("a", 500) + `"}`

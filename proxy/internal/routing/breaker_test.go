@@ -18,14 +18,14 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	if s := target.Stats.Snapshot(now); !s.Ready || s.Breaker != breaker.Closed {
 		t.Fatalf("after four failures: %+v", s)
 	}
-	// Two attempts in flight when it opens say nothing about the time afterwards.
+	// The results of attempts that were in flight when the circuit opened do not count.
 	late, _ := target.StartAttempt(now, false, false)
 	lateToo, _ := target.StartAttempt(now, false, false)
 	if attempt(t, &target, routing.Failed, 0, now) != breaker.Opened {
-		t.Error("not opened by the fifth consecutive failure")
+		t.Error("the fifth consecutive failure did not open the circuit")
 	}
 	if target.EndAttempt(late, routing.Failed, 0, 0, now) != breaker.Unchanged || target.EndAttempt(lateToo, routing.Succeeded, 0, 0, now) != breaker.Unchanged {
-		t.Error("an attempt started before the opening changed the breaker")
+		t.Error("an attempt that started before the circuit opened changed the breaker")
 	}
 	at := now
 	for _, pause := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
@@ -35,28 +35,28 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 		}
 		before := until.Add(-time.Nanosecond)
 		if _, ok := target.StartAttempt(before, false, false); ok {
-			t.Fatal("attempt allowed within the pause")
+			t.Fatal("attempt permitted during the pause")
 		}
 		if wait, limited := target.Wait(before); wait != time.Nanosecond || limited {
-			t.Errorf("wait %v, rate limit: %v", wait, limited)
+			t.Errorf("wait %v, rate-limited %v; want 1ns, false", wait, limited)
 		}
 		at = until
 		trial, ok := target.StartAttempt(at, true, false)
 		if _, second := target.StartAttempt(at, false, false); !ok || second {
-			t.Fatalf("trial after the pause %v, second trial %v", ok, second)
+			t.Fatalf("permitted after the pause: trial %v, second trial %v; want only the first", ok, second)
 		}
 		if s := target.Stats.Snapshot(at); s.Breaker != breaker.HalfOpen || s.Ready || s.Inflight != 1 {
 			t.Errorf("during the trial: %+v", s)
 		}
 		if wait, _ := target.Wait(at); wait <= 0 {
-			t.Errorf("wait %v during the trial", wait)
+			t.Errorf("wait %v during the trial, want more than 0", wait)
 		}
 		target.EndAttempt(trial, routing.Inconclusive, 0, 0, at)
 		if trial, ok = target.StartAttempt(at, false, false); !ok {
-			t.Fatal("a cancelled trial must make room for another")
+			t.Fatal("no trial permitted after an inconclusive one")
 		}
 		if target.EndAttempt(trial, routing.Failed, 0, 0, at) != breaker.Opened {
-			t.Fatal("a failed trial must reopen the circuit")
+			t.Fatal("a failed trial did not reopen the circuit")
 		}
 	}
 
@@ -64,27 +64,27 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	trial, _ := target.StartAttempt(at, false, false)
 	target.RecordFirstEvent(trial)
 	if s := target.Stats.Snapshot(at); s.Breaker != breaker.Closed || !s.Ready {
-		t.Errorf("when the trial's response has started: %+v", s)
+		t.Errorf("after the trial's first event: %+v", s)
 	}
 	other, ok := target.StartAttempt(at, false, false)
 	if !ok || target.EndAttempt(other, routing.Failed, 0, 0, at) != breaker.Opened {
-		t.Error("not reopened by a failure before the first success")
+		t.Error("a failure before the first success did not reopen the circuit")
 	}
 	if target.EndAttempt(trial, routing.Succeeded, 0, 0, at) != breaker.Unchanged {
-		t.Error("a trial of an earlier opening changed the breaker")
+		t.Error("a trial from before the circuit reopened changed the breaker")
 	}
 	at = at.Add(time.Minute)
 	if attempt(t, &target, routing.Succeeded, 0, at) != breaker.Recovered {
-		t.Error("not closed by a success")
+		t.Error("a success did not close the circuit")
 	}
 	if s := target.Stats.Snapshot(at); s.Breaker != breaker.Closed || s.Inflight != 0 || s.Opened != 9 {
-		t.Errorf("in the end: %+v", s)
+		t.Errorf("after the success: %+v", s)
 	}
 	for range 4 {
 		attempt(t, &target, routing.Failed, 0, at)
 	}
 	if attempt(t, &target, routing.Failed, 0, at) != breaker.Opened || !target.Stats.Snapshot(at).Until.Equal(at.Add(2*time.Second)) {
-		t.Error("the pause must start over")
+		t.Error("the pause was not reset to 2 s")
 	}
 }
 
@@ -94,13 +94,13 @@ func TestBreakerKeepsHalfWorkingTarget(t *testing.T) {
 	for range 6 {
 		attempt(t, &target, routing.Succeeded, 0, now)
 	}
-	fail(t, &target, 23) // of 29, less than 80 %
+	fail(t, &target, 23)
 	if s := target.Stats.Snapshot(now); s.Breaker != breaker.Closed {
-		t.Errorf("opened below the share of failures: %+v", s)
+		t.Errorf("after 23 failures in 29 attempts, less than 80 %%: %+v", s)
 	}
 	fail(t, &target, 1)
 	if s := target.Stats.Snapshot(now); s.Breaker != breaker.Open {
-		t.Errorf("24 of 30: %+v", s)
+		t.Errorf("after 24 failures in 30 attempts: %+v", s)
 	}
 	t.Run("successes outside the window do not count", func(t *testing.T) {
 		target := newTarget(routing.Target{})
@@ -137,19 +137,19 @@ func TestRateLimitsPauseWithoutFailure(t *testing.T) {
 		t.Errorf("after a rate limit of 10 s: %+v", s)
 	}
 	if _, ok := target.StartAttempt(now, true, false); ok {
-		t.Error("retry sent within the cooldown")
+		t.Error("retry permitted during the cooldown")
 	}
 	if _, ok := target.StartAttempt(now.Add(10*time.Second), true, false); !ok {
-		t.Error("retry rejected after the cooldown")
+		t.Error("retry not permitted after the cooldown")
 	}
 	for range 4 {
 		attempt(t, &target, routing.RateLimited, 20*time.Second, now)
 	}
 	if s := target.Stats.Snapshot(now); s.Breaker != breaker.Open || !s.Until.Equal(now.Add(20*time.Second)) {
-		t.Errorf("after five rate limits in a row: %+v", s)
+		t.Errorf("after five consecutive rate limits: %+v", s)
 	}
 	if wait, limited := target.Wait(now); wait != 20*time.Second || !limited {
-		t.Errorf("wait %v, rate limit: %v", wait, limited)
+		t.Errorf("wait %v, rate-limited %v; want 20s, true", wait, limited)
 	}
 	for i := range 6 {
 		at := now.Add(time.Duration(20*(i+1)) * time.Second)
@@ -175,21 +175,21 @@ func TestRateLimitsPauseWithoutFailure(t *testing.T) {
 	})
 }
 
-// TestHealthOfSeldomUsedTarget follows a target that fails and is hardly asked: it is not healthy before an attempt has
-// succeeded, however long ago its pause has ended.
+// TestHealthOfSeldomUsedTarget checks that a target that failed is not healthy before an attempt has succeeded, however
+// long ago its pause ended.
 func TestHealthOfSeldomUsedTarget(t *testing.T) {
 	target := newTarget(routing.Target{})
 	want := func(when string, at time.Time, health routing.Health, ready bool) {
 		t.Helper()
 		if s := target.Stats.Snapshot(at); s.Health != health || s.Ready != ready {
-			t.Errorf("%s: %v, ready %v, want %v, %v", when, s.Health, s.Ready, health, ready)
+			t.Errorf("%s: %v, ready %v; want %v, ready %v", when, s.Health, s.Ready, health, ready)
 		}
 	}
 	want("unused", now, routing.Healthy, true)
 	fail(t, &target, 4)
 	want("after four failures", now, routing.Healthy, true)
 	fail(t, &target, 1)
-	want("after five", now, routing.Open, false)
+	want("after five failures", now, routing.Open, false)
 	if s := target.Stats.Snapshot(now); !s.Until.Equal(now.Add(2*time.Second)) || s.Failures != 5 || s.RateLimited {
 		t.Errorf("%+v", s)
 	}
@@ -200,10 +200,10 @@ func TestHealthOfSeldomUsedTarget(t *testing.T) {
 	trial, _ := target.StartAttempt(at, false, false)
 	want("during the trial", at, routing.Retrying, false)
 	target.EndAttempt(trial, routing.Inconclusive, 0, 0, at)
-	want("after a trial without a result", at, routing.Open, true)
+	want("after an inconclusive trial", at, routing.Open, true)
 	trial, _ = target.StartAttempt(at, false, false)
 	target.RecordFirstEvent(trial)
-	want("when the trial's response has begun", at, routing.Retrying, true)
+	want("after the trial's first event", at, routing.Retrying, true)
 	target.EndAttempt(trial, routing.Succeeded, 0, time.Second, at)
 	want("after a success", at, routing.Healthy, true)
 
@@ -215,8 +215,8 @@ func TestHealthOfSeldomUsedTarget(t *testing.T) {
 	for range 4 {
 		attempt(t, &target, routing.RateLimited, 10*time.Second, at)
 	}
-	want("after five", at, routing.Open, false)
-	want("when the time is over that the target asked for", at.Add(10*time.Second), routing.Healthy, true)
+	want("after five rate limits", at, routing.Open, false)
+	want("after the cooldown", at.Add(10*time.Second), routing.Healthy, true)
 
 	target.RecordError(routing.LastError{At: at, Code: "rate_limit_exceeded", Text: "x"})
 	if s := target.Stats.Snapshot(at); s.LastError != (routing.LastError{At: at, Code: "rate_limit_exceeded", Text: "x"}) {
@@ -224,7 +224,7 @@ func TestHealthOfSeldomUsedTarget(t *testing.T) {
 	}
 }
 
-// A reload raises the threshold while the trial is in flight: its failure opens the circuit all the same.
+// A failed trial reopens the circuit even if a reload has raised the threshold during the trial.
 func TestThresholdRaisedDuringTrial(t *testing.T) {
 	target := newTarget(routing.Target{})
 	fail(t, &target, 5)
@@ -246,15 +246,15 @@ func TestBreakerDisabledByReload(t *testing.T) {
 	}
 }
 
-// TestBreakerUnderConcurrency has many goroutines use a target that mostly fails: there are never two probes in flight,
-// and each attempt is counted once.
+// TestBreakerUnderConcurrency uses a failing target from many goroutines, and checks that there are never two trials in
+// flight, and that each attempt is counted once.
 //
 // covers: F57
 func TestBreakerUnderConcurrency(t *testing.T) {
 	target := newTarget(routing.Target{})
-	var clock atomic.Int64 // steps of the pause
+	var clock atomic.Int64 // seconds since now
 	at := func() time.Time { return now.Add(time.Duration(clock.Load()) * time.Second) }
-	var trialsInFlight, trials, passed, rejected atomic.Int64
+	var trialsInFlight, trials, permitted, rejected atomic.Int64
 	outcomes := []routing.Outcome{routing.Failed, routing.Inconclusive, routing.Failed, routing.Failed, routing.Succeeded, routing.Failed, routing.Failed}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -266,7 +266,7 @@ func TestBreakerUnderConcurrency(t *testing.T) {
 					clock.Add(1)
 					continue
 				}
-				passed.Add(1)
+				permitted.Add(1)
 				if ticket.Trial() {
 					if trialsInFlight.Add(1) > 1 {
 						t.Error("two trials in flight")
@@ -280,7 +280,7 @@ func TestBreakerUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := target.Stats.Snapshot(at()); s.Inflight != 0 || passed.Load()+rejected.Load() != 16_000 || trials.Load() == 0 {
-		t.Errorf("%+v, %d allowed, of them %d trials, %d rejected", s, passed.Load(), trials.Load(), rejected.Load())
+	if s := target.Stats.Snapshot(at()); s.Inflight != 0 || permitted.Load()+rejected.Load() != 16_000 || trials.Load() == 0 {
+		t.Errorf("%+v; %d attempts permitted, including %d trials, and %d rejected", s, permitted.Load(), trials.Load(), rejected.Load())
 	}
 }

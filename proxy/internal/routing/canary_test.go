@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
-// newCanary makes the target of that index a policy's canary, with this share of the requests.
+// newCanary makes the target with this index the policy's canary, with a share of the requests.
 func newCanary(t testing.TB, p *routing.Policy, target int, only bool, share float64) *canary.Canary {
 	s := canary.New(canary.Options{Now: func() time.Time { return now }})
 	t.Cleanup(s.Close)
@@ -22,7 +22,7 @@ func newCanary(t testing.TB, p *routing.Policy, target int, only bool, share flo
 	return c
 }
 
-// never is a share that admits no request of a test.
+// never is a share that is too small to admit a request in a test.
 const never = 1e-18
 
 func TestCanaryComesFirst(t *testing.T) {
@@ -33,34 +33,34 @@ func TestCanaryComesFirst(t *testing.T) {
 		t.Fatalf("order %v, %v", d.Order(), err)
 	}
 	if d.Canary(3) != state || d.Canary(1) != nil {
-		t.Error("an attempt at its target, and no other, is the canary's")
+		t.Error("want attempts at the canary's target, and no others, to count for the canary")
 	}
-	state.Record(canary.Trapped, now) // by the request itself
+	state.Record(canary.Trapped, now) // rolls the canary back
 	if line := string(d.AppendLine(nil)); line != "canary d/m4 in (100%); order d/m4, b/m2, a/m1, c/m3" {
 		t.Error(line)
 	}
 	d, err = decide(t, p, request("c1"))
 	if err != nil || !slices.Equal(d.Order(), []int{1, 0, 2}) || d.Canary(3) != nil || d.Left(3) != routing.LeftByCanary {
-		t.Errorf("rolled back: order %v, %v", d.Order(), err)
+		t.Errorf("after the rollback: order %v, %v", d.Order(), err)
 	}
 	if line := string(d.AppendLine(nil)); line != "canary d/m4 rolled back; order b/m2, a/m1, c/m3; left out d/m4 (canary)" {
 		t.Error(line)
 	}
 }
 
-func TestCanaryOfOtherRequests(t *testing.T) {
+func TestRequestsOutsideCanary(t *testing.T) {
 	p := &routing.Policy{Targets: targets()}
 	newCanary(t, p, 3, true, never)
 	if d, err := decide(t, p, request("c1")); err != nil || !slices.Equal(d.Order(), []int{1, 0, 2}) || d.Left(3) != routing.LeftByCanary {
 		t.Errorf("order %v, %v", d.Order(), err)
 	}
-	p.Canary.Only = false // it is one of the model's targets as well
+	p.Canary.Only = false // the canary's target is also one of the model's
 	if d, err := decide(t, p, request("c1")); err != nil || !slices.Equal(d.Order(), []int{1, 0, 3, 2}) || d.Canary(3) != nil {
 		t.Errorf("order %v, %v", d.Order(), err)
 	}
 }
 
-// The router orders the others, and does not see the canary's target.
+// The router orders the other targets, and its input does not contain the canary's.
 func TestCanaryBeforeRouter(t *testing.T) {
 	p := &routing.Policy{Targets: targets(), Router: &routing.Router{Plugin: "r", Chooser: chooser(func(input []byte, n int) ([]int, string, error) {
 		if n != 3 || strings.Contains(string(input), `"m4"`) {
@@ -74,13 +74,13 @@ func TestCanaryBeforeRouter(t *testing.T) {
 	}
 	p.Targets = p.Targets[2:]
 	newCanary(t, p, 1, true, 1)
-	p.Router.Chooser = chooser(func([]byte, int) ([]int, string, error) { panic("asked for one target") })
+	p.Router.Chooser = chooser(func([]byte, int) ([]int, string, error) { panic("called with only one target left") })
 	if got, want := orderOf(t, p, request("c1")), []int{1, 0}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
 }
 
-func TestCanaryThatCannotBeFirst(t *testing.T) {
+func TestCanaryIsNotFirst(t *testing.T) {
 	t.Run("circuit open", func(t *testing.T) {
 		p := &routing.Policy{Targets: targets()}
 		newCanary(t, p, 3, true, 1)
@@ -107,11 +107,11 @@ func TestCanaryThatCannotBeFirst(t *testing.T) {
 	})
 }
 
-// A conversation belongs to the canary or does not, whatever lot its requests draw; others are drawn.
+// The random number of a request decides whether it belongs to the canary only if it has no conversation.
 func TestCanaryByConversation(t *testing.T) {
 	p := &routing.Policy{Targets: targets(), Affinity: config.Affinity{By: config.AffinityNone}}
 	newCanary(t, p, 3, true, 0.5)
-	in, drawn := map[string]int{}, 0
+	admitted, random := map[string]int{}, 0 // requests that belong to the canary: by conversation, and without one
 	for i := range 400 {
 		id := "c" + strconv.Itoa(i%20)
 		for _, session := range []string{id, ""} {
@@ -123,20 +123,20 @@ func TestCanaryByConversation(t *testing.T) {
 			}
 			if d.Canary(3) != nil {
 				if session == "" {
-					drawn++
+					random++
 				} else {
-					in[session]++
+					admitted[session]++
 				}
 			}
 		}
 	}
-	for id, n := range in {
+	for id, n := range admitted {
 		if n != 20 {
 			t.Errorf("%d of 20 requests of conversation %s belong to the canary", n, id)
 		}
 	}
-	if len(in) < 5 || len(in) > 15 || drawn < 150 || drawn > 250 {
-		t.Errorf("%d of 20 conversations, %d of 400 requests without one", len(in), drawn)
+	if len(admitted) < 5 || len(admitted) > 15 || random < 150 || random > 250 {
+		t.Errorf("the canary has %d of 20 conversations, and %d of 400 requests without one; want about half", len(admitted), random)
 	}
 }
 

@@ -27,32 +27,32 @@ func targets() []routing.Target {
 	}
 }
 
-// summary is the shortest summary of a request.
+// summary is a minimal summary of a request.
 type summary struct{}
 
 func (summary) AppendSummary(dst []byte) []byte { return append(dst, `{"model":"x"}`...) }
 
-// headers are the headers of a request.
+// headers are the headers of a request, by name in lower case.
 type headers map[string]string
 
 func (h headers) Peek(name string) []byte { return []byte(h[name]) }
 
 var salt = routing.NewSalt("pepper")
 
-// request is one of the client key "team", in a conversation where id is not "".
-func request(id string) *routing.Request {
+// request returns a request with the client key "team". It has a conversation unless session is "".
+func request(session string) *routing.Request {
 	return &routing.Request{
 		Key: "team", API: "chat", Summary: summary{},
-		Identity: routing.Identity{Salt: salt, Header: headers{"x-session-id": id}, Client: "team"},
+		Identity: routing.Identity{Salt: salt, Header: headers{"x-session-id": session}, Client: "team"},
 	}
 }
 
-// chooser is a router plugin.
+// chooser is a routing.Chooser that only accepts requests of the client key "team".
 type chooser func(input []byte, n int) ([]int, string, error)
 
 func (c chooser) Choose(_ context.Context, client string, input []byte, n int) ([]int, string, error) {
 	if client != "team" {
-		return nil, "", errors.New("asked for " + client)
+		return nil, "", errors.New("called for the client " + client)
 	}
 	return c(input, n)
 }
@@ -64,7 +64,7 @@ func decide(tb testing.TB, p *routing.Policy, r *routing.Request) (*routing.Deci
 	return d, err
 }
 
-// orderOf decides and returns the order; an error fails the test.
+// orderOf returns the order of targets for a request, which must not be rejected.
 func orderOf(tb testing.TB, p *routing.Policy, r *routing.Request) []int {
 	tb.Helper()
 	d, err := decide(tb, p, r)
@@ -86,7 +86,7 @@ func TestConfiguredOrder(t *testing.T) {
 	r := request("")
 	r.Previous = "c/m3"
 	if d, _ := decide(t, p, r); !slices.Equal(d.Order(), []int{2, 0, 3, 1}) || !d.Previous {
-		t.Errorf("the target that has the previous response must come first: %v", d.Order())
+		t.Errorf("the target with the previous response is not first: %v", d.Order())
 	}
 }
 
@@ -117,13 +117,13 @@ func TestRouterOrdersTargets(t *testing.T) {
 		t.Errorf("order: %v %q %v", d.Order(), d.Words, err)
 	}
 	if d.Left(1) != routing.LeftByRouter || d.Left(0) != routing.NotLeft {
-		t.Error("what the router does not name is left out by it")
+		t.Errorf("left out: target 1 by %v, target 0 by %v; want only target 1 by the router", d.Left(1), d.Left(0))
 	}
 
-	left := router(func([]byte, int) ([]int, string, error) { return []int{3, 2, 0}, "", nil })
-	fail(t, &left.Targets[3], 5)
-	if got := orderOf(t, left, request("")); !slices.Equal(got, []int{2, 0, 3}) {
-		t.Errorf("a target with an open circuit must come last: %v", got)
+	open := router(func([]byte, int) ([]int, string, error) { return []int{3, 2, 0}, "", nil })
+	fail(t, &open.Targets[3], 5)
+	if got := orderOf(t, open, request("")); !slices.Equal(got, []int{2, 0, 3}) {
+		t.Errorf("the target with an open circuit is not last: %v", got)
 	}
 
 	trap := errors.New("trap")
@@ -135,45 +135,45 @@ func TestRouterOrdersTargets(t *testing.T) {
 		p := router(func([]byte, int) ([]int, string, error) { return nil, "none of them", c.err })
 		d, err := decide(t, p, request(""))
 		if err != nil || d.Router != c.outcome || d.Err == nil || !slices.Equal(d.Order(), []int{1, 0, 3, 2}) {
-			t.Errorf("router that %s: %v, %v, %v, %v", c.name, d.Order(), d.Router, d.Err, err)
+			t.Errorf("router that %s: order %v, outcome %v, error %v; %v", c.name, d.Order(), d.Router, d.Err, err)
 		}
 		if line := string(d.AppendLine(nil)); !strings.Contains(line, "router "+c.name) {
-			t.Errorf("router that %s is explained by %q", c.name, line)
+			t.Errorf("router that %s: line %q", c.name, line)
 		}
 		p.Router.Refuse = true
 		if _, err := decide(t, p, request("")); !errors.Is(err, d.Err) {
 			t.Errorf(`router that %s, with on_failure = "refuse": %v`, c.name, err)
 		} else if _, ok := errors.AsType[*routing.RouterError](err); !ok {
-			t.Errorf("error of type %T", err)
+			t.Errorf("got an error of type %T, want *routing.RouterError", err)
 		}
 	}
 
-	refusal := &apierror.Error{Code: "denied"}
+	rejection := &apierror.Error{Code: "denied"}
 	for _, refuse := range []bool{false, true} {
-		p := router(func([]byte, int) ([]int, string, error) { return nil, "", refusal })
+		p := router(func([]byte, int) ([]int, string, error) { return nil, "", rejection })
 		p.Router.Refuse = refuse
-		if d, err := decide(t, p, request("")); err != error(refusal) || d.Router != routing.RouterRejected {
-			t.Errorf("a rejection gave %v, %v", err, d.Router)
+		if d, err := decide(t, p, request("")); err != error(rejection) || d.Router != routing.RouterRejected {
+			t.Errorf("router that rejected the request: outcome %v, %v", d.Router, err)
 		}
 	}
 
-	asked := 0
-	one := router(func([]byte, int) ([]int, string, error) { asked++; return []int{0}, "", nil })
+	calls := 0
+	one := router(func([]byte, int) ([]int, string, error) { calls++; return []int{0}, "", nil })
 	one.Targets = one.Targets[:1]
-	if got := orderOf(t, one, request("")); asked != 0 || !slices.Equal(got, []int{0}) {
-		t.Errorf("asked about a single target: %d times, %v", asked, got)
+	if got := orderOf(t, one, request("")); calls != 0 || !slices.Equal(got, []int{0}) {
+		t.Errorf("single target: router called %d times, order %v", calls, got)
 	}
 	one.Router.Always = true
-	if got := orderOf(t, one, request("")); asked != 1 || !slices.Equal(got, []int{0}) {
-		t.Errorf("with always = true asked %d times, %v", asked, got)
+	if got := orderOf(t, one, request("")); calls != 1 || !slices.Equal(got, []int{0}) {
+		t.Errorf("single target with always = true: router called %d times, order %v", calls, got)
 	}
 }
 
-// The plugin gets only what conditions and rules leave, with indexes of its own.
-func TestRouterGetsWhatRulesLeave(t *testing.T) {
+// Conditions and rules leave out targets before the router is called. The targets in its input are numbered from 0.
+func TestRouterGetsRemainingTargets(t *testing.T) {
 	yes, no := true, false
 	var got []string
-	ask := func(name string) *routing.Router {
+	newRouter := func(name string) *routing.Router {
 		return &routing.Router{Plugin: name, Chooser: chooser(func(input []byte, n int) ([]int, string, error) {
 			var doc struct{ Targets []struct{ Provider string } }
 			if err := json.Unmarshal(input, &doc); err != nil || n != len(doc.Targets) {
@@ -186,32 +186,33 @@ func TestRouterGetsWhatRulesLeave(t *testing.T) {
 			return []int{n - 1, 0}, "", nil
 		})}
 	}
-	p := &routing.Policy{Targets: targets(), Router: ask("model")}
+	p := &routing.Policy{Targets: targets(), Router: newRouter("model")}
 	p.Rules = []routing.Rule{
-		{Name: "tools", When: &config.When{Tools: &yes}, Allows: []bool{true, false, true, false}, Router: ask("rule")},
-		{Name: "none", When: &config.When{Images: &yes}, Allows: []bool{false, true, false, false}, Router: ask("unused")},
+		{Name: "tools", When: &config.When{Tools: &yes}, Allows: []bool{true, false, true, false}, Router: newRouter("rule")},
+		{Name: "none", When: &config.When{Images: &yes}, Allows: []bool{false, true, false, false}, Router: newRouter("unused")},
 		{Name: "rest", When: &config.When{Stream: &yes}, Allows: []bool{true, true, true, true}},
 	}
 	p.Targets[0].When = &config.When{Thinking: &no}
 	p.Targets[1].When = &config.When{Images: &no}
 	for _, c := range []struct {
-		name        string
-		r           routing.Request
-		asked, rule string
-		order       []int
-		err         error
+		name  string
+		r     routing.Request
+		input string // name of the router and the providers in its input
+		rule  string
+		order []int
+		err   error
 	}{
 		{"no rule", routing.Request{}, "model a b c d", "", []int{3, 0}, nil},
-		{"the first rule", routing.Request{Tools: 2, Images: 1, Stream: true}, "rule a c", "tools", []int{2, 0}, nil},
-		{"a rule and a condition leave one", routing.Request{Tools: 2, Thinking: true}, "", "tools", []int{2}, nil},
-		{"a rule and a condition leave none", routing.Request{Images: 1}, "", "none", nil, routing.ErrNoTarget},
-		{"a rule without a router", routing.Request{Stream: true}, "", "rest", []int{1, 0, 3, 2}, nil},
+		{"first of two rules", routing.Request{Tools: 2, Images: 1, Stream: true}, "rule a c", "tools", []int{2, 0}, nil},
+		{"one target left", routing.Request{Tools: 2, Thinking: true}, "", "tools", []int{2}, nil},
+		{"no target left", routing.Request{Images: 1}, "", "none", nil, routing.ErrNoTarget},
+		{"rule without a router", routing.Request{Stream: true}, "", "rest", []int{1, 0, 3, 2}, nil},
 	} {
 		got = nil
 		c.r.Key, c.r.Summary, c.r.Identity = "team", summary{}, request("").Identity
 		d, err := decide(t, p, &c.r)
-		if strings.Join(got, " ") != c.asked || d.Rule() != c.rule || !slices.Equal(d.Order(), c.order) || !errors.Is(err, c.err) {
-			t.Errorf("%s: asked %q, rule %q, order %v, %v", c.name, strings.Join(got, " "), d.Rule(), d.Order(), err)
+		if strings.Join(got, " ") != c.input || d.Rule() != c.rule || !slices.Equal(d.Order(), c.order) || !errors.Is(err, c.err) {
+			t.Errorf("%s: router and input %q, rule %q, order %v, %v", c.name, strings.Join(got, " "), d.Rule(), d.Order(), err)
 		}
 	}
 }
@@ -243,29 +244,29 @@ func TestConditions(t *testing.T) {
 		zone  *time.Location
 		holds bool
 	}{
-		{"nothing", config.When{}, routing.Request{}, noon, nil, true},
+		{"no condition", config.When{}, routing.Request{}, noon, nil, true},
 		{"key", config.When{Keys: []config.Glob{"ci-*"}}, full, noon, nil, true},
-		{"another key", config.When{Keys: []config.Glob{"web", "ci"}}, full, noon, nil, false},
+		{"different key", config.When{Keys: []config.Glob{"web", "ci"}}, full, noon, nil, false},
 		{"no key", config.When{Keys: []config.Glob{"*"}}, routing.Request{}, noon, nil, false},
 		{"team", config.When{Teams: []config.Glob{"sales", "res*"}}, full, noon, nil, true},
 		{"no team", config.When{Teams: []config.Glob{"*"}}, routing.Request{}, noon, nil, false},
 		{"tags", config.When{Tags: []config.TagMatch{{Name: "plan", Values: []config.Glob{"silver", "gold"}}, {Name: "env", Values: []config.Glob{"p*"}}}}, full, noon, nil, true},
-		{"one of two tags", config.When{Tags: []config.TagMatch{{Name: "plan", Values: []config.Glob{"gold"}}, {Name: "env", Values: []config.Glob{"test"}}}}, full, noon, nil, false},
-		{"a tag that is not there", config.When{Tags: []config.TagMatch{{Name: "tier", Values: []config.Glob{"*"}}}}, full, noon, nil, false},
+		{"only one of two tags", config.When{Tags: []config.TagMatch{{Name: "plan", Values: []config.Glob{"gold"}}, {Name: "env", Values: []config.Glob{"test"}}}}, full, noon, nil, false},
+		{"no such tag", config.When{Tags: []config.TagMatch{{Name: "tier", Values: []config.Glob{"*"}}}}, full, noon, nil, false},
 		{"api", config.When{APIs: []string{"chat", "messages"}}, full, noon, nil, true},
-		{"another api", config.When{APIs: []string{"chat"}}, full, noon, nil, false},
+		{"different api", config.When{APIs: []string{"chat"}}, full, noon, nil, false},
 		{"stream", config.When{Stream: &yes}, full, noon, nil, true},
 		{"no stream", config.When{Stream: &no}, full, noon, nil, false},
 		{"tools", config.When{Tools: &yes}, full, noon, nil, true},
 		{"no tools", config.When{Tools: &no}, routing.Request{}, noon, nil, true},
 		{"images", config.When{Images: &no}, full, noon, nil, false},
 		{"thinking", config.When{Thinking: &yes}, full, noon, nil, true},
-		{"from is in the range", config.When{PromptFrom: 1000}, full, noon, nil, true},
+		{"start of the range", config.When{PromptFrom: 1000}, full, noon, nil, true},
 		{"below the range", config.When{PromptFrom: 1001}, full, noon, nil, false},
-		{"to is not in the range", config.When{PromptTo: 1000}, full, noon, nil, false},
+		{"end of the range", config.When{PromptTo: 1000}, full, noon, nil, false},
 		{"within the range", config.When{PromptFrom: 0, PromptTo: 1001}, full, noon, nil, true},
-		{"one of many does not hold", config.When{Keys: []config.Glob{"*"}, Stream: &yes, PromptTo: 10}, full, noon, nil, false},
-		{"day, at its beginning", config.When{Times: day}, full, at("2026-06-01 08:00"), nil, true},
+		{"one of several conditions fails", config.When{Keys: []config.Glob{"*"}, Stream: &yes, PromptTo: 10}, full, noon, nil, false},
+		{"day, at its start", config.When{Times: day}, full, at("2026-06-01 08:00"), nil, true},
 		{"day, before", config.When{Times: day}, full, at("2026-06-01 07:59"), nil, false},
 		{"day, at its end", config.When{Times: day}, full, at("2026-06-01 18:00"), nil, false},
 		{"night, before midnight", config.When{Times: night}, full, at("2026-06-01 23:30"), nil, true},
@@ -282,12 +283,12 @@ func TestConditions(t *testing.T) {
 		p.Targets[0].When = &c.when
 		err := p.Decide(t.Context(), &c.r, c.now, new(routing.Decision))
 		if c.holds && err != nil || !c.holds && !errors.Is(err, routing.ErrNoTarget) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want the condition to hold: %v", c.name, err, c.holds)
 		}
 	}
 }
 
-// Whatever the policy, what is tried are the targets that are not left out, each once.
+// For any policy, the order has each target once that is not left out, and those with an open circuit last.
 func TestOrderIsPermutationOfCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		yes := true
@@ -343,7 +344,7 @@ func TestOrderIsPermutationOfCandidates(t *testing.T) {
 			open = open || !ready
 		}
 		if !json.Valid(d.AppendJSON(nil)) {
-			t.Fatalf("no JSON: %s", d.AppendJSON(nil))
+			t.Fatalf("invalid JSON: %s", d.AppendJSON(nil))
 		}
 		for _, c := range d.AppendLine(nil) {
 			if c < ' ' || c > '~' {
@@ -360,7 +361,7 @@ func sequence(n int) (all []int) {
 	return all
 }
 
-// sticky is a policy with affinity among equal targets.
+// sticky returns a policy with affinity by conversation, and targets that differ in weight only.
 func sticky(weights ...int) *routing.Policy {
 	p := &routing.Policy{Affinity: config.Affinity{By: config.AffinityConversation}}
 	for i, w := range weights {
@@ -369,7 +370,7 @@ func sticky(weights ...int) *routing.Policy {
 	return p
 }
 
-// Requests of one conversation are not scattered over providers, each of which would have to read all of it.
+// Requests of a conversation go to one target, whose provider may have cached the conversation's prompt.
 func TestConversationStaysOnTarget(t *testing.T) {
 	for _, weights := range [][]int{{1, 1}, {9, 1}, {1, 1, 1, 1, 1}} {
 		p := sticky(weights...)
@@ -379,52 +380,53 @@ func TestConversationStaysOnTarget(t *testing.T) {
 			used[first] = true
 			for range 12 {
 				if got := orderOf(t, sticky(weights...), request(fmt.Sprint("conversation ", c)))[0]; got != first {
-					t.Fatalf("conversation %d went to %d and %d", c, first, got)
+					t.Fatalf("conversation %d went to targets %d and %d", c, first, got)
 				}
 			}
 		}
 		if len(used) != len(weights) {
-			t.Errorf("weights %v: 50 conversations used %d targets", weights, len(used))
+			t.Errorf("weights %v: 50 conversations used %d targets, want all", weights, len(used))
 		}
 	}
 }
 
-// Only what a target with an open circuit was first for goes elsewhere, at most its share and 5 %, and all of it comes back.
+// An open circuit moves only the conversations of its target, at most the target's share plus 5 %, and they return when
+// it closes.
 func TestOpenCircuitMovesOnlyItsShare(t *testing.T) {
 	const conversations = 4000
 	weights := []int{3, 2, 4, 1}
 	p := sticky(weights...)
-	order := func() (first [conversations]int) {
+	firstTargets := func() (first [conversations]int) {
 		for c := range conversations {
 			first[c] = orderOf(t, p, request(fmt.Sprint(c)))[0]
 		}
 		return first
 	}
-	before := order()
-	for out := range p.Targets {
-		fail(t, &p.Targets[out], 5)
-		moved, during := 0, order()
+	before := firstTargets()
+	for open := range p.Targets {
+		fail(t, &p.Targets[open], 5)
+		moved, during := 0, firstTargets()
 		for c := range conversations {
 			switch {
-			case before[c] == out && during[c] == out:
+			case before[c] == open && during[c] == open:
 				t.Fatal("a conversation stayed on a target with an open circuit")
-			case before[c] != out && during[c] != before[c]:
+			case before[c] != open && during[c] != before[c]:
 				t.Fatal("a conversation of another target moved")
-			case before[c] == out:
+			case before[c] == open:
 				moved++
 			}
 		}
-		if share := float64(moved) / conversations; share > float64(weights[out])/10+0.05 {
-			t.Errorf("%.3f of all moved from a target with the weight %d of 10", share, weights[out])
+		if share := float64(moved) / conversations; share > float64(weights[open])/10+0.05 {
+			t.Errorf("%.3f of all conversations moved from a target with the weight %d of 10", share, weights[open])
 		}
-		*p.Targets[out].Stats = routing.Stats{}
-		if order() != before {
-			t.Fatal("not all conversations came back")
+		*p.Targets[open].Stats = routing.Stats{}
+		if firstTargets() != before {
+			t.Fatal("not all conversations returned")
 		}
 	}
 }
 
-// Affinity decides between targets that differ in weight only.
+// Affinity only chooses among targets of the same rank.
 func TestAffinityRespectsRank(t *testing.T) {
 	p := sticky(1, 1, 1, 1)
 	p.Targets[0].Fallback, p.Targets[1].Priority = true, 1
@@ -437,7 +439,7 @@ func TestAffinityRespectsRank(t *testing.T) {
 		used[order[0]] = true
 	}
 	if len(used) != 2 {
-		t.Errorf("of two equal targets %d were first", len(used))
+		t.Errorf("%d of two equal targets were first", len(used))
 	}
 }
 
@@ -462,7 +464,7 @@ func TestIdentity(t *testing.T) {
 		{"Codex", "session-id", conversation, headers{"session-id": "s"}, `{"prompt_cache_key":"k"}`},
 		{"earlier Codex", "session_id", conversation, headers{"session_id": "s"}, body},
 		{"OpenCode", "x-session-affinity", conversation, headers{"x-session-affinity": "s"}, body},
-		{"the body", "prompt_cache_key", conversation, headers{}, `{"prompt_cache_key":"k","messages":[]}`},
+		{"prompt_cache_key", "prompt_cache_key", conversation, headers{}, `{"prompt_cache_key":"k","messages":[]}`},
 		{"content", "content", conversation, headers{}, body},
 		{"a header that is too long", "content", conversation, headers{"x-session-id": strings.Repeat("x", 2000)}, body},
 		{"nothing", "", conversation, headers{}, `{}`},
@@ -475,29 +477,29 @@ func TestIdentity(t *testing.T) {
 		{"none", "", config.Affinity{By: config.AffinityNone}, headers{"x-session-id": "s"}, body},
 		{"unset", "", config.Affinity{}, headers{"x-session-id": "s"}, body},
 	} {
-		of := func(s *routing.Salt) routing.Hash {
+		hash := func(s *routing.Salt) routing.Hash {
 			i := routing.Identity{Salt: s, Header: c.h, Doc: parse(c.body), Client: "team"}
 			return i.AffinityHash(c.affinity)
 		}
-		h := of(salt)
+		h := hash(salt)
 		if h.From != c.from || h.Known != (c.from != "") {
-			t.Errorf("%s: from %q", c.name, h.From)
+			t.Errorf("%s: from %q, want %q", c.name, h.From, c.from)
 		}
-		if again := of(routing.NewSalt("pepper")); again != h {
-			t.Errorf("%s: %+v on one gateway, %+v on another", c.name, h, again)
+		if again := hash(routing.NewSalt("pepper")); again != h {
+			t.Errorf("%s: %+v and %+v with the same salt", c.name, h, again)
 		}
-		if other := of(routing.NewSalt("")); h.Known && other.Sum == h.Sum {
+		if other := hash(routing.NewSalt("")); h.Known && other.Sum == h.Sum {
 			t.Errorf("%s: the hash does not depend on the salt", c.name)
 		}
 	}
-	// What is hashed cannot be told from another kind's hash of the same text.
+	// The same text has a different hash for each kind of affinity.
 	i := routing.Identity{Salt: salt, Header: headers{"x-session-id": "same", "x-h": "same"}, Doc: parse(`{"user":"same"}`), Client: "same"}
 	sums := map[uint64]bool{}
 	for _, a := range []config.Affinity{conversation, {By: config.AffinityUser}, {By: config.AffinityKey}, {By: config.AffinityHeader, Header: "x-h"}} {
 		sums[i.AffinityHash(a).Sum] = true
 	}
 	if len(sums) != 4 {
-		t.Errorf("%d hashes of four kinds", len(sums))
+		t.Errorf("%d different hashes for four kinds of affinity", len(sums))
 	}
 }
 
@@ -532,7 +534,7 @@ func TestRouterInput(t *testing.T) {
 		t.Errorf("input\n%s\nwant\n%s", got, want)
 	}
 
-	// What else of a request a plugin sees is what the configuration lets it read.
+	// Other parts of a request are included only if the configuration lists them in reads.
 	p.Router.Reads = []string{"metadata", "header:x-tenant", "header:x-none"}
 	r.Identity.Header = headers{"x-tenant": "a\"\xff", "authorization": "Bearer secret"}
 	if err := p.Decide(t.Context(), r, now, new(routing.Decision)); err != nil {
@@ -542,7 +544,7 @@ func TestRouterInput(t *testing.T) {
 		t.Errorf("input %s", got)
 	}
 	if strings.Contains(got, "secret") {
-		t.Error("the input has the prompt, or a credential")
+		t.Error("the input contains the prompt or a credential")
 	}
 }
 

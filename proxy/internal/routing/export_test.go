@@ -2,10 +2,10 @@ package routing
 
 import "slices"
 
-// For tests of the rendezvous hashing, whose numbers are a part of the contract with plugins.
+// NegativeLog2 is exported for tests, because router plugins must compute the same numbers.
 var NegativeLog2 = negativeLog2
 
-// Rendezvous orders targets by their lots for a hash, and returns the cost that each has drawn.
+// Rendezvous orders targets by rendezvous hashing, and also returns the cost of each target.
 func Rendezvous(affinity uint64, targets []Target) (order []int, costs []uint64) {
 	lots := make([]lot, len(targets))
 	for i := range targets {

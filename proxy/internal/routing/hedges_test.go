@@ -12,40 +12,38 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// TestFirstEventQuantile compares quantiles with those of all of the last 512 times, sorted: those added since the last sort are at most
-// 15, and move the rank by as many.
+// TestFirstEventQuantile compares quantiles with the exact ones of the last 512 times. Up to 15 times have been added
+// since the last sort, which can move the rank by as many.
 func TestFirstEventQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(1, 60_000), 1, 1500).Draw(t, "milliseconds")
 		q := rapid.Float64Range(0.01, 0.99).Draw(t, "quantile")
-		asked := rapid.IntRange(1, 50).Draw(t, "asked every")
+		queryEvery := rapid.IntRange(1, 50).Draw(t, "query every")
 		target := &routing.Target{Stats: new(routing.Stats), Budget: new(routing.Budget)}
 		now := time.Unix(1, 0)
 		for i, ms := range times {
 			ticket, _ := target.StartAttempt(now, false, false)
-			if i%7 == 0 { // one that was outrun counts with the time that it had
+			if i%7 == 0 { // a cancelled attempt counts with its time so far
 				target.CancelAttempt(ticket, time.Duration(ms)*time.Millisecond, now)
 			} else {
 				target.EndAttempt(ticket, routing.Succeeded, 0, time.Duration(ms)*time.Millisecond, now)
 			}
-			if i%asked == 0 {
+			if i%queryEvery == 0 {
 				target.FirstEventQuantile(q)
 			}
 		}
 		got, ok := target.FirstEventQuantile(q)
 		if ok != (len(times) >= 100) {
-			t.Fatalf("known is %v of %d times", ok, len(times))
+			t.Fatalf("quantile known after %d times: %v", len(times), ok)
 		}
 		if !ok {
 			return
 		}
 		last := slices.Clone(times[max(0, len(times)-512):])
-		low, high := slices.Clone(last), slices.Clone(last)
-		slices.Sort(low)
-		slices.Sort(high)
+		slices.Sort(last)
 		rank := int(math.Ceil(q*float64(len(last)))) - 1
-		if lo, hi := low[max(rank-16, 0)], high[min(rank+16, len(last)-1)]; got.Milliseconds() < lo || got.Milliseconds() > hi {
-			t.Fatalf("p%v of %d times is %s, not from %d to %d ms", q*100, len(last), got, lo, hi)
+		if lo, hi := last[max(rank-16, 0)], last[min(rank+16, len(last)-1)]; got.Milliseconds() < lo || got.Milliseconds() > hi {
+			t.Fatalf("p%v of %d times is %s, want %d to %d ms", q*100, len(last), got, lo, hi)
 		}
 		if s := target.Stats.Snapshot(now); s.Inflight != 0 || s.Failures != 0 {
 			t.Fatalf("%+v", s)
@@ -53,7 +51,7 @@ func TestFirstEventQuantile(t *testing.T) {
 	})
 }
 
-// TestHedgesKeepToTheirShare, at any time.
+// TestHedgesKeepToTheirShare checks that hedges never exceed their share of the requests so far.
 func TestHedgesKeepToTheirShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 1).Draw(t, "share")
@@ -61,9 +59,9 @@ func TestHedgesKeepToTheirShare(t *testing.T) {
 		sent, suppressed := 0, 0
 		for n := range rapid.IntRange(1, 500).Draw(t, "requests") {
 			h.Earn(share)
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0: // it is fast
-			case 1:
+			switch rapid.IntRange(0, 3).Draw(t, "action") {
+			case 0: // the response comes before the hedge is due
+			case 1: // the hedge is due, but not permitted
 				if h.Spend() {
 					h.GiveBack()
 				}
@@ -90,7 +88,7 @@ func TestRetryWait(t *testing.T) {
 	retry := config.Retry{Attempts: 4, Backoff: 200 * ms}
 	for _, c := range []struct {
 		retry      config.Retry
-		made       int
+		attempts   int
 		retryAfter time.Duration
 		want       time.Duration
 		ok         bool
@@ -105,8 +103,8 @@ func TestRetryWait(t *testing.T) {
 		{config.Retry{Attempts: 1, Backoff: ms}, 1, 0, 0, false},
 		{config.Retry{Attempts: 2}, 1, 0, 0, true},
 	} {
-		if wait, ok := routing.RetryWait(c.retry, c.made, c.retryAfter); wait != c.want || ok != c.ok {
-			t.Errorf("%+v after %d attempts, Retry-After %s: %s, %v; want %s, %v", c.retry, c.made, c.retryAfter, wait, ok, c.want, c.ok)
+		if wait, ok := routing.RetryWait(c.retry, c.attempts, c.retryAfter); wait != c.want || ok != c.ok {
+			t.Errorf("%+v after %d attempts, Retry-After %s: got %s, %v; want %s, %v", c.retry, c.attempts, c.retryAfter, wait, ok, c.want, c.ok)
 		}
 	}
 }
@@ -123,7 +121,7 @@ func TestRegistryKeepsHedges(t *testing.T) {
 		return &routing.Policy{Hedge: new(config.Hedge)}
 	})
 	if r.Hedges("m") != h {
-		t.Error("the hedges of a model in use are forgotten")
+		t.Error("the hedges of a model in use were dropped")
 	}
 	r.EachHedges(func(model string, c routing.HedgeCounts) {
 		if model != "m" || c.Sent != 1 {
@@ -132,6 +130,6 @@ func TestRegistryKeepsHedges(t *testing.T) {
 	})
 	r.PruneModels(func(string) *routing.Policy { return new(routing.Policy) })
 	if r.Hedges("m") == h {
-		t.Error("the hedges of a model that is not in use are kept")
+		t.Error("the hedges of a model that is not in use were kept")
 	}
 }

@@ -16,17 +16,17 @@ import (
 
 var lineWord = regexp.MustCompile(`^[!-~]+$`)
 
-// word decodes a name of a line.
+// word decodes a name in a line.
 func word(t *rapid.T, s string) string {
 	name, err := url.PathUnescape(s)
 	if err != nil || !lineWord.MatchString(s) {
-		t.Fatalf("%q is no word: %v", s, err)
+		t.Fatalf("%q is not a valid word: %v", s, err)
 	}
 	return name
 }
 
-// TestLineIsParseable makes decisions about targets whose names, rules, codes and router's words are anything, and reads all of it back
-// from the line.
+// TestLineIsParseable checks that all names and codes can be parsed from the line of a decision, whatever characters
+// they and the router's explanation contain.
 func TestLineIsParseable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(1, 20, -1)
@@ -62,14 +62,14 @@ func TestLineIsParseable(t *testing.T) {
 		for part := range strings.SplitSeq(line, "; ") {
 			name, rest, _ := strings.Cut(part, " ")
 			if _, twice := got[name]; twice {
-				t.Fatalf("%s is twice in %q", name, line)
+				t.Fatalf("duplicate part %s in %q", name, line)
 			}
 			got[name] = strings.Split(strings.TrimPrefix(rest, "out "), ", ")
 		}
 		if len(got["rule"]) != 1 || word(t, got["rule"][0]) != rule {
 			t.Fatalf("rule %q in %q", rule, line)
 		}
-		var order, left, made []string
+		var order, left, gotAttempts []string
 		for _, name := range got["order"] {
 			order = append(order, word(t, name))
 		}
@@ -89,7 +89,7 @@ func TestLineIsParseable(t *testing.T) {
 			if len(words) != 4 || words[3] != "7ms" {
 				t.Fatalf("%q in %q", element, line)
 			}
-			made = append(made, fmt.Sprint(word(t, words[0]), " ", why, " ", words[1], " ", word(t, words[2])))
+			gotAttempts = append(gotAttempts, fmt.Sprint(word(t, words[0]), " ", why, " ", words[1], " ", word(t, words[2])))
 		}
 		var wantOrder, wantLeft []string
 		for _, i := range d.Order() {
@@ -100,8 +100,8 @@ func TestLineIsParseable(t *testing.T) {
 				wantLeft = append(wantLeft, names[i])
 			}
 		}
-		if !slices.Equal(order, wantOrder) || !slices.Equal(left, wantLeft) || !slices.Equal(made, attempts) {
-			t.Fatalf("line %q\norder %q, want %q\nleft %q, want %q\nattempts %q, want %q", line, order, wantOrder, left, wantLeft, made, attempts)
+		if !slices.Equal(order, wantOrder) || !slices.Equal(left, wantLeft) || !slices.Equal(gotAttempts, attempts) {
+			t.Fatalf("line %q\norder %q, want %q\nleft %q, want %q\nattempts %q, want %q", line, order, wantOrder, left, wantLeft, gotAttempts, attempts)
 		}
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// TestRendezvousVectors checks the examples of the contract: plugins/router has to choose by the same numbers.
+// TestRendezvousVectors checks the test vectors that plugins/router is tested with as well, so that both choose the
+// same targets.
 func TestRendezvousVectors(t *testing.T) {
 	text, err := os.ReadFile("../../../sdk/abi/testdata/rendezvous.json")
 	if err != nil {
@@ -53,17 +54,17 @@ func TestNegativeLog2(t *testing.T) {
 		x := rapid.Uint64().Draw(t, "x") >> rapid.IntRange(0, 63).Draw(t, "shift")
 		want := (64 - math.Log2(float64(x|1))) * (1 << 24)
 		if got := routing.NegativeLog2(x); math.Abs(float64(got)-want) > 2 {
-			t.Errorf("%d: %d, want %.1f", x, got, want)
+			t.Errorf("NegativeLog2(%d) = %d, want %.1f", x, got, want)
 		}
 	})
 	for x, want := range map[uint64]uint64{0: 64 << 24, 1: 64 << 24, 1 << 63: 1 << 24, math.MaxUint64: 1} {
 		if got := routing.NegativeLog2(x); got != want {
-			t.Errorf("%d: %d, want %d", x, got, want)
+			t.Errorf("NegativeLog2(%d) = %d, want %d", x, got, want)
 		}
 	}
 }
 
-// rendezvousTargets are targets with these weights.
+// rendezvousTargets returns targets with these weights.
 func rendezvousTargets(weights ...int) (targets []routing.Target) {
 	for i, w := range weights {
 		targets = append(targets, routing.Target{Provider: fmt.Sprint("p", i), Model: "m", Weight: w})
@@ -86,29 +87,29 @@ func TestRendezvousSharesFollowWeights(t *testing.T) {
 		for i, w := range weights {
 			share := float64(w) / float64(sum)
 			if d := math.Abs(float64(first[i]) - share*draws); d > 6*math.Sqrt(draws*share*(1-share)) {
-				t.Errorf("weights %v: first %v of %d times", weights, first, draws)
+				t.Errorf("weights %v: targets were first %v times in %d draws", weights, first, draws)
 			}
 		}
 	}
 }
 
-// A target that leaves takes nothing with it but what it was first for, and finds all of that again when it comes back.
+// Removing a target does not change the order of the others.
 func TestRendezvousMovesOnlyShareOfRemovedTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := rendezvousTargets(rapid.SliceOfN(rapid.IntRange(1, 100), 2, 12).Draw(t, "weights")...)
-		gone := rapid.IntRange(0, len(targets)-1).Draw(t, "gone")
-		left := slices.Delete(slices.Clone(targets), gone, gone+1)
+		removed := rapid.IntRange(0, len(targets)-1).Draw(t, "removed")
+		remaining := slices.Delete(slices.Clone(targets), removed, removed+1)
 		for range 20 {
 			affinity := rapid.Uint64().Draw(t, "affinity")
 			before, _ := routing.Rendezvous(affinity, targets)
-			after, _ := routing.Rendezvous(affinity, left)
+			after, _ := routing.Rendezvous(affinity, remaining)
 			for n, i := range after {
-				if i >= gone {
+				if i >= removed {
 					after[n]++
 				}
 			}
-			if want := slices.DeleteFunc(before, func(i int) bool { return i == gone }); !slices.Equal(after, want) {
-				t.Fatalf("without target %d the others are in the order %v, want %v", gone, after, want)
+			if want := slices.DeleteFunc(before, func(i int) bool { return i == removed }); !slices.Equal(after, want) {
+				t.Fatalf("without target %d: order %v, want %v", removed, after, want)
 			}
 		}
 	})

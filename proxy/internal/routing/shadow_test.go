@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/shadow"
 )
 
-// shadows are two shadows of a model, one of them also one of its targets.
+// shadows returns two shadows of a model. The second one is also one of its targets.
 func shadows(share float64) []routing.Shadow {
 	return []routing.Shadow{
 		{Target: routing.Target{Provider: "x", Model: "new"}, Share: share, Figures: new(shadow.Figures)},
@@ -19,17 +19,17 @@ func shadows(share float64) []routing.Shadow {
 	}
 }
 
-// TestShadowsAreDrawn draws each shadow for its share of the requests, one independently of the other, and the same again for the same
-// random number. The order is what it is without shadows.
+// TestShadowsAreDrawn checks that each shadow gets its share of the requests independently of the other, that the
+// request's random number determines which, and that shadows do not change the order.
 func TestShadowsAreDrawn(t *testing.T) {
 	const requests, share = 20_000, 0.1
 	plain, p := &routing.Policy{Targets: targets()}, &routing.Policy{Targets: targets(), Shadows: shadows(share)}
-	lots := rand.New(rand.NewPCG(1, 2))
-	var each [2]int
+	random := rand.New(rand.NewPCG(1, 2))
+	var copies [2]int
 	both := 0
 	for range requests {
 		r := request("c1")
-		r.Random = lots.Uint64()
+		r.Random = random.Uint64()
 		d, err := decide(t, p, r)
 		again, _ := decide(t, p, r)
 		without, _ := decide(t, plain, r)
@@ -37,15 +37,15 @@ func TestShadowsAreDrawn(t *testing.T) {
 			t.Fatalf("%v: shadows %v, then %v; order %v, without shadows %v", err, d.Shadows(), again.Shadows(), d.Order(), without.Order())
 		}
 		for _, i := range d.Shadows() {
-			each[i]++
+			copies[i]++
 		}
 		if len(d.Shadows()) == 2 {
 			both++
 		}
 	}
 	near := func(n int, want float64) bool { return math.Abs(float64(n)-want*requests) < 6*math.Sqrt(want*requests) }
-	if !near(each[0], share) || !near(each[1], share) || !near(both, share*share) {
-		t.Errorf("of %d requests %v are copied, %d to both", requests, each, both)
+	if !near(copies[0], share) || !near(copies[1], share) || !near(both, share*share) {
+		t.Errorf("of %d requests, %v are copied to each shadow, and %d to both", requests, copies, both)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestShadowsAreExplained(t *testing.T) {
 	}
 }
 
-// TestShadowsDoNotAllocate, be they drawn or not.
+// TestShadowsDoNotAllocate checks decisions with and without copies.
 func TestShadowsDoNotAllocate(t *testing.T) {
 	for _, share := range []float64{0, 1} {
 		p, r, d := &routing.Policy{Targets: targets(), Shadows: shadows(share)}, request("c1"), new(routing.Decision)

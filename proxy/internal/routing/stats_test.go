@@ -12,7 +12,7 @@ import (
 
 var now = time.Unix(1_700_000_000, 0)
 
-// defaultBreaker is the default of the configuration.
+// defaultBreaker is the configuration's default.
 var defaultBreaker = breaker.Config{Consecutive: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
 
 func newTarget(t routing.Target) routing.Target {
@@ -20,7 +20,7 @@ func newTarget(t routing.Target) routing.Target {
 	return t
 }
 
-// attempt makes an attempt that ends at once.
+// attempt starts an attempt and ends it with an outcome.
 func attempt(tb testing.TB, t *routing.Target, o routing.Outcome, cooldown time.Duration, at time.Time) breaker.Change {
 	tb.Helper()
 	ticket, ok := t.StartAttempt(at, false, false)
@@ -56,11 +56,11 @@ func TestUsageAverages(t *testing.T) {
 	check := func(speed, cached float64) {
 		t.Helper()
 		if s := target.Stats.Snapshot(now); math.Abs(s.TokensPerSecond-speed) > 1e-9 || math.Abs(s.CachedShare-cached) > 1e-9 {
-			t.Errorf("%.3f tokens a second, %.3f cached; want %.3f, %.3f", s.TokensPerSecond, s.CachedShare, speed, cached)
+			t.Errorf("%.3f tokens per second, share %.3f cached; want %.3f, %.3f", s.TokensPerSecond, s.CachedShare, speed, cached)
 		}
 	}
 	target.RecordUsage(routing.Usage{Prompt: 100, Completion: 3, Streamed: time.Millisecond})
-	target.RecordUsage(routing.Usage{Prompt: 100, Cached: 100, Completion: 1000}) // not a stream, and the provider does not count cached tokens
+	target.RecordUsage(routing.Usage{Prompt: 100, Cached: 100, Completion: 1000}) // not a stream, and without counts of cached tokens
 	check(0, 0)
 	target.RecordUsage(routing.Usage{Prompt: 100, Completion: 100, CountsCached: true, Streamed: 2 * time.Second})
 	check(50, 0)
@@ -75,7 +75,7 @@ func TestPrune(t *testing.T) {
 	b.Stats("q", "n")
 	b.Budget("q")
 	if b.Stats("p", "m") != s || b.Stats("p", "n") == s || b.Budget("p") != g || b.Budget("q") == g {
-		t.Error("one Stats for each provider and model, one Budget for each provider")
+		t.Error("want one Stats for each provider and model, and one Budget for each provider")
 	}
 	var names []string
 	for seen := range b.Snapshots(now) {
@@ -83,11 +83,11 @@ func TestPrune(t *testing.T) {
 	}
 	slices.Sort(names)
 	if want := []string{"p/m", "p/n", "q/n"}; !slices.Equal(names, want) {
-		t.Errorf("it has seen %v, want %v", names, want)
+		t.Errorf("snapshots of %v, want %v", names, want)
 	}
 	b.Prune(func(p, m string) bool { return p == "p" && m == "n" })
 	if b.Stats("p", "m") == s || b.Budget("p") != g {
-		t.Error("Keep kept what is not in use, or dropped what is")
+		t.Error("Prune kept Stats that are not in use, or dropped a Budget that is")
 	}
 	if all := b.Budgets(); len(all) != 1 || all[0].Provider != "p" || all[0].Left != 10 {
 		t.Errorf("budgets: %+v", all)
