@@ -146,11 +146,11 @@ func (x *completion) startNext(a *attempt, now time.Time) bool {
 	for len(x.remaining) > 0 {
 		i := x.remaining[0]
 		x.remaining = x.remaining[1:]
-		refused := x.startAttempt(a, i, now, "")
-		if refused == "" {
+		reason := x.startAttempt(a, i, now, "")
+		if reason == "" {
 			return true
 		}
-		x.routed.decision.Skip(i, refused)
+		x.routed.decision.Skip(i, reason)
 	}
 	return false
 }
@@ -176,7 +176,7 @@ func (x *completion) retryTarget(e *apierror.Error, attempts int) bool {
 // startAttempt starts attempt a at a target of the policy if the limits and budgets of its provider, its circuit
 // breaker and its retry budget permit it. Otherwise it returns the reason, as the routing decision shows it. why marks
 // the attempt in the decision; it is "" for one in regular order.
-func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (refused string) {
+func (x *completion) startAttempt(a *attempt, index int, now time.Time, why string) (reason string) {
 	t := &x.policy.Targets[index]
 	if !x.holdFailed(now) {
 		return routing.BudgetSpent

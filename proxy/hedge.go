@@ -186,12 +186,12 @@ func (r *race) hedge(now time.Time) (done bool) {
 func (r *race) startNext(a *attempt, now time.Time) bool {
 	x := r.x
 	for at, i := range x.remaining {
-		refused := x.startAttempt(a, i, now, "hedge")
-		if refused == "" {
+		reason := x.startAttempt(a, i, now, "hedge")
+		if reason == "" {
 			x.remaining = slices.Concat(x.remaining[:at], x.remaining[at+1:])
 			return true
 		}
-		x.routed.decision.Skip(i, refused)
+		x.routed.decision.Skip(i, reason)
 	}
 	return false
 }

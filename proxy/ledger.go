@@ -26,7 +26,7 @@ type UsageQuery = journal.Query
 // ParseUsageColumns parses a comma-separated list of columns to group usage by.
 func ParseUsageColumns(names string) ([]journal.Column, error) { return journal.ParseColumns(names) }
 
-// UsageFormats are the formats of Usage.Write.
+// UsageFormats returns the formats of Usage.Write.
 func UsageFormats() []string { return journal.Formats }
 
 // IsUsageQueryError reports whether an error is caused by the query rather than by the ledger.
@@ -46,7 +46,7 @@ type BudgetList = budgets.List
 // BudgetFilter selects the scopes of a BudgetList.
 type BudgetFilter = budgets.Filter
 
-// BudgetFormats are the formats of BudgetList.Write.
+// BudgetFormats returns the formats of BudgetList.Write.
 func BudgetFormats() []string { return budgets.Formats }
 
 // CheckBudgetFormat returns an error if there is no such format.

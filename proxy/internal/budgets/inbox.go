@@ -38,8 +38,8 @@ const (
 // ErrLater is the error of a change that cannot be applied now and is retried.
 var ErrLater = errors.New("the change will be retried")
 
-// Apply applies a change, unless one with the same ID has been applied, and returns a sentence that says what it did. Its error means that
-// the change cannot be applied, or if it wraps ErrLater, that it is to be retried.
+// Apply applies a change, unless one with the same ID has been applied, and returns a sentence that says what it did. An
+// error that wraps ErrLater means that the change is to be retried, and any other error rejects it.
 type Apply func(*Change) (string, error)
 
 // Receipt is the outcome of a change.
@@ -50,37 +50,38 @@ type Receipt struct {
 
 // Inbox applies the changes that commands write into a folder, until Close.
 type Inbox struct {
-	dir     string
-	apply   Apply
-	log     *slog.Logger
-	files   *watch.Watcher
-	polling chan struct{} // closed if the folder cannot be watched and is polled instead
+	dir   string
+	apply Apply
+	log   *slog.Logger
+	files *watch.Watcher
+
+	unwatchable     chan struct{} // closed if the folder cannot be watched, and must be polled
+	unwatchableOnce sync.Once
 
 	delayed map[string]bool // IDs of changes whose delay has been logged
 
-	stop        chan struct{}
-	stopped     chan struct{}
-	closing     sync.Once
-	startToPoll sync.Once
+	stop    chan struct{}
+	stopped chan struct{}
+	closing sync.Once
 }
 
 // Open begins to apply the changes in a folder, including those that are already there.
 func Open(dir string, apply Apply, log *slog.Logger) *Inbox {
-	i := &Inbox{dir: dir, apply: apply, log: log, polling: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
+	i := &Inbox{dir: dir, apply: apply, log: log, unwatchable: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
 	var err error
-	if i.files, err = watch.New(i.poll); err != nil {
-		i.poll(err)
+	if i.files, err = watch.New(i.startPolling); err != nil {
+		i.startPolling(err)
 	}
 	i.files.Add(dir)
 	go i.run()
 	return i
 }
 
-// poll makes run read the folder every second. The system limits how many folders a user can watch.
-func (i *Inbox) poll(err error) {
-	i.startToPoll.Do(func() {
-		i.log.Debug("cannot watch for budget changes, polling every second", "error", err)
-		close(i.polling)
+// startPolling makes run read the folder every second. The system limits how much a user can watch.
+func (i *Inbox) startPolling(err error) {
+	i.unwatchableOnce.Do(func() {
+		i.log.Debug("cannot watch for budget changes; polling every second", "error", err)
+		close(i.unwatchable)
 	})
 }
 
@@ -100,17 +101,17 @@ func (i *Inbox) run() {
 	defer close(i.stopped)
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	polling, poll := i.polling, false
+	unwatchable, polling := i.unwatchable, false
 	for {
 		select {
 		case <-i.stop:
 			return
-		case <-polling:
-			polling, poll = nil, true
+		case <-unwatchable:
+			unwatchable, polling = nil, true
 		case <-i.files.Changed():
 		case <-retry.C:
 		}
-		if later := i.applyAll(); later || poll {
+		if later := i.applyAll(); later || polling {
 			retry.Reset(retryInterval)
 		}
 	}
@@ -138,21 +139,21 @@ func (i *Inbox) applyAll() (later bool) {
 				continue // the command has withdrawn it
 			}
 			if err != nil {
-				i.delay(id, err)
+				i.logDelay(id, err)
 				later = true
 				continue
 			}
 		}
 		if err := i.applyClaimed(id); err != nil {
-			i.delay(id, err)
+			i.logDelay(id, err)
 			later = true
 		}
 	}
 	return later
 }
 
-// delay logs, once for each change, why it is not applied yet.
-func (i *Inbox) delay(id string, err error) {
+// logDelay logs, once for each change, why it is not applied yet.
+func (i *Inbox) logDelay(id string, err error) {
 	if i.delayed[id] {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// Outcome returns what an error means for the target's statistics, and how long the provider asks to be left without
+// Outcome returns what an error means for the target's statistics, and how long the provider asked not to receive
 // requests.
 func Outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 	switch {

@@ -79,7 +79,7 @@ type Request struct {
 	Target           string
 	MaxTokens        int64 // limits of the model
 	DefaultMaxTokens int64
-	Options          []byte // the target's, merged over the provider's
+	Options          []byte // the provider's options overridden by the target's
 	Stream           bool
 	Body             []byte
 }
