@@ -523,8 +523,8 @@ func (x *completion) finish() {
 	x.workspace = nil
 }
 
-// recordResult records the outcome of the last attempt in its target's statistics. failed is the response's error, nil if
-// it has none.
+// recordResult records the outcome of the last attempt in its target's statistics. failed is the response's error, nil
+// if it has none.
 func (x *completion) recordResult(failed *apierror.Error) {
 	switch {
 	case x.target == nil:

@@ -85,7 +85,7 @@ type waiter interface {
 	StartWait() context.Context
 	FinishWait() error
 
-	// Gone reports whether the response has no reader any more.
+	// Gone reports whether the client has disconnected or the attempt has been cancelled.
 	Gone() bool
 }
 
@@ -488,8 +488,8 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	return &d
 }
 
-// rejection returns the cause of an error response with a 4xx status, in the provider's words, which tell what is wrong
-// with the request or the configuration. It returns nil for other statuses.
+// rejection returns the cause of an error response with a 4xx status. It contains the provider's error message, which
+// says what is wrong with the request or the configuration. For other statuses rejection returns nil.
 func (a *attempt) rejection(status int, body []byte) error {
 	if status < 400 || status >= 500 {
 		return nil

@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// race runs an attempt that a second one, the hedge, may join if the first stays silent. Each runs on its own goroutine until
-// the first bytes of its response have arrived, or it has failed. The completion's goroutine waits for them, checks the
-// client, and continues with the attempt that responds first. The other attempt is cancelled, and releases what it
-// holds on its own goroutine.
+// race runs an attempt that a second one, the hedge, may join if the first stays silent. Each runs on its own goroutine
+// until the first bytes of its response have arrived, or it has failed. The completion's goroutine waits for them,
+// checks the client, and continues with the attempt that responds first. The other attempt is cancelled, and releases
+// what it holds on its own goroutine.
 type race struct {
 	x       *completion
 	results chan *racer

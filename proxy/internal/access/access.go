@@ -1,7 +1,8 @@
 // Package access authenticates clients by their keys and decides which models a key may use.
 //
-// It parses the Authorization header and other headers that carry a key, looks up keys, and limits invalid keys per address. What keys
-// use is counted by package spend. Keys come only from the configuration, and all state is in memory.
+// It parses the Authorization header and other headers that carry a key, looks up keys, and limits invalid keys per
+// address. What keys use is counted by package spend. Keys come only from the configuration, and all state is in
+// memory.
 //
 // A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
 // of a key.
@@ -80,8 +81,8 @@ func (k *Key) Tags() map[string]string { return k.tags }
 // MayExplain reports whether the client may ask how its requests are routed.
 func (k *Key) MayExplain() bool { return k.explain }
 
-// TagText returns the key's tags in the ledger's format: "name=value" pairs, sorted by name and separated by spaces, which neither names
-// nor values contain.
+// TagText returns the key's tags in the ledger's format: "name=value" pairs, sorted by name and separated by spaces,
+// which neither names nor values contain.
 func (k *Key) TagText() string { return k.tagText }
 
 func formatTags(tags map[string]string) string {
@@ -130,7 +131,7 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return "key " + e.Name + ": " + e.Cause.Error() }
 
-// Unwrap returns what is wrong with the key.
+// Unwrap returns the reason.
 func (e *KeyError) Unwrap() error { return e.Cause }
 
 // Authenticate returns the key in the Authorization headers of a request. The values are only read, and a valid key causes no
@@ -155,8 +156,8 @@ func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apier
 	return k.find(presented, ok, now)
 }
 
-// AuthenticateWith is like Authenticate, but also accepts a key from other headers, whose values are the bare key. A request may repeat
-// its key in several headers, but must not have different keys.
+// AuthenticateWith is like Authenticate, but also accepts a key from other headers, whose values are the bare key. A
+// request may repeat its key in several headers, but must not have different keys.
 func (k *Keys) AuthenticateWith(authorization, others [][]byte, now time.Time) (*Key, *apierror.Error) {
 	var other []byte
 	for _, v := range others {
@@ -210,7 +211,8 @@ func (k *Keys) Has(text []byte) bool {
 	return known
 }
 
-// Named returns the key with the given name, and an error if it is not valid at the given time or does not exist. It scans all keys.
+// Named returns the key with the given name, and an error if it is not valid at the given time or does not exist. It
+// scans all keys.
 func (k *Keys) Named(name string, now time.Time) (*Key, error) {
 	for _, key := range k.byDigest {
 		if key.name == name {

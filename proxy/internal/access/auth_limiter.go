@@ -14,8 +14,8 @@ import (
 // maxNetworks bounds the networks that are remembered. The network whose last invalid key is oldest is evicted first.
 const maxNetworks = 1 << 14
 
-// AuthLimiter limits the invalid keys from one address. Valid keys always pass, because many clients can share an address; the limit
-// only bounds what guessing costs the gateway and its log.
+// AuthLimiter limits the invalid keys from one address. Valid keys always pass, because many clients can share an
+// address; the limit only bounds what guessing costs the gateway and its log.
 //
 // The zero value is ready to use. It is safe for concurrent use.
 type AuthLimiter struct {

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 )
 
-// BenchmarkTimingOfInvalidKeys measures whether the time to reject a key depends on what it has in common with a valid key (F130 in
-// docs/proof). Keys of each kind are looked up in random order, together with random keys. t is Welch's t. The first kind is random as
-// well, and so shows the machine's noise: a kind is distinguishable only if its t and its difference exceed those of the first, with
-// the same sign in every run.
+// BenchmarkTimingOfInvalidKeys measures whether the time to reject a key depends on what it has in common with a valid
+// key (F130 in docs/proof). Keys of each kind are looked up in random order, together with random keys. t is Welch's t.
+// The first kind is random as well, and so shows the machine's noise: a kind is distinguishable only if its t and its
+// difference exceed those of the first, with the same sign in every run.
 //
 //	go test ./proxy/internal/access -run '^$' -bench Timing -benchtime 200000x
 func BenchmarkTimingOfInvalidKeys(b *testing.B) {

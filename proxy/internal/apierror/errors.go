@@ -30,7 +30,8 @@ type Error struct {
 	Authenticate bool          // the response has a WWW-Authenticate header
 }
 
-// Kind is the class of a failure. The values are the error types of the OpenAI API, which the log uses for all client APIs.
+// Kind is the class of a failure. The values are the error types of the OpenAI API, which the log uses for all client
+// APIs.
 type Kind string
 
 // Error returns the text for the log.
@@ -63,8 +64,8 @@ const (
 	KindUpstream           Kind = "upstream_error"
 )
 
-// failures maps each abi.FailKind to what the client sees, and to whether another target may be tried. The rows match the table of
-// upstream errors in sdk/abi/README.md.
+// failures maps each abi.FailKind to what the client sees, and to whether another target may be tried. The rows match
+// the table of upstream errors in sdk/abi/README.md.
 var failures = [abi.FailKinds]struct {
 	status           int
 	kind             Kind
@@ -93,8 +94,8 @@ var failures = [abi.FailKinds]struct {
 	abi.FailDenied:         {403, KindInvalidRequest, "denied", false, false, "The request was refused."},
 }
 
-// Fail returns the error for a kind of failure. code, param and message replace the defaults unless they are empty. An unknown kind
-// counts as FailServer.
+// Fail returns the error for a kind of failure. code, param and message replace the defaults unless they are empty. An
+// unknown kind counts as FailServer.
 func Fail(kind abi.FailKind, code, param, message string) *Error {
 	if kind < 0 || kind >= abi.FailKinds {
 		kind = abi.FailServer

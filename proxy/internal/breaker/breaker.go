@@ -1,8 +1,8 @@
-// Package breaker implements a circuit breaker: it keeps requests away from a resource that keeps failing, and lets single
-// trial requests find out when the resource has recovered.
+// Package breaker implements a circuit breaker: it keeps requests away from a resource that keeps failing, and lets
+// single trial requests find out when the resource has recovered.
 //
-// The current time is an argument of every call. Callers decide what a resource is (a provider's model, a plugin, a plugin for one
-// client key), what counts as a failure, and what to log.
+// The current time is an argument of every call. Callers decide what a resource is (a provider's model, a plugin, a
+// plugin for one client key), what counts as a failure, and what to log.
 //
 // Concurrency: a Breaker and a Window are not safe for concurrent use; their owner locks them. No call blocks or allocates.
 package breaker
@@ -173,7 +173,8 @@ func (b *Breaker) Failure(c *Config, t Ticket, now time.Time, cooldown time.Dura
 	return Unchanged
 }
 
-// Cancel records that the attempt ended without showing anything about the resource. If it was the trial, another may start.
+// Cancel records that the attempt ended without showing anything about the resource. If it was the trial, another may
+// start.
 func (b *Breaker) Cancel(t Ticket) {
 	if t.epoch == b.epoch && t.trial && b.state == HalfOpen {
 		b.trial = false
@@ -204,8 +205,8 @@ func (b *Breaker) Counts(c *Config, now time.Time) (successes, failures int) {
 // ForgetCounts empties the window.
 func (b *Breaker) ForgetCounts() { b.window = Window{} }
 
-// thresholdMet reports whether failures warrant opening. Consecutive alone would sooner or later cut off a resource that serves
-// half of its requests, and Share alone a rarely used one after a single error.
+// thresholdMet reports whether failures warrant opening. Consecutive alone would sooner or later cut off a resource
+// that serves half of its requests, and Share alone a rarely used one after a single error.
 func (b *Breaker) thresholdMet(c *Config, now time.Time) bool {
 	if c.Consecutive <= 0 && c.Failures <= 0 || b.consecutive < c.Consecutive || now.Sub(b.since) < c.Grace {
 		return false

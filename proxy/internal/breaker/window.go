@@ -2,7 +2,8 @@ package breaker
 
 import "time"
 
-// Window counts successes and failures in a sliding time window, in slots of an eighth of its width. The zero value is empty.
+// Window counts successes and failures in a sliding time window, in slots of an eighth of its width. The zero value is
+// empty.
 type Window struct {
 	width   time.Duration
 	started time.Time // start of slot 0
@@ -12,7 +13,8 @@ type Window struct {
 
 type slot struct{ succeeded, failed int32 }
 
-// Add adds results to the current slot. Negative numbers take results back, down to 0. A change of width empties the window.
+// Add adds results to the current slot. Negative numbers take results back, down to 0. A change of width empties the
+// window.
 func (w *Window) Add(width time.Duration, now time.Time, successes, failures int) {
 	w.advance(width, now)
 	s := &w.slots[w.newest%int64(len(w.slots))]

@@ -1,12 +1,12 @@
 // Package budgets lets operators inspect budgets and change them in mid-window.
 //
-// A command writes a change as a file into a folder of the gateway's state folder. Permission to write there is permission to change
-// budgets; there is no network endpoint for it. The gateway claims the file by renaming it, applies the change, and writes a receipt, which
-// the command waits for. A change that no gateway has claimed waits for the next one to start. Each change has an ID, and is applied only
-// once, even if the gateway repeats it after a crash.
+// A command writes a change as a file into a folder of the gateway's state folder. Permission to write there is
+// permission to change budgets; there is no network endpoint for it. The gateway claims the file by renaming it,
+// applies the change, and writes a receipt, which the command waits for. A change that no gateway has claimed waits for
+// the next one to start. Each change has an ID, and is applied only once, even if the gateway repeats it after a crash.
 //
-// The package owns these files, and renders lists of budgets and changes as tables, JSON and CSV. The gateway supplies the function that
-// applies a change (Apply), and package spend counts.
+// The package owns these files, and renders lists of budgets and changes as tables, JSON and CSV. The gateway supplies
+// the function that applies a change (Apply), and package spend counts.
 //
 // Concurrency: an Inbox is safe for concurrent use; everything else has no state.
 package budgets
@@ -69,8 +69,8 @@ func NewChange(kind, name, per, usd, reason string) (*Change, error) {
 	return c, c.Check()
 }
 
-// NewConfigured returns a change of a configured budget, in the window that contains now. end is the window's end, zero for a total
-// budget.
+// NewConfigured returns a change of a configured budget, in the window that contains now. end is the window's end, zero
+// for a total budget.
 func NewConfigured(cfg *config.Config, kind, name, per, usd, reason string, now time.Time) (c *Change, end time.Time, err error) {
 	if c, err = NewChange(kind, name, per, usd, reason); err != nil {
 		return nil, end, err

@@ -38,8 +38,8 @@ const (
 // ErrLater is the error of a change that cannot be applied now and is retried.
 var ErrLater = errors.New("the change will be retried")
 
-// Apply applies a change, unless one with the same ID has been applied, and returns a sentence that says what it did. An
-// error that wraps ErrLater means that the change is to be retried, and any other error rejects it.
+// Apply applies a change, unless one with the same ID has been applied, and returns a sentence that says what it did.
+// An error that wraps ErrLater means that the change is to be retried, and any other error rejects it.
 type Apply func(*Change) (string, error)
 
 // Receipt is the outcome of a change.
@@ -254,7 +254,8 @@ func splitName(name string) (id, ext string) {
 	return "", ""
 }
 
-// writeFile writes a file atomically. It makes the folder's owner the file's, because root may write a file that the gateway must read.
+// writeFile writes a file atomically. It makes the folder's owner the file's, because root may write a file that the
+// gateway must read.
 func writeFile(dir, name string, data []byte) error {
 	f, err := os.CreateTemp(dir, ".new-*") // of mode 0600
 	if err != nil {
@@ -277,8 +278,9 @@ func writeFile(dir, name string, data []byte) error {
 	return nil
 }
 
-// Request sends a change to the gateway of a state folder, and waits for its receipt until ctx ends. If no gateway is running, the change
-// waits for one that starts before end, the end of the window; zero means at any time. Request returns what was done, as a sentence.
+// Request sends a change to the gateway of a state folder, and waits for its receipt until ctx ends. If no gateway is
+// running, the change waits for one that starts before end, the end of the window; zero means at any time. Request
+// returns what was done, as a sentence.
 func Request(ctx context.Context, stateDir string, c *Change, end time.Time) (string, error) {
 	if info, err := os.Stat(stateDir); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("there is no state folder %s: has a gateway run with this configuration, as this user?", stateDir)

@@ -14,8 +14,8 @@ type State struct {
 	Damage  []journal.Damage // what could not be read, and is missing from the lists
 }
 
-// Read reads the journal in one folder and the waiting changes from the state folder. limits are the configured ones, and zone is the
-// time zone of their windows.
+// Read reads the journal in one folder and the waiting changes from the state folder. limits are the configured ones,
+// and zone is the time zone of their windows.
 func Read(journalDir, stateDir string, limits []spend.Limit, zone *time.Location, f Filter, now time.Time) (*State, error) {
 	stored, damage, err := journal.ReadBudgets(journalDir, zone)
 	if err != nil {

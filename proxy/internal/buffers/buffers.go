@@ -18,8 +18,8 @@ const (
 	MaxKept = 256 << 10
 )
 
-// Pool is a pool of buffers. Large buffers are pooled separately, or most of them would be used for tiny requests. The zero value is
-// ready to use.
+// Pool is a pool of buffers. Large buffers are pooled separately, or most of them would be used for tiny requests. The
+// zero value is ready to use.
 type Pool struct {
 	small, large sync.Pool // *[]byte
 	handles      sync.Pool // *[]byte whose buffers are in use, so that Put does not allocate a pointer

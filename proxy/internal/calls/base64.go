@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// appendBase64 appends a vector as base64 of its little-endian float32 values. numbers is a valid JSON array of numbers. ok is false
-// if one of them does not fit a float32.
+// appendBase64 appends a vector as base64 of its little-endian float32 values. numbers is a valid JSON array of
+// numbers. ok is false if one of them does not fit a float32.
 func appendBase64(dst, numbers []byte) (out []byte, ok bool) {
 	// The size is a multiple of 4, the size of a float32, and of 3, so that only the last piece is padded.
 	var piece [768]byte

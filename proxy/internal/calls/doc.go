@@ -1,7 +1,8 @@
-// Package calls implements the APIs of OpenAI and Cohere other than chat: embeddings, rerank, legacy completions and moderations. In
-// each of them a request is one document and the response another; there is no conversation.
+// Package calls implements the APIs of OpenAI and Cohere other than chat: embeddings, rerank, legacy completions and
+// moderations. In each of them a request is one document and the response another; there is no conversation.
 //
-// A provider that speaks the API gets the client's own document, and its response is checked and passed on unchanged. For other
-// providers, the package renders the vectors and ranks that their plugins report (see response.ItemRenderer); legacy completions and
-// moderations are only passed on. No such request can be translated to a chat completions request.
+// A provider that speaks the API gets the client's own document, and its response is checked and passed on unchanged.
+// For other providers, the package renders the vectors and ranks that their plugins report (see response.ItemRenderer);
+// legacy completions and moderations are only passed on. No such request can be translated to a chat completions
+// request.
 package calls

@@ -14,8 +14,8 @@ import (
 // responseLimits bounds a response, or one event of a stream.
 var responseLimits = jsondoc.Limits{Depth: 64, Nodes: 1 << 19, FlatNumbers: true}
 
-// reader reads responses of providers that speak the API. It rejects what is not strict JSON, which clients' parsers may read
-// differently.
+// reader reads responses of providers that speak the API. It rejects responses that are not strict JSON, because
+// clients' parsers may read them differently.
 type reader struct {
 	call    *call
 	failure Failure
@@ -39,8 +39,8 @@ func (r *reader) Reset(pass bool) {
 	r.pass, r.choices = pass, r.choices[:0]
 }
 
-// parse parses a document, which must be an object, and reports its ID, model and token counts to the batch. If the object is an error,
-// parse reports that instead and returns false.
+// parse parses a document, which must be an object, and reports its ID, model and token counts to the batch. If the
+// object is an error, parse reports that instead and returns false.
 func (r *reader) parse(body []byte) (root jsondoc.Value, ok bool, err error) {
 	if err := r.doc.Parse(body, responseLimits); err != nil {
 		return root, false, apierror.BadAnswer(err)
@@ -58,8 +58,8 @@ func (r *reader) parse(body []byte) (root jsondoc.Value, ok bool, err error) {
 	return root, true, nil
 }
 
-// copyName returns the text of a string, or nil if v is not a string or longer than the plugin contract allows for names. The result is
-// valid until the reader's next call.
+// copyName returns the text of a string, or nil if v is not a string or longer than the plugin contract allows for
+// names. The result is valid until the reader's next call.
 func (r *reader) copyName(v jsondoc.Value) []byte {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return nil
@@ -169,8 +169,8 @@ func (r *reader) readResults(root jsondoc.Value) error {
 	return nil
 }
 
-// readChoices reads the choices of a completions response, or of an event of a stream. It reports the texts of all of them as those of
-// choice 0, because they only count as usage.
+// readChoices reads the choices of a completions response, or of an event of a stream. It reports the texts of all of
+// them as those of choice 0, because they only count as usage.
 func (r *reader) readChoices(root jsondoc.Value) error {
 	choices := root.Get("choices")
 	if choices.Kind() != jsondoc.Array {
@@ -192,8 +192,8 @@ func (r *reader) readChoices(root jsondoc.Value) error {
 	return nil
 }
 
-// choice returns the choice with an index, which it adds if it is new, or nil if there are too many. The pointer is valid until the
-// next call.
+// choice returns the choice with an index, which it adds if it is new, or nil if there are too many. The pointer is
+// valid until the next call.
 func (r *reader) choice(index int64) *choice {
 	const limit = 1 << 14
 	for i := range r.choices {

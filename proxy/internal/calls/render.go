@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Renderer implements clientapi.Renderer and response.ItemRenderer. It passes on responses of providers that speak the API, with
-// vectors encoded as base64 if the client asks for that. For other providers it renders vectors and ranks.
+// Renderer implements clientapi.Renderer and response.ItemRenderer. It passes on responses of providers that speak the
+// API, with vectors encoded as base64 if the client asks for that. For other providers it renders vectors and ranks.
 type Renderer struct {
 	call *call
 	head *response.Head
@@ -198,8 +198,8 @@ func (r *Renderer) Frame(name, data []byte) {
 	r.out.Held = len(r.body)
 }
 
-// appendEncoded appends the body of an embeddings response with base64 in place of the vectors that are arrays. The reader has checked
-// the body.
+// appendEncoded appends the body of an embeddings response with base64 in place of the vectors that are arrays. The
+// reader has checked the body.
 func (r *Renderer) appendEncoded(dst, body []byte) []byte {
 	var d jsondoc.Doc
 	if d.Parse(body, responseLimits) != nil {

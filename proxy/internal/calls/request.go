@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Request is a parsed and validated request of one of the APIs. Members that the API does not define are left unchanged. It implements
-// clientapi.Request, and is not safe for concurrent use.
+// Request is a parsed and validated request of one of the APIs. Members that the API does not define are left
+// unchanged. It implements clientapi.Request, and is not safe for concurrent use.
 type Request struct {
 	call  *call
 	doc   jsondoc.Doc
@@ -94,8 +94,8 @@ const (
 	objects                   // lists of objects: content parts, or documents with fields
 )
 
-// readInputs validates a member that is a string, or a list of strings or of inputs in one of the allowed forms. It returns the number
-// of inputs, and adds their texts to TextBytes. want describes what is allowed, for an error.
+// readInputs validates a member that is a string, or a list of strings or of inputs in one of the allowed forms. It
+// returns the number of inputs, and adds their texts to TextBytes. want describes what is allowed, for an error.
 func (r *Request) readInputs(v jsondoc.Value, want string, allowed forms, l *clientapi.Limits) (n int, e *apierror.Error) {
 	switch v.Kind() {
 	case jsondoc.String:
@@ -240,7 +240,8 @@ func (r *Request) readModeration(root jsondoc.Value, l *clientapi.Limits) (e *ap
 // maxChoices is the maximum of n and of best_of.
 const maxChoices = 128
 
-// readCompletion reads a legacy completions request. Members that the gateway does not use are left to the provider to validate.
+// readCompletion reads a legacy completions request. Members that the gateway does not use are left to the provider to
+// validate.
 func (r *Request) readCompletion(root jsondoc.Value, l *clientapi.Limits) (e *apierror.Error) {
 	if e = r.readModel(root); e != nil {
 		return e

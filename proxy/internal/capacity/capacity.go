@@ -24,8 +24,8 @@ type Machine struct {
 	Descriptors int    // limit of open descriptors; 0 if unknown
 }
 
-// Detect returns the process's resources. Memory is the lowest of the process's memory limit (GOMEMLIMIT) and the limits of its control
-// groups, or else half of the machine's memory, because other processes need some.
+// Detect returns the process's resources. Memory is the lowest of the process's memory limit (GOMEMLIMIT) and the
+// limits of its control groups, or else half of the machine's memory, because other processes need some.
 func Detect() Machine {
 	limit := processLimit.Load()
 	if limit == 0 {
@@ -50,18 +50,19 @@ const (
 	// base is the memory of the process before the first request: the WebAssembly engine, machine code, some instances.
 	base = 128 << 20
 
-	// smallShare is the minimum share of the memory, in eighths, that is available besides base, which is a generous estimate.
+	// smallShare is the minimum share of the memory, in eighths, that is available besides base, which is a generous
+	// estimate.
 	smallShare = 3
 
 	// perConn is the memory of an idle connection: its buffers, its goroutine's stack, TLS.
 	perConn = 64 << 10
 
-	// perRequest is the memory of a request in addition to its connection's: the connection to the provider, the state of the
-	// response, and bodies that are too small to be counted individually.
+	// perRequest is the memory of a request in addition to its connection's: the connection to the provider, the state
+	// of the response, and bodies that are too small to be counted individually.
 	perRequest = 160 << 10
 
-	// bodyFactor is the memory per byte of a body: the body, the provider's request translated from it, and as much garbage
-	// that is not collected yet.
+	// bodyFactor is the memory per byte of a body: the body, the provider's request translated from it, and as much
+	// garbage that is not collected yet.
 	bodyFactor = 4
 
 	// spareDescriptors are for listeners, the log, plugins, configuration files and the runtime.
@@ -70,12 +71,14 @@ const (
 	// perStream is the number of descriptors of a stream: one to the client and one to the provider.
 	perStream = 2
 
-	// minCount and minBodyMemory are the minimums of Ceilings, however little memory there is: with less a gateway is useless.
+	// minCount and minBodyMemory are the minimums of Ceilings, however little memory there is: with less a gateway is
+	// useless.
 	minCount      = 16
 	minBodyMemory = 1 << 20
 )
 
-// Share returns the memory for a use that can do with less than it wants, such as a cache: wanted, but at most a sixteenth of all.
+// Share returns the memory for a use that can do with less than it wants, such as a cache: wanted, but at most a
+// sixteenth of all.
 func (m Machine) Share(wanted int) int {
 	if m.Memory <= 0 {
 		return wanted
@@ -83,8 +86,8 @@ func (m Machine) Share(wanted int) int {
 	return int(min(int64(wanted), m.Memory/16))
 }
 
-// Ceilings divides the memory above base. Large bodies get a quarter, or up to half if a body of maxBody bytes needs that; connections
-// get two thirds of the rest, and requests one third. BodyMemory may be less than maxBody.
+// Ceilings divides the memory above base. Large bodies get a quarter, or up to half if a body of maxBody bytes needs
+// that; connections get two thirds of the rest, and requests one third. BodyMemory may be less than maxBody.
 func (m Machine) Ceilings(maxBody int64) Ceilings {
 	c := Ceilings{Conns: Standard, Requests: Standard, BodyMemory: math.MaxInt64}
 	if m.Memory > 0 {
@@ -102,8 +105,8 @@ func (m Machine) Ceilings(maxBody int64) Ceilings {
 	return c
 }
 
-// The memory that the Go runtime does not count: machine code of the plugins, and linear memories of their instances, in which a large
-// body takes as much as on the heap.
+// The memory that the Go runtime does not count: machine code of the plugins, and linear memories of their instances,
+// in which a large body takes as much as on the heap.
 const (
 	uncounted      = 48 << 20
 	uncountedShare = 8 // plus one eighth of the process's limit
@@ -112,10 +115,10 @@ const (
 // processLimit is the process's memory limit, from which LimitGo has derived the runtime's; 0 if LimitGo has set none.
 var processLimit atomic.Int64
 
-// LimitGo sets the Go runtime's soft memory limit, without which the garbage collector lets the heap grow until the kernel kills the
-// process. The process's limit is GOMEMLIMIT, or else nine tenths of its control group's limit; the runtime gets what is left of it
-// after the memory that the runtime does not count. LimitGo returns the runtime's limit, or false if the process has no limit. Call it
-// once.
+// LimitGo sets the Go runtime's soft memory limit, without which the garbage collector lets the heap grow until the
+// kernel kills the process. The process's limit is GOMEMLIMIT, or else nine tenths of its control group's limit; the
+// runtime gets what is left of it after the memory that the runtime does not count. LimitGo returns the runtime's
+// limit, or false if the process has no limit. Call it once.
 func LimitGo() (int64, bool) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -130,7 +133,8 @@ func LimitGo() (int64, bool) {
 	return limit, true
 }
 
-// memory returns the memory that the process may use. root is the system's root folder, and own the process's own limit.
+// memory returns the memory that the process may use. root is the system's root folder, and own the process's own
+// limit.
 func memory(root fs.FS, own int64) Machine {
 	limit := cgroupLimit(root)
 	switch {
@@ -145,7 +149,8 @@ func memory(root fs.FS, own int64) Machine {
 	return Machine{}
 }
 
-// cgroupLimit returns the lowest memory limit of the process's control group and its parents in bytes, or 0 if there is none.
+// cgroupLimit returns the lowest memory limit of the process's control group and its parents in bytes, or 0 if there is
+// none.
 func cgroupLimit(root fs.FS) int64 {
 	membership, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

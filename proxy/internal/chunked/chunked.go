@@ -36,7 +36,8 @@ type Writer struct {
 	n       int64  // bytes of the body written
 }
 
-// Start begins a response with a copy of head, which is complete. close means that the connection is closed after the response.
+// Start begins a response with a copy of head, which is complete. close means that the connection is closed after the
+// response.
 func (w *Writer) Start(conn *downstream.Conn, pool *buffers.Pool, head []byte, close bool) {
 	*w = Writer{conn: conn, buffers: pool, head: append(pool.Get(len(head)), head...), close: close}
 }

@@ -1,8 +1,9 @@
-// Package estimate computes what a request is likely to use and the most that it can cost, before a provider has counted its tokens: from
-// its prompt (Prompt), the tokens of its response (Rates, MaxTokens), and the service tiers that it may be served in (AddTarget).
+// Package estimate computes what a request is likely to use and the most that it can cost, before a provider has
+// counted its tokens: from its prompt (Prompt), the tokens of its response (Rates, MaxTokens), and the service tiers
+// that it may be served in (AddTarget).
 //
-// Package spend holds these amounts against limits and budgets, and package cost computes what a response has really cost. If a budget is
-// strict and the request has no token limit, AppendWithLimit writes its document with one.
+// Package spend holds these amounts against limits and budgets, and package cost computes the actual cost of a
+// response. If a budget is strict and the request has no token limit, AppendWithLimit writes its document with one.
 //
 // Concurrency: stateless functions, which modify only the slice or Need that they add to.
 package estimate
@@ -16,8 +17,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// The tokens that a completion is assumed to have until they are counted: the request's limit, up to a maximum, because most requests
-// that allow a long completion get a short one.
+// The tokens that a completion is assumed to have until they are counted: the request's limit, up to a maximum, because
+// most requests that allow a long completion get a short one.
 const (
 	assumedCompletion    = 1024 // for a request without a limit
 	maxAssumedCompletion = 4096
@@ -26,14 +27,14 @@ const (
 // PromptTokens returns how many tokens a request's prompt is assumed to have.
 func PromptTokens(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 
-// Rates returns what a request is assumed to need of token rate limits. defaultMaxTokens is the token limit of a response if the client
-// sets none; 0 if there is none.
+// Rates returns the tokens to reserve for a request from limits per minute. defaultMaxTokens is the model's, which
+// limits a response if the client sets no limit; 0 if unset.
 func Rates(f *clientapi.Facts, defaultMaxTokens int64) spend.Need {
 	tokens := min(cmp.Or(f.MaxTokens, defaultMaxTokens, assumedCompletion), maxAssumedCompletion)
 	return spend.Need{Prompt: PromptTokens(f), Completion: int64(f.Generated()) * tokens}
 }
 
-// mediaMarks are strings of which each image, audio or file part contains one, whatever the client API.
+// mediaMarks are strings of which every image, audio or file part contains one, in any client API.
 var mediaMarks = [...][]byte{[]byte(`"image`), []byte(`"input_`), []byte(`"file`), []byte(`"document"`), []byte(`"inline`), []byte(`"video`)}
 
 // Prompt describes a request's prompt, to compute the most that it can cost.
@@ -61,8 +62,8 @@ func Prompt(r clientapi.Request) spend.Prompt {
 	return p
 }
 
-// AddTarget makes n also cover sending the request to a target, in any of the service tiers that it may be served in there. p is the
-// request's prompt, and maxImageTokens the model's maximum tokens per image, 0 if unset.
+// AddTarget makes n also cover sending the request to a target, in any of the service tiers that it may be served in
+// there. p is the request's prompt, and maxImageTokens the model's maximum tokens per image, 0 if unset.
 func AddTarget(n *spend.Need, r clientapi.Request, p *spend.Prompt, t *routing.Target, maxImageTokens int64) {
 	if t.Prices == nil {
 		return

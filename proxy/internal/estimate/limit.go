@@ -11,8 +11,9 @@ import (
 // unknownMaxTokens is the token limit of a response under a budget if neither the client nor the model sets one.
 const unknownMaxTokens = 32 << 10
 
-// MaxTokens returns the token limit of each choice of a request under a budget: the client's, otherwise the one to send to the
-// provider. maxTokens and defaultMaxTokens are the model's, 0 if unset. The result is 0 if the response has no text.
+// MaxTokens returns the token limit of each choice of a request under a budget: the client's, otherwise the one to send
+// to the provider. maxTokens and defaultMaxTokens are the model's, 0 if unset. The result is 0 if the response has no
+// text.
 func MaxTokens(r clientapi.Request, at clientapi.LimitMembers, maxTokens, defaultMaxTokens int64) int64 {
 	f := r.Describe()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// requestedTier returns the service tier that a request asks for, or "" if it asks for none, or for fast mode, for which the provider
-// chooses the tier.
+// requestedTier returns the service tier that a request asks for, or "" if it asks for none, or for fast mode, for
+// which the provider chooses the tier.
 func requestedTier(r clientapi.Request) string {
 	doc, _ := r.Document()
 	root := doc.Root()
@@ -28,8 +28,8 @@ func requestedTier(r clientapi.Request) string {
 // anyTier is the service tier that lets the provider choose.
 const anyTier = "auto"
 
-// OptionsTier returns the service tier that a target's options set regardless of the client: "" if they leave it to the client, and
-// anyTier if the tier cannot be determined, for example because they remove the client's member.
+// OptionsTier returns the service tier that a target's options set regardless of the client: "" if they leave it to the
+// client, and anyTier if the tier cannot be determined, for example because they remove the client's member.
 func OptionsTier(options json.RawMessage) string {
 	var d jsondoc.Doc
 	if len(options) == 0 || d.Parse(options, jsondoc.Limits{}) != nil {
@@ -38,7 +38,8 @@ func OptionsTier(options json.RawMessage) string {
 	return findTier(d.Root(), "")
 }
 
-// findTier returns the service tier that a value in a target's options sets, combined with found, the tier of the values before it.
+// findTier returns the service tier that a value in a target's options sets, combined with found, the tier of the
+// values before it.
 func findTier(v jsondoc.Value, found string) string {
 	for c := v.First(); c.Exists(); c = c.Next() {
 		tier, name := "", c.Name().Text()

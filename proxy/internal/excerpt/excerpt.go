@@ -1,5 +1,5 @@
-// Package excerpt turns a message of a provider or a plugin into text for the log: one line of bounded length, without the parts that
-// the message repeats from the request.
+// Package excerpt turns a message of a provider or a plugin into text for the log: one line of bounded length, without
+// the parts that the message repeats from the request.
 //
 // Callers remove credentials first. The package imports nothing from the gateway.
 //
@@ -17,11 +17,12 @@ const (
 	// maxMessage is how many bytes of the message are used: its beginning says what is wrong.
 	maxMessage = 512
 
-	// minRun is the minimum number of consecutive bytes that count as repeated from a text. Any two long texts share shorter runs.
+	// minRun is the minimum number of consecutive bytes that count as repeated from a text. Any two long texts share
+	// shorter runs.
 	minRun = 24
 
-	// minWhole is the minimum length of a text that counts as repeated if the message has all of it. A shorter text may be part of
-	// an ordinary word.
+	// minWhole is the minimum length of a text that counts as repeated if the message has all of it. A shorter text may
+	// be part of an ordinary word.
 	minWhole = 8
 )
 
@@ -97,7 +98,8 @@ func (e *Excerpt) hashRuns() {
 	})
 }
 
-// eachRun calls f with a rolling hash (Rabin-Karp) of each run of minRun bytes in p. The hash's upper bits are well mixed.
+// eachRun calls f with a rolling hash (Rabin-Karp) of each run of minRun bytes in p. The hash's upper bits are well
+// mixed.
 func eachRun(p []byte, f func(at int, hash uint64)) {
 	const base, mix = 1_099_511_628_211, 0x9e3779b97f4a7c15
 	power := uint64(1)
@@ -116,8 +118,8 @@ func eachRun(p []byte, f func(at int, hash uint64)) {
 	}
 }
 
-// String returns the message as one line of text, with "…" in place of each cut part. A word with "**" in it is a credential that the
-// provider has partly masked, and is redacted.
+// String returns the message as one line of text, with "…" in place of each cut part. A word with "**" in it is a
+// credential that the provider has partly masked, and is redacted.
 func (e *Excerpt) String() string {
 	var b strings.Builder
 	for i := 0; i < len(e.message); {

@@ -1,9 +1,9 @@
-// Package fairlru implements an LRU cache that clients share, bounded in bytes and in time, in which a client that uses more than its
-// share evicts its own entries.
+// Package fairlru implements an LRU cache that clients share, bounded in bytes and in time, in which a client that uses
+// more than its share evicts its own entries.
 //
-// An entry that has been neither stored nor read within the TTL is dropped. If a new entry does not fit, and its client uses more than
-// its share (the maximum size divided by the number of clients), the client's least recently used entry is evicted, otherwise the least
-// recently used entry of all.
+// An entry that has been neither stored nor read within the TTL is dropped. If a new entry does not fit, and its client
+// uses more than its share (the maximum size divided by the number of clients), the client's least recently used entry
+// is evicted, otherwise the least recently used entry of all.
 //
 // A Cache is safe for concurrent use.
 package fairlru
@@ -44,7 +44,8 @@ type entry[V any] struct {
 	global, mine *list.Element // in the order of all entries, and of the client's
 }
 
-// overhead is about how many bytes an entry takes in addition to its value, and each of its keys in addition to its text.
+// overhead is about how many bytes an entry takes in addition to its value, and each of its keys in addition to its
+// text.
 const overhead = 256
 
 // New returns a cache of at most maxSize bytes. If now is nil, it uses time.Now.
@@ -78,8 +79,9 @@ func Weigh(n int, keys []string) int {
 	return n
 }
 
-// Put stores a value of n bytes for a client. It drops each value that one of the keys already has and for which replaced returns true;
-// same is the number of that key's values. Put returns false, and stores nothing, if the value takes more than 1/share of the cache.
+// Put stores a value of n bytes for a client. It drops each value that one of the keys already has and for which
+// replaced returns true; same is the number of that key's values. Put returns false, and stores nothing, if the value
+// takes more than 1/share of the cache.
 func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced func(old V, same int) bool) bool {
 	e := &entry[V]{client: name, keys: keys, value: v, size: Weigh(n, keys)}
 	if e.size > c.maxSize/share {
@@ -107,8 +109,8 @@ func (c *Cache[V]) Put(name string, keys []string, v V, n, share int, replaced f
 	return true
 }
 
-// Get returns the value of a key that choose selects. choose is called with the lock held; it gets the key's values in the order in
-// which they were stored, and returns an index, negative for none.
+// Get returns the value of a key that choose selects. choose is called with the lock held; it gets the key's values in
+// the order in which they were stored, and returns an index, negative for none.
 func (c *Cache[V]) Get(key string, choose func(values []V) int) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

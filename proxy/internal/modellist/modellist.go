@@ -1,8 +1,8 @@
-// Package modellist renders models for clients: those that a key may use (Visible), as a list or one by one, in the format of the
-// client's API (Form), and the errors for a model that cannot be used (NotFound, Missing, WrongKind).
+// Package modellist renders models for clients: those that a key may use (Visible), as a list or one by one, in the
+// format of the client's API (Form), and the errors for a model that cannot be used (NotFound, Missing, WrongKind).
 //
-// Package catalog owns the models, and their rendering in the OpenAI format, which is done once for each model. Package access decides
-// which of them a key may use.
+// Package catalog owns the models, and their rendering in the OpenAI format, which is done once for each model. Package
+// access decides which of them a key may use.
 //
 // Concurrency: stateless functions.
 package modellist
@@ -33,7 +33,8 @@ const (
 	Gemini        // of the Gemini API
 )
 
-// Visible returns the models that a key may use. A model that it may use only under its direct name is listed under that name.
+// Visible returns the models that a key may use. A model that it may use only under its direct name is listed under
+// that name.
 func Visible(c *catalog.Catalog, key *access.Key) []*catalog.Model {
 	ctx := context.Background()
 	all := c.List(ctx)
@@ -77,8 +78,8 @@ func (f Form) Model(m *catalog.Model) []byte {
 	return catalog.AppendModel(nil, m)
 }
 
-// appendMessagesList appends a list of models in the format of the Messages API. It is always a single page: the page size that the
-// client asks for is ignored.
+// appendMessagesList appends a list of models in the format of the Messages API. It is always a single page: the page
+// size that the client asks for is ignored.
 func appendMessagesList(dst []byte, models []*catalog.Model) []byte {
 	id := func(dst []byte, i int) []byte {
 		if i < 0 || i >= len(models) {
@@ -146,7 +147,8 @@ func NotFound(id string) *apierror.Error {
 	return e
 }
 
-// Missing returns NotFound, and suggests the direct name under which the key can request the model from a provider, if there is one.
+// Missing returns NotFound, and suggests the direct name under which the key can request the model from a provider, if
+// there is one.
 func Missing(c *catalog.Catalog, key *access.Key, id string) *apierror.Error {
 	e := NotFound(id)
 	for _, m := range c.DirectNames(id) {
@@ -158,8 +160,8 @@ func Missing(c *catalog.Catalog, key *access.Key, id string) *apierror.Error {
 	return e
 }
 
-// WrongKind returns the error for a model that does not serve requests of the given kind. It names the kinds that the model serves,
-// because the key may use the model.
+// WrongKind returns the error for a model that does not serve requests of the given kind. It names the kinds that the
+// model serves, because the key may use the model.
 func WrongKind(m *catalog.Model, asked config.Kinds) *apierror.Error {
 	serves := strings.Join(m.Kinds.Names(), ", ")
 	if serves == "" {

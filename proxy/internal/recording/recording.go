@@ -1,11 +1,11 @@
-// Package recording records the input of a provider's plugin while the gateway serves: the client's request as the plugin receives it,
-// and the upstream's response, byte for byte.
+// Package recording records the input of a provider's plugin while the gateway serves: the client's request as the
+// plugin receives it, and the upstream's response, byte for byte.
 //
-// The owner of a Recorder takes finished Tapes from it, and redacts and writes them. Recording never delays a request: a Tape that
-// exceeds the memory bounds is dropped and counted.
+// The owner of a Recorder takes finished Tapes from it, and redacts and writes them. Recording never delays a request:
+// a Tape that exceeds the memory bounds is dropped and counted.
 //
-// Concurrency: a Recorder is safe for concurrent use. A Tape belongs to the goroutine of its request until End, and then to the caller of
-// Next.
+// Concurrency: a Recorder is safe for concurrent use. A Tape belongs to the goroutine of its request until End, and
+// then to the caller of Next.
 package recording
 
 import (
@@ -38,8 +38,8 @@ func New(provider string) *Recorder {
 // Dropped returns how many attempts were not recorded because they exceeded the memory bounds.
 func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
 
-// Next returns the next finished tape, which the caller must Release. It waits for one until ctx ends; tapes that are already finished are
-// returned even after that.
+// Next returns the next finished tape, which the caller must Release. It waits for one until ctx ends; tapes that are
+// already finished are returned even after that.
 func (r *Recorder) Next(ctx context.Context) (*Tape, error) {
 	select {
 	case t := <-r.ended:
@@ -54,7 +54,8 @@ func (r *Recorder) Next(ctx context.Context) (*Tape, error) {
 	}
 }
 
-// Start begins to record an attempt. It returns nil, a Tape that records nothing, if the Recorder does not record this provider.
+// Start begins to record an attempt. It returns nil, a Tape that records nothing, if the Recorder does not record this
+// provider.
 func (r *Recorder) Start(provider string) *Tape {
 	if r == nil || r.provider != provider {
 		return nil
@@ -87,7 +88,8 @@ type Request struct {
 // Header is a header of a response; its name is in lower case.
 type Header struct{ Name, Value string }
 
-// Tape is the recording of one attempt. It contains credentials and client keys in clear text, which Redact removes from a text.
+// Tape is the recording of one attempt. It contains credentials and client keys in clear text, which Redact removes
+// from a text.
 type Tape struct {
 	Request Request
 	Status  int // 0 if there was no response
@@ -156,7 +158,8 @@ func (t *Tape) Write(p []byte) {
 	}
 }
 
-// hold reserves n bytes, and reports whether the tape may grow by them. If they exceed maxHeld, the tape is full and gets emptied.
+// hold reserves n bytes, and reports whether the tape may grow by them. If they exceed maxHeld, the tape is full and
+// gets emptied.
 func (t *Tape) hold(n int) bool {
 	if t.full {
 		return false
