@@ -141,16 +141,16 @@ func TestCallsRefusals(t *testing.T) {
 			{"another method", "PUT", c.asking("m"), nil, 405, "method_not_allowed"},
 		} {
 			t.Run(f.name, func(t *testing.T) {
-				message := c.wantRefusal(t, g, g.Do(t, f.method, c.path, f.body, f.headers...), f.status, f.code)
+				message := c.wantError(t, g, g.Do(t, f.method, c.path, f.body, f.headers...), f.status, f.code)
 				if f.name == "model for chat" && message != "The model 'demo' serves chat requests, not "+c.kind+"." {
 					t.Errorf("the message is %s", message)
 				}
 			})
 		}
 		t.Run("chat with the model", func(t *testing.T) {
-			overIngresses(t, func(t *testing.T, in *ingress) {
+			forEachIngress(t, func(t *testing.T, in *ingress) {
 				r := in.ask(t, g, "m", false)
-				if message := in.wantRefusal(t, g, r, 404, "model_not_found"); !strings.HasSuffix(message, "The model 'm' serves "+c.kind+" requests, not chat.") {
+				if message := in.wantError(t, g, r, 404, "model_not_found"); !strings.HasSuffix(message, "The model 'm' serves "+c.kind+" requests, not chat.") {
 					t.Errorf("the message is %s", message)
 				}
 				if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "kinds") {
@@ -207,7 +207,7 @@ func TestCallsFailures(t *testing.T) {
 				good := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
 				alone := proxytest.Start(t, c.at(bad.URL()))
 				r := c.ask(t, alone, "m")
-				c.wantRefusal(t, alone, r, f.status, f.code)
+				c.wantError(t, alone, r, f.status, f.code)
 				if r.Header.Get("Retry-After") != f.retry {
 					t.Errorf("retry-after %q, want %q", r.Header.Get("Retry-After"), f.retry)
 				}
@@ -241,9 +241,9 @@ limits = { tokens_per_minute = 10 }
 `)
 		slow := "Authorization: Bearer sk-slow-0123456789"
 		c.wantResponse(t, g, c.ask(t, g, "m", slow))
-		c.wantRefusal(t, g, c.ask(t, g, "m", slow), 429, "rate_limit_exceeded")
+		c.wantError(t, g, c.ask(t, g, "m", slow), 429, "rate_limit_exceeded")
 		long := strings.Replace(c.asking("m"), `"a"`, `"`+strings.Repeat("word ", 100)+`"`, 1)
-		c.wantRefusal(t, g, g.Do(t, "POST", c.path, long, "Authorization: Bearer sk-short-0123456789"), 429, "rate_limit_exceeded")
+		c.wantError(t, g, g.Do(t, "POST", c.path, long, "Authorization: Bearer sk-short-0123456789"), 429, "rate_limit_exceeded")
 	})
 }
 
@@ -255,9 +255,9 @@ func TestCallsCircuitBreaker(t *testing.T) {
 		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
 		g := proxytest.Start(t, configuration("", "")+callProvider("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+modelOf(c.kind, "m", "one/up"))
 		for range 2 {
-			c.wantRefusal(t, g, c.ask(t, g, "m"), 502, "upstream_error")
+			c.wantError(t, g, c.ask(t, g, "m"), 502, "upstream_error")
 		}
-		c.wantRefusal(t, g, c.ask(t, g, "m"), 503, "upstream_unavailable")
+		c.wantError(t, g, c.ask(t, g, "m"), 503, "upstream_unavailable")
 		if n := len(broken.Requests()); n != 2 {
 			t.Errorf("the provider was asked %d times", n)
 		}
@@ -299,7 +299,7 @@ func TestCallsReload(t *testing.T) {
 		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), patient)+model("m", "one/up")); err != nil {
 			t.Fatal(err)
 		}
-		c.wantRefusal(t, g, c.ask(t, g, "m"), 404, "model_not_found") // it is for chat now
+		c.wantError(t, g, c.ask(t, g, "m"), 404, "model_not_found") // it is for chat now
 		close(proceed)
 		if got := client.readUntil(c.response); !strings.HasPrefix(got, "HTTP/1.1 200") {
 			t.Errorf("the client gets %s", got)
@@ -397,7 +397,7 @@ func TestOfficialClientEmbeddings(t *testing.T) {
 			}
 			provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
 			g := proxytest.Start(t, configuration("", "")+fmt.Sprintf("[providers.one]\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\n%s\n", provider.URL(), c.provider)+modelOf("embeddings", "m", "one/"+target))
-			client := official(t, g)
+			client := officialClient(t, g)
 			for _, format := range []openai.EmbeddingNewParamsEncodingFormat{"", openai.EmbeddingNewParamsEncodingFormatFloat, openai.EmbeddingNewParamsEncodingFormatBase64} {
 				r, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
 					Model: "m", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a", "b"}}, EncodingFormat: format,
@@ -429,7 +429,7 @@ func TestOfficialClientCalls(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", completionEvent("go", "null")+completionEvent("od", `"stop"`)+completionUsage+"data: [DONE]\n\n", "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", callAPIs[4].response, "Connection: close")})
 	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "")+modelOf("completions", "instruct", "one/instruct")+modelOf("moderations", "omni-moderation-latest", "one/mod"))
-	client := official(t, g)
+	client := officialClient(t, g)
 	params := openai.CompletionNewParams{Model: "instruct", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("a")}}
 	whole, err := client.Completions.New(t.Context(), params)
 	if err != nil || whole.Choices[0].Text != "Hi" || whole.Usage.CompletionTokens != 2 {

@@ -84,9 +84,9 @@ func escaped(text string) string {
 // plainText joins the text of a response as its reader understands it.
 func (in *ingress) plainText(t *testing.T, body string, stream bool) string {
 	t.Helper()
-	begin := in.whole
+	begin := in.textPrefix
 	if stream {
-		begin = in.delta
+		begin = in.deltaPrefix
 	}
 	var b strings.Builder
 	for _, piece := range strings.Split(body, begin)[1:] {
@@ -125,7 +125,7 @@ func TestFilterCorpusInAnyPieces(t *testing.T) {
 			for range 20 {
 				scripts = append(scripts, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), answer)})
 			}
-			g := proxytest.Start(t, w.at(upstreamtest.New(t, scripts...).URL())+corpusFilters)
+			g := proxytest.Start(t, w.gatewayConfig(upstreamtest.New(t, scripts...).URL())+corpusFilters)
 			for _, c := range corpus {
 				for at := 0; at < len(c.text); at += 1 + len(c.text)/300 {
 					for !utf8.RuneStart(c.text[at]) {
@@ -151,7 +151,7 @@ func TestFilterCorpusInAnyPieces(t *testing.T) {
 // streamed asks for a stream and reads it. It closes begun as soon as it has the beginning of the text.
 func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struct{}) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+in.pathTo("m", true), strings.NewReader(in.asking("m", "x", true)))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+in.pathTo("m", true), strings.NewReader(in.requestBody("m", "x", true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestFilterCorpusWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API and dialect")
 	}
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		var scripts []upstreamtest.Script
 		for _, c := range corpus {
 			for _, answer := range []upstreamtest.Step{
@@ -196,10 +196,10 @@ func TestFilterCorpusWhole(t *testing.T) {
 			}
 		}
 		provider := upstreamtest.New(t, scripts...)
-		g := proxytest.Start(t, w.at(provider.URL())+corpusFilters)
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL())+corpusFilters)
 		for i, c := range corpus {
 			for n, stream := range []bool{false, true} {
-				r := g.Do(t, "POST", in.pathTo("m", stream), in.asking("m", c.text, stream))
+				r := g.Do(t, "POST", in.pathTo("m", stream), in.requestBody("m", c.text, stream))
 				if got := in.plainText(t, r.Body, stream); r.Status != 200 || got != c.want {
 					t.Errorf("%s: status %d, the client reads %q, want %q", c.name, r.Status, got, c.want)
 				}

@@ -22,14 +22,14 @@ func TestReloadOfFilters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
 	}
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		wire := wires[0]
 		proceed := make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(wire.opening(lead + "A top sec")), upstreamtest.Wait(proceed),
 			upstreamtest.Chunk(wire.says("ret.") + wire.finish + wire.done), upstreamtest.LastChunk(),
 		})
-		config := wire.at(provider.URL())
+		config := wire.gatewayConfig(provider.URL())
 		g := proxytest.Start(t, config)
 		steps := []struct{ filters, want string }{
 			{"", "A top secret."}, {maskWith("[one]"), "A [one]."}, {maskWith("[two]"), "A [two]."}, {maskWith("top") + strings.ReplaceAll(maskWith("[three]"), "top secret", "a top"), "[three]."},
@@ -41,13 +41,13 @@ func TestReloadOfFilters(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := dial(t, g)
-			c.postTo(in.pathTo("m", true), fmt.Sprint("stream-", i), in.asking("m", "x", true))
+			c.postTo(in.pathTo("m", true), fmt.Sprint("stream-", i), in.requestBody("m", "x", true))
 			open = append(open, c)
 			c.readUntil(strings.TrimSpace(lead))
 		}
 		close(proceed)
 		for i, c := range open {
-			body := "…" + in.delta + escaped(strings.TrimSpace(lead)) + c.readUntil("0\r\n\r\n")
+			body := "…" + in.deltaPrefix + escaped(strings.TrimSpace(lead)) + c.readUntil("0\r\n\r\n")
 			if got := in.plainText(t, body, true); got != lead+steps[i].want {
 				t.Errorf("stream %d has %q, want %q", i, got, lead+steps[i].want)
 			}
@@ -62,17 +62,17 @@ func TestDisconnectFromFilteredStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
 	}
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		wire, never := wires[0], make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(wire.opening(lead + "A top sec")), upstreamtest.AwaitClose(), upstreamtest.Wait(never),
 		})
-		g := proxytest.Start(t, wire.at(provider.URL())+maskWith("[x]"))
+		g := proxytest.Start(t, wire.gatewayConfig(provider.URL())+maskWith("[x]"))
 		admin := g.Admin(t)
 		for i, reset := range []bool{false, true} {
 			id := fmt.Sprint("leaves-", i)
 			c := dial(t, g)
-			c.postTo(in.pathTo("m", true), id, in.asking("m", "x", true))
+			c.postTo(in.pathTo("m", true), id, in.requestBody("m", "x", true))
 			c.readUntil(strings.TrimSpace(lead))
 			c.leave(reset)
 			awaitEnd(t, provider)
@@ -98,7 +98,7 @@ func TestFilterTraps(t *testing.T) {
 		t.Skip("starts gateways for each API")
 	}
 	module := trapping()
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		wire := wires[0]
 		for _, on := range []string{"refuse", "pass"} {
 			t.Run(on, func(t *testing.T) {
@@ -126,14 +126,14 @@ func TestFilterTraps(t *testing.T) {
 					}
 				}
 				provider := upstreamtest.New(t, scripts...)
-				g := proxytest.Start(t, wire.at(provider.URL())+guestFile(t, "traps", "shared", module)+"[[filters]]\nplugin = \"traps\"\non_failure = \""+on+"\"\n")
+				g := proxytest.Start(t, wire.gatewayConfig(provider.URL())+guestFile(t, "traps", "shared", module)+"[[filters]]\nplugin = \"traps\"\non_failure = \""+on+"\"\n")
 				neighbour := dial(t, g)
-				neighbour.postTo(in.pathTo("m", true), "neighbour", in.asking("m", "x", true))
+				neighbour.postTo(in.pathTo("m", true), "neighbour", in.requestBody("m", "x", true))
 				neighbour.readUntil(strings.TrimSpace(lead))
 				for _, stream := range []bool{false, true} {
 					ask := func(text, want string) {
 						t.Helper()
-						r := g.Do(t, "POST", in.pathTo("m", stream), in.asking("m", text, stream))
+						r := g.Do(t, "POST", in.pathTo("m", stream), in.requestBody("m", text, stream))
 						if want != "" {
 							in.wantText(t, g, r, stream, want)
 							return
@@ -153,7 +153,7 @@ func TestFilterTraps(t *testing.T) {
 					ask("x", good)
 				}
 				close(proceed)
-				body := "…" + in.delta + strings.TrimSpace(lead) + neighbour.readUntil("0\r\n\r\n")
+				body := "…" + in.deltaPrefix + strings.TrimSpace(lead) + neighbour.readUntil("0\r\n\r\n")
 				if got := in.plainText(t, body, true); got != lead+good {
 					t.Errorf("the stream beside it has %q", got)
 				}

@@ -20,7 +20,7 @@ func blocklist(action, more string) string {
 
 // TestFilterMasks checks that no client and no provider gets a phrase, wherever texts are cut and whoever translates them.
 func TestFilterMasks(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		pieces := []string{"a to", "p", " sec", "ret an", "d quux", "ers t", "op secre"}
 		whole := strings.Join(pieces, "")
 		closing := func(contentType, body string) upstreamtest.Script {
@@ -30,9 +30,9 @@ func TestFilterMasks(t *testing.T) {
 			closing("application/json", w.answer(whole)), closing("text/event-stream", w.stream(pieces...)),
 			closing("text/event-stream", w.stream(pieces...)), closing("application/json", w.answer(whole)),
 		)
-		g := proxytest.Start(t, w.at(provider.URL())+blocklist("mask", ""))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL())+blocklist("mask", ""))
 		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
-			r := g.Do(t, "POST", in.pathTo("m", stream), in.asking("m", "say top  secret, no: Top Secret \" now", stream))
+			r := g.Do(t, "POST", in.pathTo("m", stream), in.requestBody("m", "say top  secret, no: Top Secret \" now", stream))
 			in.wantText(t, g, r, stream, "a [x] and quuxers top secre")
 			if strings.Contains(r.Body, "top secret") {
 				t.Errorf("the client has the phrase in\n%s", r.Body)
@@ -48,21 +48,21 @@ func TestFilterMasks(t *testing.T) {
 // TestFilterRefuses checks that what a filter refuses is an error in the API's own form, before the first byte and after it, and that nothing
 // of the text goes out.
 func TestFilterRefuses(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		closing := func(contentType, body string) upstreamtest.Script {
 			return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, body, "Connection: close")}
 		}
 		provider := upstreamtest.New(t,
 			closing("application/json", w.answer("the top secret")), closing("text/event-stream", w.stream("the to", "p secret")),
 		)
-		g := proxytest.Start(t, w.at(provider.URL())+blocklist("refuse", ""))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL())+blocklist("refuse", ""))
 		for _, stream := range []bool{false, true} {
 			r := in.ask(t, g, "m", stream)
 			if r.Status < 400 || strings.Contains(r.Body, "secret") || strings.Contains(r.Body, "the to") {
 				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		}
-		r := g.Do(t, "POST", in.pathTo("m", true), in.asking("m", "the top secret", true))
+		r := g.Do(t, "POST", in.pathTo("m", true), in.requestBody("m", "the top secret", true))
 		if r.Status < 400 || strings.Contains(r.Body, "secret") || len(provider.Requests()) != 2 {
 			t.Errorf("status %d after %d requests: %s", r.Status, len(provider.Requests()), r.Body)
 		}
@@ -71,11 +71,11 @@ func TestFilterRefuses(t *testing.T) {
 
 // TestFilterHeldOfFailedStream checks that what a filter holds of a stream that is cut off is not sent.
 func TestFilterHeldOfFailedStream(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		stream := w.stream("the first. ", "and top secre", "more")
 		at := strings.Index(stream, "secre") // the event with it is whole, the next one is not there
 		end := at + strings.Index(stream[at:], "\n\n") + 2
-		g := proxytest.Start(t, w.at(upstreamtest.New(t, upstreamtest.Script{
+		g := proxytest.Start(t, w.gatewayConfig(upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Write(stream[:end]), upstreamtest.Reset(),
 		}).URL())+blocklist("mask", ""))
 		r := in.ask(t, g, "m", true)

@@ -34,7 +34,7 @@ func TestGeminiPassesToGemini(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")})
-	g := proxytest.Start(t, geminiWire.at(provider.URL()))
+	g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL()))
 	for i, c := range []struct{ path, want, sent string }{
 		{pathGemini, whole, "/v1beta/models/m:generateContent"},
 		{streamGemini, strings.ReplaceAll(stream, "\r\n", "\n"), "/v1beta/models/m:streamGenerateContent?alt=sse"},
@@ -77,7 +77,7 @@ func TestGeminiRecordingsPassThrough(t *testing.T) {
 				want = strings.TrimRight(strings.ReplaceAll(want, "\r\n", "\n"), "\n") + "\n\n"
 			}
 			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, string(body), "Connection: close")})
-			g := proxytest.Start(t, geminiWire.at(provider.URL()))
+			g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL()))
 			r := g.Do(t, "POST", request, askGemini)
 			if r.Status != 200 || r.Body != want {
 				t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
@@ -113,9 +113,9 @@ func TestGeminiNativeFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), c.answer, upstreamtest.Close()})
-			g := proxytest.Start(t, geminiWire.at(provider.URL()))
+			g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL()))
 			r := g.Do(t, "POST", c.path, askGemini)
-			gemini.wantRefusal(t, g, r, c.status, c.code)
+			gemini.wantError(t, g, r, c.status, c.code)
 			if r.Header.Get("Retry-After") != c.retry || (c.retry != "") != strings.Contains(r.Body, `"retryDelay":"48`) {
 				t.Errorf("retry-after %q: %s", r.Header.Get("Retry-After"), r.Body)
 			}
@@ -127,9 +127,9 @@ func TestGeminiNativeFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := append(upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(geminiWire.opening("half"))}, end...)
-			g := proxytest.Start(t, geminiWire.at(upstreamtest.New(t, script).URL()))
+			g := proxytest.Start(t, geminiWire.gatewayConfig(upstreamtest.New(t, script).URL()))
 			r := g.Do(t, "POST", streamGemini, askGemini)
-			if r.Status != 200 || !strings.Contains(r.Body, `"half"`) || strings.Contains(r.Body, "STOP") || strings.Count(r.Body, gemini.failed) != 1 {
+			if r.Status != 200 || !strings.Contains(r.Body, `"half"`) || strings.Contains(r.Body, "STOP") || strings.Count(r.Body, gemini.errorPrefix) != 1 {
 				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		})
@@ -168,12 +168,12 @@ targets = [{ provider = "demo", model = "demo" }]
 		{"GET", "/v1beta/models/nobody", 404, "model_not_found", ""},
 	} {
 		r := g.Do(t, c.method, c.path, askGemini)
-		if message := gemini.wantRefusal(t, g, r, c.status, c.code); !strings.Contains(message, c.says) {
+		if message := gemini.wantError(t, g, r, c.status, c.code); !strings.Contains(message, c.says) {
 			t.Errorf("%s %s: %s", c.method, c.path, message)
 		}
 	}
 	r := g.Do(t, "POST", pathGemini+"?key="+proxytest.Key, askGemini, "Authorization:")
-	message := gemini.wantRefusal(t, g, r, 401, "missing_api_key")
+	message := gemini.wantError(t, g, r, 401, "missing_api_key")
 	if !strings.Contains(message, "x-goog-api-key") || !strings.Contains(message, "in the URL") || strings.Contains(g.Log.String(), proxytest.Key) {
 		t.Errorf("a key in the URL: %s\n%s", message, g.Log.String())
 	}
@@ -239,7 +239,7 @@ func TestGeminiReasoningReturns(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", thought, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close")})
 	google := answers(t, upstreamtest.Answer(200, "application/json", geminiWire.answer("good"), "Connection: close"))
-	g := proxytest.Start(t, anthropicWire.at(provider.URL())+geminiWire.named("google", google.URL(), "")+model("g", "google/g"))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+geminiWire.providerConfig("google", google.URL(), "")+model("g", "google/g"))
 	const config = `"generationConfig":{"maxOutputTokens":4096,"thinkingConfig":{"thinkingBudget":1024,"includeThoughts":true}},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"type":"INTEGER"}}}}]}]`
 	r := g.Do(t, "POST", pathGemini, `{"contents":[{"role":"user","parts":[{"text":"x"}]}],`+config+`}`)
 	var answer struct {
@@ -271,7 +271,7 @@ func TestGeminiIsFiltered(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", geminiWire.answer("a top secret b"), "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", geminiWire.stream("a top se", "cret b"), "Connection: close")})
-	g := proxytest.Start(t, geminiWire.at(provider.URL())+blocklist("mask", ""))
+	g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL())+blocklist("mask", ""))
 	gemini := ingresses[len(ingresses)-1]
 	for i, path := range []string{pathGemini, streamGemini} {
 		r := g.Do(t, "POST", path, `{"contents":{"parts":{"text":"the top secret"}},"system_instruction":{"parts":[{"text":"a top secret"}]}}`)
@@ -301,7 +301,7 @@ func TestGeminiFramesAreFiltered(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")})
-	g := proxytest.Start(t, geminiWire.at(provider.URL())+blocklist("mask", ""))
+	g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL())+blocklist("mask", ""))
 	ask := `{"contents":[{"parts":[{"text":"x"}]}],"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`
 	r := g.Do(t, "POST", streamGemini, ask)
 	want := frame(`{"text":"a ","thought":true}`, "") +

@@ -82,7 +82,7 @@ func TestSilenceAfterStream(t *testing.T) {
 // covers: F3
 func TestSilentStreamMemory(t *testing.T) {
 	var chat int64
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		const streams = 64
 		end := make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
@@ -92,8 +92,8 @@ func TestSilentStreamMemory(t *testing.T) {
 		g := proxytest.Start(t, configuration(provider.URL(), ""))
 		open := func() *rawClient {
 			c := dial(t, g)
-			c.postTo(in.pathTo("gpt", true), "held", in.asking("gpt", "x", true))
-			c.readUntil(in.delta + "Hel\"")
+			c.postTo(in.pathTo("gpt", true), "held", in.requestBody("gpt", "x", true))
+			c.readUntil(in.deltaPrefix + "Hel\"")
 			c.readUntil("\n\n\r\n")
 			return c
 		}

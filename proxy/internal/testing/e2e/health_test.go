@@ -126,7 +126,7 @@ func TestCanariesAppearNowhere(t *testing.T) {
 			t.Fatalf("%s is taken", change)
 		}
 		g.Server.ReloadFailed(err)
-		if s := statusOf(t, at); s.Config.ReloadError == "" {
+		if s := getStatus(t, at); s.Config.ReloadError == "" {
 			t.Error("the status does not say what is wrong")
 		}
 		operators(t, g, at, secret)
@@ -190,7 +190,7 @@ func TestReadinessFollowsState(t *testing.T) {
 		if got := m.Sum("sluice_ready"); got != float64(map[bool]int{true: 1}[want == 200]) {
 			t.Errorf("sluice_ready is %v", got)
 		}
-		if st := statusOf(t, at); st.Ready != (want == 200) || want != 200 && !strings.Contains(words, st.Reason) {
+		if st := getStatus(t, at); st.Ready != (want == 200) || want != 200 && !strings.Contains(words, st.Reason) {
 			t.Errorf("the status is ready %v, %q", st.Ready, st.Reason)
 		}
 	}
@@ -286,7 +286,7 @@ func TestReloadMetrics(t *testing.T) {
 		if m.Sum("sluice_config_last_reload_timestamp_seconds") < m.Sum("sluice_config_loaded_timestamp_seconds") {
 			t.Error("a configuration was loaded after the last time that one was tried")
 		}
-		s := statusOf(t, at)
+		s := getStatus(t, at)
 		if s.Config.Generation != int64(generation) || !strings.Contains(s.Config.ReloadError, words) || (words == "") != (s.Config.ReloadError == "") {
 			t.Errorf("the status says %+v", s.Config)
 		}

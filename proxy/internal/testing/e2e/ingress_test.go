@@ -16,14 +16,14 @@ import (
 
 // covers: M7.19 M7.23 M5.1 P1.8
 func TestIngressResponds(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := upstreamtest.New(t,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close")},
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", w.stream("go", "od"), "Connection: close")},
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", w.stream("go", "od"), "Connection: close")},
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close")},
 		)
-		g := proxytest.Start(t, w.at(provider.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
 			r := in.ask(t, g, "m", stream)
 			in.wantText(t, g, r, stream, "good")
@@ -40,7 +40,7 @@ func TestIngressResponds(t *testing.T) {
 
 // covers: M1.2 M1.3 M1.4 M1.5 M1.12
 func TestIngressKeys(t *testing.T) {
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		g := proxytest.Start(t, configuration("", ""))
 		const narrow = "sk-narrow-0123456789"
 		type presented struct {
@@ -77,7 +77,7 @@ func TestIngressKeys(t *testing.T) {
 						t.Errorf("status %d: %s", r.Status, r.Body)
 					}
 				} else {
-					in.wantRefusal(t, g, r, c.status, c.code)
+					in.wantError(t, g, r, c.status, c.code)
 				}
 				for _, key := range []string{proxytest.Key, narrow, "sk-nobody-0123456789", "sk-expired-0123456789", "sk-disabled-0123456789"} {
 					if strings.Contains(r.Body, key) || strings.Contains(g.Log.String(), key) {
@@ -87,16 +87,16 @@ func TestIngressKeys(t *testing.T) {
 			})
 		}
 		t.Run("model of another key", func(t *testing.T) {
-			in.wantRefusal(t, g, in.ask(t, g, "gpt", false, "Authorization: Bearer "+narrow), 404, "model_not_found")
+			in.wantError(t, g, in.ask(t, g, "gpt", false, "Authorization: Bearer "+narrow), 404, "model_not_found")
 		})
 	})
 }
 
 // covers: M1.15 M2.1 M2.12 P1.9 P2.1
 func TestIngressRefusals(t *testing.T) {
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		g := proxytest.Start(t, configuration("", ""))
-		body := in.asking("demo", "x", false)
+		body := in.requestBody("demo", "x", false)
 		member := "stream"
 		if in.isGemini() {
 			member = "contents"
@@ -115,10 +115,10 @@ func TestIngressRefusals(t *testing.T) {
 			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
 			{"stream of another type", "POST", strings.Replace(body, `"stream":false`, `"stream":"no"`, 1), nil, 400, "invalid_type"},
 			{"no model", "POST", strings.Replace(body, `"model":"demo",`, "", 1), nil, 400, "missing_required_parameter"},
-			{"unknown model", "POST", in.asking("nothing", "x", false), nil, 404, "model_not_found"},
+			{"unknown model", "POST", in.requestBody("nothing", "x", false), nil, 404, "model_not_found"},
 			{"another type", "POST", body, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
 			{"compressed", "POST", body, []string{"Content-Encoding: zstd"}, 415, "unsupported_media_type"},
-			{"too large", "POST", in.asking("demo", strings.Repeat("x", 1<<20), false), nil, 413, "request_too_large"},
+			{"too large", "POST", in.requestBody("demo", strings.Repeat("x", 1<<20), false), nil, 413, "request_too_large"},
 			{"another method", "PUT", body, nil, 405, "method_not_allowed"},
 			{"passed too many gateways", "POST", body, []string{"X-Sluice-Hops: 5"}, 400, "loop_detected"},
 		} {
@@ -131,7 +131,7 @@ func TestIngressRefusals(t *testing.T) {
 				case c.name == "stream of another type", c.name == "no model":
 					return // they are in the path: see TestGeminiPaths
 				}
-				in.wantRefusal(t, g, g.Do(t, c.method, in.pathTo(model, false), c.body, c.headers...), c.status, c.code)
+				in.wantError(t, g, g.Do(t, c.method, in.pathTo(model, false), c.body, c.headers...), c.status, c.code)
 			})
 		}
 		t.Run("many header lines", func(t *testing.T) {
@@ -139,16 +139,16 @@ func TestIngressRefusals(t *testing.T) {
 			for i := range headers {
 				headers[i] = fmt.Sprintf("X-%d: x", i)
 			}
-			in.wantRefusal(t, g, g.Do(t, "POST", in.pathTo("demo", false), body, headers...), 431, "request_header_too_large")
+			in.wantError(t, g, g.Do(t, "POST", in.pathTo("demo", false), body, headers...), 431, "request_header_too_large")
 		})
 	})
 }
 
 // covers: M8.10
 func TestIngressLimits(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
-		config := w.at(provider.URL()) + `
+		config := w.gatewayConfig(provider.URL()) + `
 [[keys]]
 name   = "slow"
 secret = "sk-slow-0123456789"
@@ -165,12 +165,12 @@ limits = { tokens_per_minute = 10 }
 		in.wantText(t, g, r, false, "good")
 		wantLimits(t, r, "Requests", 1, 0)
 		r = in.ask(t, g, "m", true, slow)
-		in.wantRefusal(t, g, r, 429, "rate_limit_exceeded")
+		in.wantError(t, g, r, 429, "rate_limit_exceeded")
 		if n, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || n < 1 || r.Header.Get("X-Should-Retry") != "" {
 			t.Errorf("headers %v", r.Header)
 		}
-		r = g.Do(t, "POST", in.pathTo("m", false), in.asking("m", strings.Repeat("word ", 100), false), "Authorization: Bearer sk-short-0123456789")
-		in.wantRefusal(t, g, r, 429, "rate_limit_exceeded")
+		r = g.Do(t, "POST", in.pathTo("m", false), in.requestBody("m", strings.Repeat("word ", 100), false), "Authorization: Bearer sk-short-0123456789")
+		in.wantError(t, g, r, 429, "rate_limit_exceeded")
 		if r.Header.Get("X-Should-Retry") != "false" {
 			t.Errorf("headers %v", r.Header)
 		}
@@ -199,12 +199,12 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 		{"no JSON", upstreamtest.Answer(200, "application/json", "<html>"), 502, "upstream_bad_answer", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+			forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), c.answer, upstreamtest.Close()})
-				g := proxytest.Start(t, w.at(provider.URL()))
+				g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 				for _, stream := range []bool{false, true} {
 					r := in.ask(t, g, "m", stream)
-					message := in.wantRefusal(t, g, r, c.status, c.code)
+					message := in.wantError(t, g, r, c.status, c.code)
 					if !strings.Contains(message, c.says) || c.hidden != "" && strings.Contains(r.Body, c.hidden) {
 						t.Errorf("the message is %q", message)
 					}
@@ -218,7 +218,7 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 }
 
 func TestIngressFallback(t *testing.T) {
-	overIngresses(t, func(t *testing.T, in *ingress) {
+	forEachIngress(t, func(t *testing.T, in *ingress) {
 		for i, w := range wires {
 			t.Run("from "+w.plugin, func(t *testing.T) {
 				next := wires[1-i]
@@ -226,8 +226,8 @@ func TestIngressFallback(t *testing.T) {
 				good := upstreamtest.New(t,
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", next.answer("good"), "Connection: close")},
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", next.stream("good"), "Connection: close")})
-				g := proxytest.Start(t, configuration("", "")+w.named("first", busy.URL(), "breaker = { enabled = false }")+
-					next.named("second", good.URL(), "")+model("m", "first/m", "second/m"))
+				g := proxytest.Start(t, configuration("", "")+w.providerConfig("first", busy.URL(), "breaker = { enabled = false }")+
+					next.providerConfig("second", good.URL(), "")+model("m", "first/m", "second/m"))
 				for _, stream := range []bool{false, true} {
 					r := in.ask(t, g, "m", stream)
 					in.wantText(t, g, r, stream, "good")
@@ -241,14 +241,14 @@ func TestIngressFallback(t *testing.T) {
 }
 
 func TestIngressCircuitBreaker(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
-		g := proxytest.Start(t, configuration("", "")+w.named("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+model("m", "one/m"))
+		g := proxytest.Start(t, configuration("", "")+w.providerConfig("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+model("m", "one/m"))
 		for range 2 {
-			in.wantRefusal(t, g, in.ask(t, g, "m", true), 502, "upstream_error")
+			in.wantError(t, g, in.ask(t, g, "m", true), 502, "upstream_error")
 		}
 		r := in.ask(t, g, "m", true)
-		in.wantRefusal(t, g, r, 503, "upstream_unavailable")
+		in.wantError(t, g, r, 503, "upstream_unavailable")
 		if n, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || n < 30 {
 			t.Errorf("headers %v", r.Header)
 		}
@@ -279,16 +279,16 @@ func TestIngressTruncatedStreams(t *testing.T) {
 		}, "upstream_bad_answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+			forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 				script := append(upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half"))}, c.end(w)...)
 				provider := upstreamtest.New(t, script)
-				g := proxytest.Start(t, w.at(provider.URL()))
+				g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 				r := in.ask(t, g, "m", true)
 				if r.Err != nil || r.Status != 200 || in.text(r.Body, true) != "half" {
 					t.Errorf("status %d, %v: %s", r.Status, r.Err, r.Body)
 				}
 				frames := strings.SplitAfter(strings.TrimSuffix(r.Body, "\n\n"), "\n\n")
-				if last := frames[len(frames)-1]; strings.Contains(r.Body, in.done) || !strings.HasPrefix(last, in.failed) || strings.Count(r.Body, in.failed) != 1 {
+				if last := frames[len(frames)-1]; strings.Contains(r.Body, in.done) || !strings.HasPrefix(last, in.errorPrefix) || strings.Count(r.Body, in.errorPrefix) != 1 {
 					t.Errorf("the stream does not end with one error:\n%s", r.Body)
 				}
 				line := g.Log.Request(t, r.RequestID())
@@ -305,15 +305,15 @@ func TestIngressHeartbeat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for heartbeats")
 	}
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		begin, middle := make(chan struct{}), make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(begin), upstreamtest.Chunk(w.opening("go")),
 			upstreamtest.Wait(middle), upstreamtest.Chunk(w.says("od") + w.finish + w.done), upstreamtest.LastChunk(),
 		})
-		g := proxytest.Start(t, w.at(provider.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.pathTo("m", true), "silent", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "silent", in.requestBody("m", "x", true))
 		head := client.readUntil(in.heartbeat + "\r\n")
 		close(begin)
 		body := client.readUntil(in.heartbeat + "\r\n")
@@ -329,13 +329,13 @@ func TestIngressDisconnect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half")), upstreamtest.AwaitClose(),
 		})
-		g := proxytest.Start(t, w.at(provider.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.pathTo("m", true), "gone", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "gone", in.requestBody("m", "x", true))
 		client.readUntil("half")
 		client.reset()
 		awaitEnd(t, provider)
@@ -346,13 +346,13 @@ func TestIngressDisconnect(t *testing.T) {
 }
 
 func TestIngressShutdown(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half")), upstreamtest.AwaitClose(),
 		})
-		g := proxytest.Start(t, w.at(provider.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.pathTo("m", true), "cut", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "cut", in.requestBody("m", "x", true))
 		head := client.readUntil("half")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // there is no time to shut down
@@ -360,7 +360,7 @@ func TestIngressShutdown(t *testing.T) {
 			t.Error("no stream was cut")
 		}
 		rest := client.readUntil("\r\n0\r\n\r\n")
-		if strings.Contains(rest, in.done) || !strings.Contains(rest, in.failed) {
+		if strings.Contains(rest, in.done) || !strings.Contains(rest, in.errorPrefix) {
 			t.Errorf("the client gets %s\n%s", head, rest)
 		}
 		if line := g.Log.Request(t, "cut"); line["code"] != "gateway_shutdown" {
@@ -373,18 +373,18 @@ func TestIngressReload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		proceed := make(chan struct{})
 		old := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("o")), upstreamtest.Wait(proceed),
 			upstreamtest.Chunk(w.says("ld") + w.finish + w.done), upstreamtest.LastChunk(),
 		})
 		other := answers(t, upstreamtest.Answer(200, "application/json", w.answer("new"), "Connection: close"))
-		g := proxytest.Start(t, w.at(old.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(old.URL()))
 		client := dial(t, g)
-		client.postTo(in.pathTo("m", true), "before", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "before", in.requestBody("m", "x", true))
 		body := client.readUntil("\"o\"")
-		if err := g.Reload(t, w.at(other.URL())); err != nil {
+		if err := g.Reload(t, w.gatewayConfig(other.URL())); err != nil {
 			t.Fatal(err)
 		}
 		in.wantText(t, g, in.ask(t, g, "m", false), false, "new")
@@ -400,9 +400,9 @@ func TestIngressReload(t *testing.T) {
 //
 // covers: M1.9 M1.11 P1.7
 func TestIngressForwardsNoHeaders(t *testing.T) {
-	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
-		g := proxytest.Start(t, w.at(provider.URL()))
+		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		headers := []string{"anthropic-workspace-id: canary", "anthropic-user-profile-id: canary", "session_id: canary", "conversation_id: canary", "originator: canary", "x-codex-turn-metadata: canary", "x-claude-code-session-id: canary"}
 		for _, h := range foreign {
 			// Those that have a meaning at the path: a key, and for Messages features of its providers.
@@ -416,7 +416,7 @@ func TestIngressForwardsNoHeaders(t *testing.T) {
 		}
 		in.ask(t, g, "m", false, headers...)
 		c := dial(t, g)
-		c.send("POST " + in.pathTo("m", false) + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(in.asking("m", "x", false)))
+		c.send("POST " + in.pathTo("m", false) + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(in.requestBody("m", "x", false)))
 		if _, err := http.ReadResponse(c.r, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// listing is a configuration whose models all come from the lists of two providers.
-func listing(openai, anthropic string) string {
+// listedModelsConfig returns a configuration with one model; all others come from the lists of two providers.
+func listedModelsConfig(openai, anthropic string) string {
 	return fmt.Sprintf(`%s
 [[keys]]
 name   = "claude-only"
@@ -50,7 +50,7 @@ func TestListedModels(t *testing.T) {
 			`{"data":[{"type":"model","id":"claude-x","display_name":"Claude X","created_at":"2025-09-29T00:00:00Z"}],"has_more":true,"first_id":"claude-x","last_id":"claude-x"}`)},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 			`{"data":[{"type":"model","id":"claude-y","display_name":"Claude Y","created_at":"2025-02-19T00:00:00Z"}],"has_more":false,"first_id":"claude-y","last_id":"claude-y"}`)})
-	g := proxytest.Start(t, listing(openai.URL(), anthropic.URL()))
+	g := proxytest.Start(t, listedModelsConfig(openai.URL(), anthropic.URL()))
 
 	r := g.Do(t, "GET", "/v1/models", "")
 	for _, want := range []string{
@@ -93,7 +93,7 @@ func TestFailingModelListKeepsOthers(t *testing.T) {
 		`{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary","type":"invalid_request_error"}}`)})
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"data":[{"type":"model","id":"claude-x"}],"has_more":false}`)})
-	g := proxytest.Start(t, listing(openai.URL(), anthropic.URL()))
+	g := proxytest.Start(t, listedModelsConfig(openai.URL(), anthropic.URL()))
 	r := g.Do(t, "GET", "/v1/models", "")
 	if r.Status != 200 || !strings.Contains(r.Body, "claude-x") || !strings.Contains(r.Body, "gpt-a") {
 		t.Errorf("%d %s", r.Status, r.Body)

@@ -11,17 +11,17 @@ import (
 
 func TestMain(m *testing.M) {
 	selectShort()
-	// fasthttp's cleaner of idle workers notices that its server has stopped when it wakes up, up to 10 s later.
-	// Its clock, which the process shares, never stops.
+	// fasthttp's cleaner of idle workers notices only when it wakes up, up to 10 s later, that its server has stopped.
+	// The clock that all its servers share never stops.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		// So do these two of its client, which is the bare proxy of the benchmarks.
+		// Neither do these two of its client, which the bare proxy of the benchmarks uses.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// scale returns a number of clients, requests or inputs: all of them, or fewer with go test -short.
+// scale returns the number of clients, requests or inputs that a test uses: all, or short with go test -short.
 func scale(all, short int) int {
 	if testing.Short() {
 		return short
@@ -29,8 +29,8 @@ func scale(all, short int) int {
 	return all
 }
 
-// configuration is a gateway with the providers openai and anthropic at these addresses, an empty one being that of
-// nobody, and the demo. Its waits are short, and no failure has consequences for the next request.
+// configuration returns the configuration of a gateway with the demo provider and the providers openai and anthropic at these URLs. If a
+// URL is empty, the provider is unreachable. Timeouts are short, and the circuit breakers are disabled.
 func configuration(openai, anthropic string) string {
 	return fmt.Sprintf(`
 [server]
@@ -125,11 +125,11 @@ targets      = [
 [router]
 plugin   = "router"
 strategy = "priority"
-`, proxytest.Keys, orNobody(openai), orNobody(anthropic))
+`, proxytest.Keys, orUnreachable(openai), orUnreachable(anthropic))
 }
 
-// orNobody is an address that nobody listens at, for a provider that a test does not use.
-func orNobody(url string) string {
+// orUnreachable returns the URL, or the URL of a closed port if it is empty, for a provider that a test does not use.
+func orUnreachable(url string) string {
 	if url == "" {
 		return "http://127.0.0.1:1"
 	}

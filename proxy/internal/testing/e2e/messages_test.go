@@ -33,7 +33,7 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")})
-	g := proxytest.Start(t, anthropicWire.at(provider.URL()))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
 	for i, want := range []string{whole, strings.ReplaceAll(stream, "\r\n", "\n")} {
 		body := odd
 		if i == 1 {
@@ -64,7 +64,7 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 // covers: M3.29
 func TestMessagesErrorsNameClientsPath(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"'messages[1].content' is bad","type":"invalid_request_error","param":"messages[1].content","code":"invalid_value"}}`, "Connection: close"))
-	g := proxytest.Start(t, openaiWire.at(provider.URL()))
+	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL()))
 	r := g.Do(t, "POST", "/v1/messages", `{"model":"m","max_tokens":10,"system":"s","messages":[{"role":"user","content":"x"}]}`)
 	if r.Status != 400 || strings.Contains(r.Body, "messages[1]") || !strings.Contains(r.Body, "messages.0") {
 		t.Errorf("status %d: %s", r.Status, r.Body)
@@ -79,7 +79,7 @@ func TestMessagesThatNoTargetTakes(t *testing.T) {
 	busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
 	good := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
 	t.Run("none", func(t *testing.T) {
-		g := proxytest.Start(t, openaiWire.at(busy.URL()))
+		g := proxytest.Start(t, openaiWire.gatewayConfig(busy.URL()))
 		r := g.Do(t, "POST", "/v1/messages", body)
 		line := g.Log.Request(t, r.RequestID())
 		if r.Status != 400 || !strings.Contains(r.Body, "tools.0") || !strings.Contains(line["cause"], "one") || len(busy.Requests()) != 0 {
@@ -87,7 +87,7 @@ func TestMessagesThatNoTargetTakes(t *testing.T) {
 		}
 	})
 	t.Run("the next", func(t *testing.T) {
-		g := proxytest.Start(t, configuration("", "")+openaiWire.named("a", busy.URL(), "")+openaiWire.named("b", busy.URL(), "")+anthropicWire.named("c", good.URL(), "")+model("m", "a/m", "b/m", "c/m"))
+		g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("a", busy.URL(), "")+openaiWire.providerConfig("b", busy.URL(), "")+anthropicWire.providerConfig("c", good.URL(), "")+model("m", "a/m", "b/m", "c/m"))
 		r := g.Do(t, "POST", "/v1/messages", body)
 		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "c" || r.Header.Get("X-Gateway-Attempts") != "3" {
 			t.Errorf("status %d, headers %v: %s", r.Status, r.Header, r.Body)
@@ -101,7 +101,7 @@ func TestMessagesThatNoTargetTakes(t *testing.T) {
 // covers: M9.1 M9.4 M9.5 M9.6
 func TestMessagesCountTokens(t *testing.T) {
 	provider := upstreamtest.New(t)
-	g := proxytest.Start(t, openaiWire.at(provider.URL())+"[[keys]]\nname = \"one\"\nsecret = \"sk-one-0123456789\"\nlimits = { requests_per_minute = 3, tokens_per_minute = 1 }\n")
+	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+"[[keys]]\nname = \"one\"\nsecret = \"sk-one-0123456789\"\nlimits = { requests_per_minute = 3, tokens_per_minute = 1 }\n")
 	count := func(body string) int {
 		t.Helper()
 		r := g.Do(t, "POST", "/v1/messages/count_tokens?beta=true", body, "Authorization:", "x-api-key: sk-one-0123456789")
@@ -168,8 +168,8 @@ func TestModelsOfOtherAPIs(t *testing.T) {
 		t.Errorf("got %s\nwant %s", r.Body, want)
 	}
 	messages := ingresses[1]
-	messages.wantRefusal(t, g, g.Do(t, "GET", "/v1/models/nothing", "", headers...), 404, "model_not_found")
-	messages.wantRefusal(t, g, g.Do(t, "GET", "/v1/models", "", "anthropic-version: 2023-06-01", "Authorization:"), 401, "missing_api_key")
+	messages.wantError(t, g, g.Do(t, "GET", "/v1/models/nothing", "", headers...), 404, "model_not_found")
+	messages.wantError(t, g, g.Do(t, "GET", "/v1/models", "", "anthropic-version: 2023-06-01", "Authorization:"), 401, "missing_api_key")
 	if r := g.Do(t, "GET", "/v1/models", "", "Authorization:", "x-api-key: "+proxytest.Key); r.Status != 401 {
 		t.Errorf("status %d for x-api-key of another client", r.Status)
 	}
@@ -188,7 +188,7 @@ func TestMessagesUnknownPaths(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for _, path := range []string{"/v1/messages/batches", "/v1/messages/", "/v1/messages/sk-secret-0123456789"} {
 		r := g.Do(t, "POST", path, "{}")
-		message := ingresses[1].wantRefusal(t, g, r, 404, "unknown_url")
+		message := ingresses[1].wantError(t, g, r, 404, "unknown_url")
 		if strings.Contains(message, "secret") || !strings.Contains(message, "POST /v1/messages") {
 			t.Errorf("%s: %s", path, message)
 		}
@@ -201,7 +201,7 @@ func TestMessagesUnknownPaths(t *testing.T) {
 // TestBetasAreNoPlaceForKeys checks that a credential in anthropic-beta goes nowhere.
 func TestBetasAreNoPlaceForKeys(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
-	g := proxytest.Start(t, anthropicWire.at(provider.URL()))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
 	r := g.Do(t, "POST", "/v1/messages", askMessages, "anthropic-beta: "+proxytest.Key+",good-2025-01-01,sk-upstream-one-canary,"+strings.Repeat("x", 200))
 	sent := provider.Requests()[0].Header.Get("anthropic-beta")
 	if r.Status != 200 || sent != "good-2025-01-01" || strings.Contains(fmt.Sprint(r.Header)+g.Log.String(), proxytest.Key) {
@@ -219,9 +219,9 @@ func TestMessagesContextTooLong(t *testing.T) {
 		{"Too long.", "prompt is too long"},
 	} {
 		provider := answers(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.says), "Connection: close"))
-		g := proxytest.Start(t, openaiWire.at(provider.URL()))
+		g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL()))
 		r := g.Do(t, "POST", "/v1/messages", askMessages)
-		if message := ingresses[1].wantRefusal(t, g, r, 400, "context_length_exceeded"); message != c.want {
+		if message := ingresses[1].wantError(t, g, r, 400, "context_length_exceeded"); message != c.want {
 			t.Errorf("%q, want %q", message, c.want)
 		}
 	}
@@ -232,7 +232,7 @@ func TestMessagesContextTooLong(t *testing.T) {
 // covers: M2.3
 func TestMessagesModelWithSuffix(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
-	g := proxytest.Start(t, anthropicWire.at(provider.URL())+model("m[1m]", "one/long"))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+model("m[1m]", "one/long"))
 	for name, want := range map[string]int{"m": 200, "m[1m]": 200, "m[2m]": 404} {
 		if r := g.Do(t, "POST", "/v1/messages", strings.Replace(askMessages, `"m"`, `"`+name+`"`, 1)); r.Status != want {
 			t.Errorf("%s: status %d: %s", name, r.Status, r.Body)

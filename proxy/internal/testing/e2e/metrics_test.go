@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// statusOf reads /status.
-func statusOf(t *testing.T, at string) admin.Status {
+// getStatus returns what the admin API has at /status.
+func getStatus(t *testing.T, at string) admin.Status {
 	t.Helper()
 	code, body := proxytest.Get(t, at+"/status")
 	var s admin.Status
@@ -140,7 +140,7 @@ func TestGaugesReturnToZero(t *testing.T) {
 	if departed == 0 || broken == 0 || m.Sum("sluice_requests_total", "code", "") == 0 {
 		t.Errorf("the storm was none: %v departures, %v failures", departed, broken)
 	}
-	if s := statusOf(t, at); s.Requests.Total != int64(lines) || s.Requests.Disconnects != int64(departed) || s.Requests.InFlight != 0 || s.Requests.Streams != 0 {
+	if s := getStatus(t, at); s.Requests.Total != int64(lines) || s.Requests.Disconnects != int64(departed) || s.Requests.InFlight != 0 || s.Requests.Streams != 0 {
 		t.Errorf("the status says %+v", s.Requests)
 	}
 }
@@ -170,7 +170,7 @@ func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
 	close(hold)
 	c.readUntil("0\r\n\r\n")
 	g.Log.Request(t, "held")
-	if s := statusOf(t, at); s.Requests.CompletionsMax == 0 || s.Requests.BodiesMax == 0 || s.Clients.Max == 0 {
+	if s := getStatus(t, at); s.Requests.CompletionsMax == 0 || s.Requests.BodiesMax == 0 || s.Clients.Max == 0 {
 		t.Errorf("the limits are %+v, %+v", s.Requests, s.Clients)
 	}
 	m = proxytest.Scrape(t, at)
@@ -258,7 +258,7 @@ func TestTargetAndPluginMetrics(t *testing.T) {
 		m.Sum("sluice_attempts_total", "provider", "openai", "outcome", "failed") < 1 || m.Sum("sluice_target_error_ratio", "provider", "openai") <= 0 {
 		t.Error("a target that is left alone is not told as one")
 	}
-	s := statusOf(t, at)
+	s := getStatus(t, at)
 	for _, p := range s.Providers {
 		if p.Name == "openai" && (len(p.Targets) != 1 || p.Targets[0].State != "open" || p.Targets[0].Until == nil || p.Targets[0].Failed < 1 || p.Dialled < 1) {
 			t.Errorf("the status says %+v", p)
@@ -294,7 +294,7 @@ func TestListedModelsShareOneSeries(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"object":"list","data":[{"id":"gpt-b","object":"model"},{"id":"gpt-c","object":"model"}]}`, "Connection: close")},
 		upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), answer)})
-	g := proxytest.Start(t, listing(provider.URL(), "http://127.0.0.1:1"))
+	g := proxytest.Start(t, listedModelsConfig(provider.URL(), "http://127.0.0.1:1"))
 	at := g.Admin(t)
 	for _, model := range []string{"gpt-b", "gpt-c", "gpt-a"} {
 		if r := g.Chat(t, askOf(model, false)); r.Status != 200 {
@@ -361,7 +361,7 @@ func TestKeysAreCounted(t *testing.T) {
 	if m.Sum("sluice_key_tokens_total", "key", "limited") != m.Sum("sluice_tokens_total", "kind", "prompt")+m.Sum("sluice_tokens_total", "kind", "completion") || m.Sum("sluice_key_tokens_total") == 0 {
 		t.Error("the tokens of the keys are not those of the models")
 	}
-	s := statusOf(t, at)
+	s := getStatus(t, at)
 	found := map[string]bool{}
 	for _, k := range s.Keys {
 		found[k.Name] = true
@@ -383,7 +383,7 @@ func TestLastErrorOfTarget(t *testing.T) {
 	at := g.Admin(t)
 	r := g.Chat(t, ask)
 	g.Log.Request(t, r.RequestID())
-	for _, p := range statusOf(t, at).Providers {
+	for _, p := range getStatus(t, at).Providers {
 		if p.Name != "openai" {
 			continue
 		}

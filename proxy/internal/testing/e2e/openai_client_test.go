@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// official is OpenAI's own client, of which only the base address and the key are changed.
-func official(t *testing.T, g *proxytest.Gateway, options ...option.RequestOption) openai.Client {
+// officialClient returns OpenAI's own client with only the base URL and the key changed.
+func officialClient(t *testing.T, g *proxytest.Gateway, options ...option.RequestOption) openai.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return openai.NewClient(append([]option.RequestOption{
@@ -23,13 +23,13 @@ func official(t *testing.T, g *proxytest.Gateway, options ...option.RequestOptio
 	}, options...)...)
 }
 
-func question(model, text string) openai.ChatCompletionNewParams {
+func chatParams(model, text string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
 
 func TestOfficialClientNonStreaming(t *testing.T) {
-	c := official(t, proxytest.Start(t, configuration("", "")))
-	answer, err := c.Chat.Completions.New(t.Context(), question("demo", "Hello"))
+	c := officialClient(t, proxytest.Start(t, configuration("", "")))
+	answer, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func TestOfficialClientNonStreaming(t *testing.T) {
 }
 
 func TestOfficialClientStream(t *testing.T) {
-	c := official(t, proxytest.Start(t, configuration("", "")))
-	whole, err := c.Chat.Completions.New(t.Context(), question("demo", "Hello"))
+	c := officialClient(t, proxytest.Start(t, configuration("", "")))
+	whole, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := question("demo", "Hello")
+	q := chatParams("demo", "Hello")
 	q.StreamOptions.IncludeUsage = openai.Bool(true)
 	stream := c.Chat.Completions.NewStreaming(t.Context(), q)
 	var acc openai.ChatCompletionAccumulator
@@ -81,9 +81,9 @@ var weather = openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
 })
 
 func TestOfficialClientTools(t *testing.T) {
-	c := official(t, proxytest.Start(t, configuration("", "")))
+	c := officialClient(t, proxytest.Start(t, configuration("", "")))
 	for _, streamed := range []bool{false, true} {
-		q := question("demo", "What is the weather in Florence?")
+		q := chatParams("demo", "What is the weather in Florence?")
 		q.Tools = []openai.ChatCompletionToolUnionParam{weather}
 		var first openai.ChatCompletion
 		if streamed {
@@ -130,7 +130,7 @@ func TestOfficialClientTools(t *testing.T) {
 }
 
 func TestOfficialClientModels(t *testing.T) {
-	c := official(t, proxytest.Start(t, configuration("", "")))
+	c := officialClient(t, proxytest.Start(t, configuration("", "")))
 	list, err := c.Models.List(t.Context())
 	if err != nil || len(list.Data) != 5 {
 		t.Fatalf("%+v, %v", list, err)
@@ -186,8 +186,8 @@ func TestOfficialClientErrors(t *testing.T) {
 				if c.provider != nil {
 					g = there
 				}
-				client := official(t, g, option.WithAPIKey(c.key), option.WithMaxRetries(0))
-				q := question(c.model, "Hello")
+				client := officialClient(t, g, option.WithAPIKey(c.key), option.WithMaxRetries(0))
+				q := chatParams(c.model, "Hello")
 				if c.name == "bad request" {
 					q.Temperature = openai.Float(2.5)
 				}
@@ -228,8 +228,8 @@ func TestOfficialClientSeesTruncatedStreams(t *testing.T) {
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Chunk("data: {\"id\":\"x\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hal\"}}]}\n\n"),
 	})
-	c := official(t, proxytest.Start(t, configuration(provider.URL(), "")), option.WithMaxRetries(0))
-	stream := c.Chat.Completions.NewStreaming(t.Context(), question("gpt", "Hello"))
+	c := officialClient(t, proxytest.Start(t, configuration(provider.URL(), "")), option.WithMaxRetries(0))
+	stream := c.Chat.Completions.NewStreaming(t.Context(), chatParams("gpt", "Hello"))
 	text := ""
 	for stream.Next() {
 		for _, choice := range stream.Current().Choices {

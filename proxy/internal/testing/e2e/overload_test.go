@@ -153,8 +153,8 @@ func TestRequestsAboveLimit(t *testing.T) {
 	}
 }
 
-// padded is a request of n bytes.
-func padded(n int) string {
+// requestOfSize returns the body of a request, n bytes long.
+func requestOfSize(n int) string {
 	const head, tail = `{"model":"gpt","messages":[{"role":"user","content":"`, `"}]}`
 	return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
 }
@@ -180,7 +180,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 	g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), `max_body  = "1MiB"`, `max_body = "1MiB"`+"\nmax_body_memory = \"1MiB\"", 1))
 	admin := g.Admin(t)
 	first := dial(t, g)
-	first.post("first", padded(900_000))
+	first.post("first", requestOfSize(900_000))
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 		return m.Sum("sluice_body_memory_bytes") >= 800_000 && len(provider.Requests()) == 1
 	})
@@ -188,7 +188,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 	for name, send := range map[string]string{
 		"the length says it":     fmt.Sprintf("Content-Length: %d\r\n\r\n", 900_000),
 		"the client asks before": fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", 900_000),
-		"chunks grow too large":  "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, padded(600_000)),
+		"chunks grow too large":  "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, requestOfSize(600_000)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, g)
@@ -216,7 +216,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 		t.Errorf("the request in flight: %s", got)
 	}
 	awaitNothingHeld(t, admin)
-	if r := g.Chat(t, padded(900_000)); r.Status != 200 {
+	if r := g.Chat(t, requestOfSize(900_000)); r.Status != 200 {
 		t.Errorf("a large request when there was room: %d %s", r.Status, r.Body)
 	}
 	for _, how := range []string{"a large document", "a stream that is gathered"} {
@@ -271,7 +271,7 @@ func TestManyLargePrompts(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	prompt := padded(size)
+	prompt := requestOfSize(size)
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {

@@ -18,7 +18,7 @@ func TestPreviousResponse(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
 			provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
-			config := openaiWire.at(provider.URL()) + "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\n"
+			config := openaiWire.gatewayConfig(provider.URL()) + "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\n"
 			g := proxytest.Start(t, config)
 			ask := func(more string, headers ...string) *proxytest.Reply {
 				t.Helper()
@@ -75,7 +75,7 @@ func TestPreviousResponse(t *testing.T) {
 // covers: P9.1
 func TestNothingOfResponsesIsKept(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
-	g := proxytest.Start(t, openaiWire.at(provider.URL())+"[responses]\nmemory = \"0\"\n")
+	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+"[responses]\nmemory = \"0\"\n")
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
 	if r.Status != 200 || !strings.Contains(r.Body, `"store":false`) {
 		t.Errorf("status %d: %s", r.Status, r.Body)
@@ -91,7 +91,7 @@ func TestReasoningIsShownWhereTheOperatorAllowsIt(t *testing.T) {
 	answer := strings.Replace(openaiWire.answer("an answer"), `"content":`, `"reasoning_content":"a thought","content":`, 1)
 	for _, show := range []bool{true, false} {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", answer, "Connection: close"))
-		g := proxytest.Start(t, openaiWire.at(provider.URL())+fmt.Sprintf("[responses]\nshow_reasoning = %t\n", show))
+		g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+fmt.Sprintf("[responses]\nshow_reasoning = %t\n", show))
 		r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
 		if r.Status != 200 || strings.Contains(r.Body, `{"type":"reasoning_text","text":"a thought"}`) != show || strings.Contains(r.Body, "a thought") != show {
 			t.Errorf("show_reasoning = %t: status %d: %s", show, r.Status, r.Body)
@@ -136,7 +136,7 @@ func TestResponsesPass(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", response("resp_b"), "Connection: close")})
 	second := answers(t, upstreamtest.Answer(200, "application/json", response("resp_a"), "Connection: close"))
 	const native = "options = { forms = [\"responses\"] }\n"
-	g := proxytest.Start(t, configuration("", "")+openaiWire.named("first", first.URL(), native)+openaiWire.named("second", second.URL(), native)+model("m", "first/m", "second/m"))
+	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("first", first.URL(), native)+openaiWire.providerConfig("second", second.URL(), native)+model("m", "first/m", "second/m"))
 	const body = `{"model": "m", "input": [ {"role":"user","content":"\u0078"} ], "of_tomorrow": {"b":1.50}}`
 	r := g.Do(t, "POST", "/v1/responses", body)
 	if r.Status != 200 || r.Body != response("resp_a") || string(second.Requests()[0].Body) != body || second.Requests()[0].Path != "/responses" {
@@ -161,7 +161,7 @@ func TestResponsesRememberThinking(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", call, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close")})
-	g := proxytest.Start(t, strings.Replace(anthropicWire.at(provider.URL()), "id = \"m\"", "id = \"m\"\nthinking = true", 1))
+	g := proxytest.Start(t, strings.Replace(anthropicWire.gatewayConfig(provider.URL()), "id = \"m\"", "id = \"m\"\nthinking = true", 1))
 	const tools = `,"store":false,"reasoning":{"effort":"low"},"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"x"`+tools)
 	if r.Status != 200 || !strings.Contains(r.Body, `"call_id":"toolu_1"`) || strings.Contains(r.Body, "c2lnbmF0dXJl") {
@@ -176,7 +176,7 @@ func TestResponsesRememberThinking(t *testing.T) {
 // covers: P8.5
 func TestResponsesPassErrors(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"Bad input.","type":"invalid_request_error","param":"input[0].content","code":"of_tomorrow"}}`, "Connection: close"))
-	g := proxytest.Start(t, configuration("", "")+openaiWire.named("one", provider.URL(), "options = { forms = [\"responses\"] }")+model("m", "one/m"))
+	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { forms = [\"responses\"] }")+model("m", "one/m"))
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"}]}`)
 	wantError(t, r, 400, "invalid_request_error", "of_tomorrow", "input[0].content")
 }

@@ -95,7 +95,7 @@ func TestShadowChangesNothing(t *testing.T) {
 	for i, c := range cases {
 		target := "hostile/" + c.hostile
 		if c.hostile == "" {
-			url := orNobody("")
+			url := orUnreachable("")
 			if c.script != nil {
 				url = up.New(t, c.script).URL()
 			}
