@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBannerLinksStatusPage requests the address of the status page that the banner shows.
+// TestBannerLinksStatusPage requests the URL of the status page that the banner shows.
 func TestBannerLinksStatusPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// writes counts calls of Write. The log may write a line between two of them.
+// writes counts calls of Write, between which the log may write a line.
 type writes struct {
 	strings.Builder
 	n int
@@ -30,8 +30,8 @@ func TestBanner(t *testing.T) {
 		many += fmt.Sprintf("[[models]]\nid = \"m%d\"\ntargets = [{ provider = \"demo\", model = \"d\" }]\n", i)
 	}
 	for _, c := range []struct {
-		name, toml  string
-		has, hasNot []string
+		name, toml      string
+		want, forbidden []string
 	}{
 		{"listed models only", openai + "list_models = { every = \"1h\" }\n",
 			[]string{"  …      the models that openai lists\n", "List the models, and try one:\n\n  curl http://127.0.0.1:8080/v1/models\n", `"model":"MODEL"`}, []string{"No model", "off"}},
@@ -52,16 +52,16 @@ func TestBanner(t *testing.T) {
 			var out writes
 			printBanner(&out, cfg, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, ln, time.Second)
 			if out.n != 1 {
-				t.Errorf("the banner is written with %d calls, between which log lines may appear", out.n)
+				t.Errorf("the banner was written in %d calls, want 1", out.n)
 			}
-			for _, want := range append(c.has, "\nHealth, metrics and status: http://"+ln.Addr().String()+"/\n") {
+			for _, want := range append(c.want, "\nHealth, metrics and status: http://"+ln.Addr().String()+"/\n") {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the banner lacks %q:\n%s", want, out.String())
 				}
 			}
-			for _, bad := range c.hasNot {
+			for _, bad := range c.forbidden {
 				if strings.Contains(out.String(), bad) {
-					t.Errorf("the banner has %q:\n%s", bad, out.String())
+					t.Errorf("the banner contains %q:\n%s", bad, out.String())
 				}
 			}
 		})

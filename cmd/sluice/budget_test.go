@@ -20,7 +20,7 @@ type budgetRow struct {
 	Left   float64 `json:"left_usd"`
 }
 
-// TestBudgetCommand raises and resets a budget that is spent, while the gateway serves and after it was killed.
+// TestBudgetCommand raises and resets an exhausted budget, while the gateway serves and after it was killed.
 func TestBudgetCommand(t *testing.T) {
 	sluice := buildSluice(t, true)
 	// A request costs 0.01 dollars, so a second one does not fit into a budget of 0.015.
@@ -95,9 +95,9 @@ func TestBudgetCommand(t *testing.T) {
 	}
 	logged := strings.Join(p.seen, "\n")
 	if strings.Count(logged, `msg="budget changed" key=a per=total credit_usd=0.01 reason="a new start"`) != 1 {
-		t.Errorf("the log has\n%s", logged)
+		t.Errorf("want one log line for the reset:\n%s", logged)
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "state", "budget-changes")); err != nil || len(entries) != 1 || !strings.HasSuffix(entries[0].Name(), ".receipt") {
-		t.Errorf("%v %v: want the receipt of the change that no command waited for", entries, err)
+		t.Errorf("%v %v: want only the receipt of the reset, for which no command waited", entries, err)
 	}
 }

@@ -113,8 +113,8 @@ func TestCommandLines(t *testing.T) {
 			for i, line := range strings.Split(strings.TrimSpace(s.text["args"]), "\n") {
 				args := strings.Fields(strings.ReplaceAll(line, "ROOT", root))
 				got := run(t, buildSluice(t, !bare), dir, strings.Fields(s.text["env"]), args)
-				for _, of := range [][2]string{{"want", "exit " + strconv.Itoa(got.exit) + "\n"}, {"stdout", got.stdout}, {"stderr", got.stderr}} {
-					section, text := of[0], out.Replace(of[1])
+				for _, output := range [][2]string{{"want", "exit " + strconv.Itoa(got.exit) + "\n"}, {"stdout", got.stdout}, {"stderr", got.stderr}} {
+					section, text := output[0], out.Replace(output[1])
 					for _, r := range normalizations {
 						text = r.re.ReplaceAllString(text, r.to)
 					}

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// streamCount is how many streams are open when a gateway shuts down.
+// streamCount returns the number of streams that are open when a gateway shuts down.
 func streamCount() int {
 	if testing.Short() {
 		return 50
@@ -61,13 +61,13 @@ targets = [{ provider = "up", model = "m" }]
 	return p, base, admin, streams
 }
 
-// readAllStreams reads every stream to its end, and checks the rest of each with judge.
-func readAllStreams(t *testing.T, streams []heldStream, judge func(rest string) bool) {
+// readAllStreams reads every stream to its end, and fails the test unless ok accepts the rest of each.
+func readAllStreams(t *testing.T, streams []heldStream, ok func(rest string) bool) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i, s := range streams {
 		all.Go(func() {
-			if rest, err := s.rest(); err != nil || !judge(rest) {
+			if rest, err := s.rest(); err != nil || !ok(rest) {
 				t.Errorf("stream %d ends with %v: %q", i, err, rest)
 			}
 		})
@@ -89,35 +89,35 @@ func cut(rest string) bool {
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"1h\"\nshutdown_timeout = \"1h\"", nil)
-	// An idle connection, such as load balancers keep.
-	kept := newClient(t)
-	if status, body, err := complete(t, kept, base, testKey, hello); status != 200 {
+	// An idle connection, as load balancers have.
+	idle := newClient(t)
+	if status, body, err := complete(t, idle, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
 	}
-	if status, said := get(t, admin+"/readyz"); status != 200 {
-		t.Errorf("before: %d %s", status, said)
+	if status, body := get(t, admin+"/readyz"); status != 200 {
+		t.Errorf("readiness before the signal: %d %s", status, body)
 	}
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
-	if status, said := get(t, admin+"/readyz"); status != 503 || !strings.Contains(said, "shutting down") {
-		t.Errorf("readiness: %d %s", status, said)
+	if status, body := get(t, admin+"/readyz"); status != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("readiness: %d %s", status, body)
 	}
-	if status, said := get(t, admin+"/healthz"); status != 200 {
-		t.Errorf("health: %d %s", status, said)
+	if status, body := get(t, admin+"/healthz"); status != 200 {
+		t.Errorf("health: %d %s", status, body)
 	}
-	for name, client := range map[string]*http.Client{"kept": kept, "new": newClient(t)} {
+	for name, client := range map[string]*http.Client{"idle": idle, "new": newClient(t)} {
 		resp, err := post(t, client, base, testKey, hello)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if body := readAll(t, resp); resp.StatusCode != 200 || !resp.Close || !strings.Contains(body, `"content"`) {
-			t.Errorf("a %s connection gets %d, close %t: %s", name, resp.StatusCode, resp.Close, body)
+			t.Errorf("%s connection: %d, close %t: %s", name, resp.StatusCode, resp.Close, body)
 		}
 		resp.Body.Close()
 	}
-	stream, err := openStream(t, kept, base, testKey, `"Hel"`)
+	stream, err := openStream(t, idle, base, testKey, `"Hel"`)
 	if err != nil || !stream.resp.Close {
-		t.Errorf("a new stream: close %t, %v", stream.resp != nil && stream.resp.Close, err)
+		t.Errorf("new stream: close %t, %v", stream.resp != nil && stream.resp.Close, err)
 	}
 	// F78: another signal ends the delay and the streams.
 	p.signal(syscall.SIGTERM)
@@ -141,8 +141,8 @@ func TestDrainFinishesManyStreams(t *testing.T) {
 		}
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
-	if status, said := get(t, admin+"/readyz"); status != 503 {
-		t.Errorf("readiness after the listener is closed: %d %s", status, said)
+	if status, body := get(t, admin+"/readyz"); status != 503 {
+		t.Errorf("readiness after the listener was closed: %d %s", status, body)
 	}
 	close(proceed)
 	readAllStreams(t, streams, finished)
@@ -158,13 +158,13 @@ func TestDrainDeadlineWithManyStreams(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	readAllStreams(t, streams, cut)
 	exit := p.wait()
-	if said := strings.Join(p.seen, "\n"); exit != 0 || !strings.Contains(said, "exceeded the shutdown_timeout of 100ms") {
-		t.Errorf("exit %d:\n%s", exit, said)
+	if output := strings.Join(p.seen, "\n"); exit != 0 || !strings.Contains(output, "exceeded the shutdown_timeout of 100ms") {
+		t.Errorf("exit %d:\n%s", exit, output)
 	}
 }
 
-// TestDrainClosesIdleConnections covers connections that served a request and connections that never sent one. Neither delays the end
-// of the process, which takes less than 200 ms on an idle machine.
+// TestDrainClosesIdleConnections checks that neither connections that have served a request nor unused ones delay the
+// end of the process, which takes less than 200 ms on an idle machine.
 //
 // covers: F77
 func TestDrainClosesIdleConnections(t *testing.T) {
@@ -195,24 +195,24 @@ func drainIdle(t *testing.T, server string, pair *certtest.Pair) time.Duration {
 	if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
 	}
-	silent, err := net.Dial("tcp", address)
+	unused, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer unused.Close()
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
 	if exit := p.wait(); exit != 0 {
 		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
 	}
 	took := time.Since(began)
-	if n, err := silent.Read(make([]byte, 100)); n != 0 {
-		t.Errorf("an unused connection received %d bytes, %v", n, err)
+	if n, err := unused.Read(make([]byte, 100)); n != 0 {
+		t.Errorf("the unused connection received %d bytes, %v", n, err)
 	}
 	return took
 }
 
-// TestSecondSignalWithoutRequests expects exit status 0, since no request was cut off.
+// TestSecondSignalWithoutRequests expects exit code 0, because no request was cut off.
 //
 // covers: F78
 func TestSecondSignalWithoutRequests(t *testing.T) {
@@ -227,7 +227,7 @@ func TestSecondSignalWithoutRequests(t *testing.T) {
 	}
 }
 
-// TestConfiguredAdminAddressInUse expects an error, since the configuration names the address.
+// TestConfiguredAdminAddressInUse expects an error, because the address is configured and not a default.
 //
 // covers: F88
 func TestConfiguredAdminAddressInUse(t *testing.T) {

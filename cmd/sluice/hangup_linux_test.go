@@ -40,8 +40,8 @@ func openTerminal(t *testing.T) (emulator, program *os.File) {
 	return emulator, program
 }
 
-// TestTerminalHangup expects SIGHUP to reload a gateway while its terminal is open. The hangup of the terminal ends the gateway, unless
-// it was started with nohup.
+// TestTerminalHangup checks that SIGHUP reloads a gateway while its terminal is open, and that closing the terminal
+// ends the gateway unless it was started with nohup.
 func TestTerminalHangup(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {

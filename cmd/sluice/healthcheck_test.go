@@ -10,13 +10,13 @@ import (
 
 func TestHealthcheck(t *testing.T) {
 	t.Parallel()
-	open := demoConfig(`drain_delay = "1h"`, testKey)
+	config := demoConfig(`drain_delay = "1h"`, testKey)
 	dir := t.TempDir()
-	p := start(t, dir, nil, "serve", "--config", writeConfig(t, open))
+	p := start(t, dir, nil, "serve", "--config", writeConfig(t, config))
 	_, admin := p.addresses()
 	address := strings.TrimPrefix(admin, "http://")
 	// The same configuration with the actual address.
-	text := strings.Replace(open, "[admin]\nlisten = \"127.0.0.1:0\"", fmt.Sprintf("[admin]\nlisten = %q", address), 1)
+	text := strings.Replace(config, "[admin]\nlisten = \"127.0.0.1:0\"", fmt.Sprintf("[admin]\nlisten = %q", address), 1)
 	path := writeConfig(t, text)
 	check := func(args ...string) result {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestHealthcheck(t *testing.T) {
 	want(check("--config", path, "--ready"), 0, "ready\n", "")
 	want(check("--url", "http://"+address+"/", "--ready"), 0, "ready\n", "")
 
-	// The gateway keeps serving the configuration that it has read.
+	// The command only needs the address, so the rest of the configuration may be invalid.
 	for _, broken := range []string{
 		text + "\n[[keys]\n",
 		strings.Replace(text, testKey, "${NOT_THERE}", 1),
@@ -64,7 +64,7 @@ func TestHealthcheckFailures(t *testing.T) {
 		name, config string
 		args         []string
 		exit         int
-		says         string
+		stderr       string
 	}{
 		{"no response", "", []string{"--url", "http://" + ln.Addr().String(), "--timeout", "50ms"}, 1, "/healthz: timed out after 50ms\n"},
 		{"disabled", "[admin]\nlisten = \"\"", nil, 1, "disables health checks"},
@@ -75,7 +75,7 @@ func TestHealthcheckFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := run(t, buildSluice(t, true), t.TempDir(), nil, append([]string{"healthcheck", "--config", writeConfig(t, c.config)}, c.args...))
-			if got.exit != c.exit || got.stdout != "" || !strings.Contains(got.stderr, c.says) {
+			if got.exit != c.exit || got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// killsVariable sets how often TestLedgerSurvivesKill kills the gateway; the long form is 60.
+// killsVariable is the environment variable with the number of kills in TestLedgerSurvivesKill. A long run has 60.
 const killsVariable = "SLUICE_TEST_KILLS"
 
 // journalConfig configures a gateway with a budget and a journal. Its arguments are the folder and the provider's base URL.
@@ -45,7 +45,7 @@ pricing = { input = 1, output = 10 }
 targets = [{ provider = "up", model = "gpt" }]
 `
 
-// tally counts the requests that a provider has answered, and what they cost.
+// tally counts the requests that a provider has answered, and their cost in nano-dollars.
 type tally struct {
 	requests, cost atomic.Int64
 	enough         chan struct{} // receives a value after every perKill requests
@@ -60,8 +60,9 @@ type usageRows struct {
 	} `json:"total"`
 }
 
-// TestLedgerSurvivesKill kills a gateway under load repeatedly. The ledger must have every request that the provider has answered, none of
-// them twice, and the requests in flight at a kill as booked. Without a kill, the ledger and the provider must agree.
+// TestLedgerSurvivesKill kills a gateway under load repeatedly. The ledger must contain each request that the provider
+// has answered exactly once, and requests in flight at a kill as booked. Without a kill, the ledger and the provider
+// must agree.
 func TestLedgerSurvivesKill(t *testing.T) {
 	sluice := buildSluice(t, true)
 	kills := 3
@@ -85,7 +86,7 @@ func TestLedgerSurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gateway.toml"), fmt.Appendf(nil, journalConfig, filepath.Join(dir, "state"), upstream.URL))
 
-	// load sends requests from several clients until ctx ends or the gateway is gone.
+	// load sends requests from several clients until ctx ends or the gateway was killed.
 	load := func(ctx context.Context, base string) *sync.WaitGroup {
 		var clients sync.WaitGroup
 		for range 8 {
@@ -102,7 +103,7 @@ func TestLedgerSurvivesKill(t *testing.T) {
 					req.Header.Set("Content-Type", "application/json")
 					resp, err := transport.RoundTrip(req)
 					if err != nil {
-						return // killed
+						return // the gateway was killed
 					}
 					body, err := io.ReadAll(resp.Body)
 					resp.Body.Close()
@@ -169,8 +170,8 @@ func TestLedgerSurvivesKill(t *testing.T) {
 	}
 }
 
-// TestCheckIgnoresStateFolder checks configurations with a budget. Since a gateway may be running with the same state folder, check must
-// neither mention nor create it.
+// TestCheckIgnoresStateFolder runs `sluice check` on configurations with a budget. A gateway may be running with the
+// same state folder, so check must neither mention nor create it.
 func TestCheckIgnoresStateFolder(t *testing.T) {
 	sluice, dir := buildSluice(t, true), t.TempDir()
 	folder := filepath.Join(dir, "journal")

@@ -75,19 +75,19 @@ func testNewPlugin(t *testing.T, language, kind string, vars []string) {
 	began = time.Now()
 	model := map[string]string{"provider": "x", "router": "auto", "filter": "x"}[kind]
 	want := map[string]string{"provider": `"content":"Good morning"`, "router": `"model":"small-context"`, "filter": "The *** is out"}[kind]
-	said := map[string]string{"provider": "Good morning", "router": "Good morning", "filter": "The secret is out"}[kind]
-	request := func(body string) string {
-		status, answer, err := complete(t, newClient(t), base, "sk-local", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]%s}`, model, said, body))
+	prompt := map[string]string{"provider": "Good morning", "router": "Good morning", "filter": "The secret is out"}[kind]
+	request := func(members string) string {
+		status, body, err := complete(t, newClient(t), base, "sk-local", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]%s}`, model, prompt, members))
 		if err != nil || status != http.StatusOK {
-			t.Fatalf("%d %s, %v", status, answer, err)
+			t.Fatalf("%d %s, %v", status, body, err)
 		}
-		return answer
+		return body
 	}
-	if answer := request(""); !strings.Contains(answer, want) {
-		t.Errorf("the response lacks %s: %s", want, answer)
+	if body := request(""); !strings.Contains(body, want) {
+		t.Errorf("the response lacks %s: %s", want, body)
 	}
-	if answer := request(`,"stream":true`); !strings.HasSuffix(answer, "data: [DONE]\n\n") {
-		t.Errorf("the stream is not complete: %s", answer)
+	if body := request(`,"stream":true`); !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("the stream is not complete: %s", body)
 	}
 	timed("two requests", began)
 	t.Logf("%s %s:%s", language, kind, &times)
@@ -131,7 +131,7 @@ func TestPluginTestWatchBuilds(t *testing.T) {
 	p.await("differs from ")
 	p.await(" failed")
 
-	// A vector that changes is run without a build.
+	// A changed vector is run without a build.
 	vectors, err := filepath.Glob(filepath.Join(dir, "testdata/vectors/*/want.txt"))
 	if err != nil || len(vectors) == 0 {
 		t.Fatal(err)

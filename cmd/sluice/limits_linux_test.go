@@ -30,8 +30,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Skip the name, which may contain anything. State is field 3, user and system time are 14 and 15, in hundredths of
-	// a second.
+	// Skip the process name, which may contain spaces. The state is field 3; user and system time are fields 14 and 15,
+	// in hundredths of a second.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	ticks := 0
@@ -45,8 +45,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestOutOfDescriptors opens more connections than the gateway has descriptors. It neither exits nor spins: open
-// connections are served, and the others once descriptors are free.
+// TestOutOfDescriptors opens more connections than the gateway has descriptors. The gateway must neither exit nor
+// spin. It serves open connections, and accepts the others when descriptors are free again.
 //
 // covers: F86
 func TestOutOfDescriptors(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		pause = logAttr(p.await(`msg="accept failed; retrying"`), "pause_ms")
 	}
 	if share := float64(cpuTime(t, p.cmd.Process.Pid)-used) / float64(time.Since(began)); share > 0.5 {
-		t.Errorf("waiting uses %.0f %% of a core", 100*share)
+		t.Errorf("waiting for a descriptor uses %.0f %% of a core", 100*share)
 	}
 	if status, body, err := complete(t, early, base, testKey, hello); status != 200 {
 		t.Errorf("accepted connection: %d %v %s", status, err, body)
@@ -111,9 +111,9 @@ func TestLogWriteFails(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	defer cmd.Process.Kill()
-	// The log, which would have the addresses, cannot be read.
+	// The addresses cannot be read from the log.
 	var base, admin string
-	eventually(t, "it listens", func() bool {
+	eventually(t, "the gateway listens", func() bool {
 		for _, address := range listenAddresses(t, cmd.Process.Pid) {
 			if status, _ := get(t, "http://"+address+"/healthz"); status == 200 {
 				admin = "http://" + address
@@ -129,7 +129,7 @@ func TestLogWriteFails(t *testing.T) {
 			t.Fatalf("%d %v %s", status, err, body)
 		}
 	}
-	eventually(t, "the lines are counted", func() bool { return metric(t, admin, "sluice_log_lines_dropped_total") >= 50 })
+	eventually(t, "the dropped lines are counted", func() bool { return metric(t, admin, "sluice_log_lines_dropped_total") >= 50 })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestLogWriteFails(t *testing.T) {
 			t.Errorf("exit %d", exit)
 		}
 	case <-time.After(waitTimeout):
-		t.Error("the process does not end")
+		t.Error("timed out waiting for the process to end")
 	}
 }
 
@@ -150,10 +150,10 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := map[string]bool{}
+	inodes := map[string]bool{} // of the process's sockets
 	for _, fd := range open {
 		if to, err := os.Readlink(fd); err == nil {
-			mine[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+			inodes[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
 		}
 	}
 	table, err := os.ReadFile("/proc/net/tcp")
@@ -161,9 +161,10 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(table)) {
-		// Local address and port in hexadecimal, the peer's, and the state; 0A is LISTEN.
+		// Field 1 is the local address and port in hexadecimal, field 3 the state (0A is LISTEN), and field 9 the
+		// inode.
 		f := strings.Fields(line)
-		if len(f) < 10 || f[3] != "0A" || !mine[f[9]] {
+		if len(f) < 10 || f[3] != "0A" || !inodes[f[9]] {
 			continue
 		}
 		_, hex, _ := strings.Cut(f[1], ":")
@@ -176,13 +177,13 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 	return addresses
 }
 
-// TestFullDisk puts log and cache on a file system of 1 MiB. The gateway keeps serving when it is full and resumes
-// writing when there is space.
+// TestFullDisk puts the log and the cache on a file system of 1 MiB. The gateway must keep serving when it is full, and
+// resume writing when space is available.
 //
 // covers: F84
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles the plugins, and fills a disk with log lines")
+		t.Skip("compiles the plugins and fills a disk with log lines")
 	}
 	dir := t.TempDir()
 	// A namespace in which the process may mount.
@@ -207,7 +208,7 @@ func TestFullDisk(t *testing.T) {
 		return string(text)
 	}
 	var base, admin string
-	eventually(t, "it listens", func() bool {
+	eventually(t, "the gateway listens", func() bool {
 		for line := range strings.Lines(log()) {
 			if strings.Contains(line, "msg=listening") {
 				base = "http://" + logAttr(line, "address")
@@ -226,7 +227,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Truncate(inside, 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it writes on", func() bool {
+	eventually(t, "the gateway writes log lines again", func() bool {
 		listModels(t, client, base)
 		return strings.Contains(log(), "msg=request")
 	})

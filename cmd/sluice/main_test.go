@@ -193,7 +193,7 @@ func (p *process) wait() int {
 		case err := <-end:
 			return processExit(p.t, err)
 		case <-timer.C:
-			p.t.Fatalf("the process does not end:\n%s", strings.Join(p.seen, "\n"))
+			p.t.Fatalf("timed out waiting for the process to end:\n%s", strings.Join(p.seen, "\n"))
 		}
 	}
 }

@@ -158,8 +158,8 @@ func TestSocketActivationErrors(t *testing.T) {
 	}
 }
 
-// TestActivatedAddressIsChecked expects a gateway without keys to refuse an inherited socket that other machines can reach, although the
-// configured address is a loopback address.
+// TestActivatedAddressIsChecked expects a gateway without keys to reject an inherited socket that other machines can
+// reach, even though the configured address is a loopback address.
 func TestActivatedAddressIsChecked(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "0.0.0.0:0")

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// offline are the attributes of processes without a network, not even loopback. It is nil if the system does not allow that.
+// offline returns the attributes of processes without a network, not even loopback, or nil if the system does not allow
+// that.
 var offline = sync.OnceValue(func() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	cmd := exec.Command("true")

@@ -9,7 +9,7 @@ import (
 
 const recordedRequest = `{"model":"demo","messages":[{"role":"user","content":"hello"}]}`
 
-// TestRecordTestReplay turns live traffic into vectors that pass, with the command lines of the documentation.
+// TestRecordTestReplay records live traffic as vectors, which must pass, with the command lines of the documentation.
 func TestRecordTestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes")

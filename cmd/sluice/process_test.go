@@ -24,7 +24,7 @@ func logAttr(line, name string) string {
 	return value
 }
 
-// addresses waits until the gateway serves, and returns the base URLs for clients and of the admin address.
+// addresses waits until the gateway serves, and returns the base URLs for clients and of the admin listener.
 func (p *process) addresses() (clients, admin string) {
 	p.t.Helper()
 	clients = p.ready()
@@ -55,7 +55,7 @@ func metric(t *testing.T, admin, name string) float64 {
 			return v
 		}
 	}
-	t.Fatalf("there is no metric %s in\n%s", name, body)
+	t.Fatalf("no metric %s in\n%s", name, body)
 	return 0
 }
 

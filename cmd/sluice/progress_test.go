@@ -16,15 +16,15 @@ func TestProgress(t *testing.T) {
 		quick()
 		<-time.After(1300*time.Millisecond - progressDelay + time.Millisecond)
 		synctest.Wait()
-		if said := out.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "Compiling plugin slow …\n") || !strings.Contains(said, "Compiling plugins slower, with it …\n") {
-			t.Errorf("while compiling:\n%s", said)
+		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "Compiling plugin slow …\n") || !strings.Contains(got, "Compiling plugins slower, with it …\n") {
+			t.Errorf("while compiling:\n%s", got)
 		}
 		out.Reset()
 		slow()
 		<-time.After(time.Second)
 		slower()
-		if said := out.String(); said != "Compiled plugin slow in 1.3s\nCompiled plugins slower, with it in 2.3s\n" {
-			t.Errorf("after compiling:\n%s", said)
+		if got := out.String(); got != "Compiled plugin slow in 1.3s\nCompiled plugins slower, with it in 2.3s\n" {
+			t.Errorf("after compiling:\n%s", got)
 		}
 	})
 }

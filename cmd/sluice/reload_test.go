@@ -25,8 +25,8 @@ import (
 // triggers are the ways to trigger a reload.
 var triggers = []struct {
 	name string
-	args []string
-	pull func(p *process)
+	args []string // arguments of serve
+	fire func(p *process)
 }{
 	{"SIGHUP", []string{"--watch=false"}, func(p *process) { p.signal(syscall.SIGHUP) }},
 	{"watched", nil, func(*process) {}},
@@ -64,34 +64,34 @@ targets = [{ provider = "up", model = "m" }]
 				t.Fatal(err)
 			}
 			replaceFile(t, path, strings.Replace(text, "sk-old", "sk-new", 1))
-			trigger.pull(p)
+			trigger.fire(p)
 			line := p.await(`msg="configuration reloaded"`)
 			if logAttr(line, "keys_changed") != "tests" || logAttr(line, "generation") != "2" || logAttr(line, "duration_ms") == "" || strings.Contains(line, "models") || strings.Contains(line, "sk-") {
 				t.Errorf("unexpected line: %s", line)
 			}
 			if status, body, err := complete(t, client, base, "sk-old-0123456789", hello); status != 401 {
-				t.Errorf("the old key: %d %v %s", status, err, body)
+				t.Errorf("old key: %d %v %s", status, err, body)
 			}
 			if status, body, err := complete(t, client, base, "sk-new-0123456789", hello); status != 200 {
-				t.Errorf("the new key: %d %v %s", status, err, body)
+				t.Errorf("new key: %d %v %s", status, err, body)
 			}
 			if n := metric(t, admin, "sluice_config_generations_open"); n != 2 {
-				t.Errorf("%g generations are open while the stream runs", n)
+				t.Errorf("%g generations are open during the stream, want 2", n)
 			}
 			close(proceed)
 			if rest, err := running.rest(); err != nil || !finished(rest) {
-				t.Errorf("the stream that was running ends with %v: %q", err, rest)
+				t.Errorf("the stream ends with %v: %q", err, rest)
 			}
 			eventually(t, "the old generation is closed", func() bool { return metric(t, admin, "sluice_config_generations_open") == 1 })
 			if n := metric(t, admin, "sluice_config_generation"); n != 2 {
-				t.Errorf("generation %g", n)
+				t.Errorf("generation %g, want 2", n)
 			}
 		})
 	}
 }
 
-// TestRewrittenFileWithoutChanges rewrites the configuration with the same bytes: it is read but not reloaded, except
-// on SIGHUP.
+// TestRewrittenFileWithoutChanges replaces the configuration with an identical file, which must not cause a reload,
+// unlike SIGHUP.
 //
 // covers: F80
 func TestRewrittenFileWithoutChanges(t *testing.T) {
@@ -111,8 +111,8 @@ func TestRewrittenFileWithoutChanges(t *testing.T) {
 	}
 }
 
-// TestReloadRenewsCertificate expects new connections to get the new certificate, even while the configuration is invalid. Open
-// connections are not affected.
+// TestReloadRenewsCertificate checks that new connections get the new certificate, even while the configuration is
+// invalid, and that open connections are not affected.
 //
 // covers: F80
 func TestReloadRenewsCertificate(t *testing.T) {
@@ -132,7 +132,7 @@ func TestReloadRenewsCertificate(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	ask := func(c *tls.Conn) {
+	request := func(c *tls.Conn) {
 		t.Helper()
 		fmt.Fprintf(c, "GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", testKey)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -144,17 +144,17 @@ func TestReloadRenewsCertificate(t *testing.T) {
 		}
 	}
 	before := connect(old)
-	ask(before)
+	request(before)
 	next.Write(t, dir)
 	p.await(`msg="configuration reloaded"`)
-	ask(connect(next))
-	ask(before)
+	request(connect(next))
+	request(before)
 	write(t, path, []byte("broken"))
 	p.await("reload failed")
 	last.Write(t, dir)
 	p.await("reload failed")
-	ask(connect(last))
-	ask(before)
+	request(connect(last))
+	request(before)
 }
 
 // installation is a directory with a configuration that loads a plugin from a file.
@@ -183,25 +183,25 @@ strategy = "weighted"
 	return s
 }
 
-func (s *installation) at(name string) string { return filepath.Join(s.dir, name) }
+func (s *installation) path(name string) string { return filepath.Join(s.dir, name) }
 
 // repair restores all files.
 func (s *installation) repair(t *testing.T) {
 	t.Helper()
-	replaceFile(t, s.at("mine.wasm"), string(s.module))
-	replaceFile(t, s.at("gateway.toml"), s.config)
+	replaceFile(t, s.path("mine.wasm"), string(s.module))
+	replaceFile(t, s.path("gateway.toml"), s.config)
 }
 
-// edit changes the configuration.
+// edit replaces text in the configuration file.
 func (s *installation) edit(t *testing.T, old, new string) {
 	t.Helper()
 	if !strings.Contains(s.config, old) {
 		t.Fatalf("the configuration lacks %q", old)
 	}
-	replaceFile(t, s.at("gateway.toml"), strings.Replace(s.config, old, new, 1))
+	replaceFile(t, s.path("gateway.toml"), strings.Replace(s.config, old, new, 1))
 }
 
-// breakages are ways to make a configuration invalid, each with a part of the error.
+// breakages are ways to make a configuration invalid, each with part of the expected error.
 var breakages = []struct {
 	name   string
 	damage func(t *testing.T, s *installation)
@@ -214,10 +214,10 @@ var breakages = []struct {
 	}, "gateway.toml:6:13: server.heartbeat: "},
 	{"missing variable", func(t *testing.T, s *installation) { s.edit(t, testKey, "${NOT_THERE}") }, "gateway.toml:10:11: keys[0].secret: NOT_THERE is not set"},
 	{"wrong SHA-256", func(t *testing.T, s *installation) {
-		replaceFile(t, s.at("mine.wasm"), string(s.module)+"\x00\x01\x00")
+		replaceFile(t, s.path("mine.wasm"), string(s.module)+"\x00\x01\x00")
 	}, "plugins.mine"},
 	{"not a module", func(t *testing.T, s *installation) {
-		replaceFile(t, s.at("mine.wasm"), "no module")
+		replaceFile(t, s.path("mine.wasm"), "no module")
 		s.edit(t, fmt.Sprintf("%x", sha256.Sum256(s.module)), fmt.Sprintf("%x", sha256.Sum256([]byte("no module"))))
 	}, "plugin mine: "},
 	{"invalid option of the router", func(t *testing.T, s *installation) { s.edit(t, "weighted", "by whim") }, `router.strategy: "by whim" is invalid`},
@@ -227,12 +227,12 @@ var breakages = []struct {
 
 func (s *installation) remove(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Remove(s.at(name)); err != nil {
+	if err := os.Remove(s.path(name)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// record reads lines until one has this message, and returns its attributes.
+// record reads JSON log lines until one has this message, and returns its attributes.
 func record(p *process, msg string) map[string]any {
 	p.t.Helper()
 	var r map[string]any
@@ -242,11 +242,11 @@ func record(p *process, msg string) map[string]any {
 	return r
 }
 
-// checkOnly matches output of check that the log does not have.
+// checkOnly matches output of `sluice check` that is not in the log.
 var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Compil(ing|ed) plugins? .*\n`)
 
-// TestReloadOfInvalidConfiguration breaks a gateway's configuration in several ways. The gateway keeps serving, logs
-// exactly what check prints for the same files, and loads the repaired one.
+// TestReloadOfInvalidConfiguration breaks a gateway's configuration in several ways. The gateway must keep serving, log
+// the errors that `sluice check` prints for the same files, and load the repaired configuration.
 //
 // covers: F81 F82
 func TestReloadOfInvalidConfiguration(t *testing.T) {
@@ -275,18 +275,19 @@ func TestReloadOfInvalidConfiguration(t *testing.T) {
 					if checked.exit != 3 || !strings.Contains(checked.stderr, b.error) {
 						t.Fatalf("check: exit %d, %s\nwant %s", checked.exit, checked.stderr, b.error)
 					}
-					trigger.pull(p)
+					trigger.fire(p)
 					want, got := checkOnly.ReplaceAllString(checked.stderr, ""), ""
-					for !strings.HasSuffix(got, want) { // a gateway that watches files may see half of a change first
+					// A gateway that watches files may load an incomplete change first.
+					for !strings.HasSuffix(got, want) {
 						got += record(p, "reload failed; keeping the previous configuration")["error"].(string) + "\n"
 					}
 					eventually(t, "the metric shows the failure", func() bool { return metric(t, admin, "sluice_config_reload_success") == 0 })
 					if n := metric(t, admin, "sluice_config_generations_open"); n != 1 {
-						t.Errorf("%g generations are open", n)
+						t.Errorf("%g generations are open, want 1", n)
 					}
-					served("while it is broken")
+					served("while the configuration is invalid")
 					s.repair(t)
-					trigger.pull(p)
+					trigger.fire(p)
 					record(p, "configuration reloaded")
 					eventually(t, "the metric shows the repair", func() bool { return metric(t, admin, "sluice_config_reload_success") == 1 })
 					served("after the repair")
@@ -301,8 +302,8 @@ func TestReloadOfInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestReloadOfEmptyFile reloads an empty file, as an editor may leave it for a moment while saving. check warns about it; a running
-// gateway does not load it, since a configuration without keys admits everyone.
+// TestReloadOfEmptyFile truncates the configuration, as editors may do for a moment while saving. A running gateway
+// must not load an empty file, because a configuration without keys would admit everyone.
 //
 // covers: F81
 func TestReloadOfEmptyFile(t *testing.T) {
@@ -322,8 +323,8 @@ func TestReloadOfEmptyFile(t *testing.T) {
 	p.await(`msg="configuration reloaded"`)
 }
 
-// TestChangesThatNeedRestart changes the listeners' addresses. The listeners keep their addresses, even if the new one is in use, and
-// the rest of the configuration is loaded.
+// TestChangesThatNeedRestart changes the address of the listener, to one that is in use, and the log format. Both must
+// stay until a restart, and the rest of the configuration must be loaded.
 //
 // covers: F81
 func TestChangesThatNeedRestart(t *testing.T) {
@@ -353,8 +354,9 @@ func TestChangesThatNeedRestart(t *testing.T) {
 	}
 }
 
-// TestReloadWithoutKeysStaysLocal reloads a configuration without keys and with a loopback address, in a gateway that other machines can
-// reach. The address would only change at a restart, so the reload must fail: it would open the gateway to everyone.
+// TestReloadWithoutKeysStaysLocal reloads a configuration without keys and with a loopback address, in a gateway that
+// other machines can reach. The reload must fail, because the address would only change at a restart, and until then
+// the gateway would be open to everyone.
 //
 // covers: F81
 func TestReloadWithoutKeysStaysLocal(t *testing.T) {
@@ -377,8 +379,8 @@ func TestReloadWithoutKeysStaysLocal(t *testing.T) {
 	}
 }
 
-// TestManyReloadSignals sends a hundred signals while streams and non-streaming responses are in flight. All responses are complete,
-// and in the end there is one generation and no additional descriptor.
+// TestManyReloadSignals sends a hundred signals while streams and non-streaming responses are in flight. All responses
+// must be complete, and afterwards one generation and no additional descriptor must be open.
 //
 // covers: F83
 func TestManyReloadSignals(t *testing.T) {
@@ -427,7 +429,7 @@ func TestManyReloadSignals(t *testing.T) {
 		}
 	}
 	seen := responses.Load()
-	eventually(t, "the clients are served on", func() bool { return responses.Load() > seen+20 })
+	eventually(t, "the clients are still served", func() bool { return responses.Load() > seen+20 })
 	close(stop)
 	clients.Wait()
 	client.CloseIdleConnections()
@@ -452,13 +454,13 @@ func TestManyReloadSignals(t *testing.T) {
 func TestReloadOfIncludedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.Mkdir(at("region.d"), 0o700); err != nil {
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(path("region.d"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, at("base.toml"), []byte(demoConfig("", testKey)))
-	write(t, at("gateway.toml"), []byte("include = [\"base.toml\", \"region.d/*.toml\"]\n"))
-	p := start(t, t.TempDir(), nil, "serve", "--config", at("gateway.toml"))
+	write(t, path("base.toml"), []byte(demoConfig("", testKey)))
+	write(t, path("gateway.toml"), []byte("include = [\"base.toml\", \"region.d/*.toml\"]\n"))
+	p := start(t, t.TempDir(), nil, "serve", "--config", path("gateway.toml"))
 	p.ready()
 	reloaded := func(attr, want string) {
 		t.Helper()
@@ -466,19 +468,19 @@ func TestReloadOfIncludedFiles(t *testing.T) {
 			t.Errorf("want %s=%s: %s", attr, want, line)
 		}
 	}
-	replaceFile(t, at("base.toml"), strings.Replace(demoConfig("", testKey), `"demo" }]`, `"other" }]`, 1))
+	replaceFile(t, path("base.toml"), strings.Replace(demoConfig("", testKey), `"demo" }]`, `"other" }]`, 1))
 	reloaded("models_changed", "demo")
 	const model = "[[models]]\nid = \"eu\"\ntargets = [{ provider = \"demo\" }]\n"
-	write(t, at("region.d/eu.toml"), []byte(model))
+	write(t, path("region.d/eu.toml"), []byte(model))
 	reloaded("models_added", "eu")
-	replaceFile(t, at("region.d/us.toml"), "[[models]]\nid = \"us\"\n")
+	replaceFile(t, path("region.d/us.toml"), "[[models]]\nid = \"us\"\n")
 	if line := p.await("keeping the previous configuration"); !strings.Contains(line, "region.d/us.toml:1:3: models[2].targets") {
 		t.Errorf("unexpected line: %s", line)
 	}
-	// A file that has never been part of a valid configuration is watched, too.
-	replaceFile(t, at("region.d/us.toml"), strings.Replace(model, "eu", "us", 1))
+	// The gateway also watches a file that has not been part of a valid configuration yet.
+	replaceFile(t, path("region.d/us.toml"), strings.Replace(model, "eu", "us", 1))
 	reloaded("models_added", "us")
-	if err := os.Remove(at("region.d/eu.toml")); err != nil {
+	if err := os.Remove(path("region.d/eu.toml")); err != nil {
 		t.Fatal(err)
 	}
 	reloaded("models_removed", "eu")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +28,7 @@ type balancer struct {
 	ready []string
 }
 
-// pollInterval is how often a balancer polls readiness.
+// pollInterval is the interval at which a balancer polls readiness.
 const pollInterval = 20 * time.Millisecond
 
 func (b *balancer) join(clients, admin string) {
@@ -49,13 +50,10 @@ func (b *balancer) watch(stop <-chan struct{}) {
 	defer tick.Stop()
 	for {
 		b.mu.Lock()
-		asked := make(map[string]string, len(b.all))
-		for admin, clients := range b.all {
-			asked[admin] = clients
-		}
+		all := maps.Clone(b.all)
 		b.mu.Unlock()
 		var ready []string
-		for admin, clients := range asked {
+		for admin, clients := range all {
 			resp, err := client.Get(admin + "/readyz")
 			if err != nil {
 				continue
@@ -76,7 +74,7 @@ func (b *balancer) watch(stop <-chan struct{}) {
 	}
 }
 
-// count returns how many gateways are ready.
+// count returns the number of ready gateways.
 func (b *balancer) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +140,7 @@ func TestRollingRestart(t *testing.T) {
 		},
 	})
 	defer front.Close()
-	eventually(t, "all are ready", func() bool { return b.count() == 3 })
+	eventually(t, "all gateways are ready", func() bool { return b.count() == 3 })
 	client := newClient(t)
 	var responses, failures atomic.Int64
 	for range 8 {
@@ -164,14 +162,14 @@ func TestRollingRestart(t *testing.T) {
 	}
 	for i, old := range gateways {
 		gateways[i] = open()
-		eventually(t, "the new one is ready", func() bool { return b.count() == 4 })
+		eventually(t, "the new gateway is ready", func() bool { return b.count() == 4 })
 		seen := responses.Load()
 		old.signal(syscall.SIGTERM)
 		if exit := old.wait(); exit != 0 {
 			t.Errorf("exit %d", exit)
 		}
 		b.leave(old.admin)
-		eventually(t, "requests go on", func() bool { return responses.Load() > seen+100 })
+		eventually(t, "100 more requests are served", func() bool { return responses.Load() > seen+100 })
 	}
 	close(stop)
 	running.Wait()

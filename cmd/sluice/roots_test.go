@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// TestBundledRoots runs itself as a process whose system has no root certificates, because fallback roots can be set only once in a
-// process.
+// TestBundledRoots runs itself in a new process without root certificates of the system, because fallback roots can
+// only be set once in a process.
 func TestBundledRoots(t *testing.T) {
 	if os.Getenv("SSL_CERT_FILE") != "" {
 		useBundledRoots()
 		pool, err := x509.SystemCertPool()
 		if err != nil || pool.Equal(x509.NewCertPool()) {
-			t.Errorf("there are no root certificates: %v", err)
+			t.Errorf("no root certificates: %v", err)
 		}
 		return
 	}
-	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	missing := filepath.Join(t.TempDir(), "missing")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestBundledRoots$")
-	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+nowhere, "SSL_CERT_DIR="+nowhere)
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+missing, "SSL_CERT_DIR="+missing)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

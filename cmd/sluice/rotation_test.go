@@ -16,8 +16,8 @@ import (
 // accounts is a provider that accepts some credentials, and rate-limits others.
 type accounts struct {
 	mu       sync.Mutex
-	statuses map[string]int // by credential; unknown ones are refused
-	used     map[string]int
+	statuses map[string]int // by credential; unknown ones are rejected
+	used     map[string]int // number of requests, by credential
 }
 
 func (a *accounts) set(key string, status int) {
@@ -50,8 +50,8 @@ func (a *accounts) respond(c *upstreamtest.Conn) error {
 	return upstreamtest.Answer(401, "application/json", `{"error":{"message":"wrong key `+key+`","type":"invalid_request_error","code":"invalid_api_key"}}`)(c)
 }
 
-// secretVolume creates a volume in which a file is replaced the way Kubernetes does it: a symbolic link to a folder is atomically
-// replaced with a link to another folder.
+// secretVolume creates a volume in which replace updates a file as Kubernetes does, by atomically replacing a symbolic
+// link to a folder with a link to another folder.
 func secretVolume(t *testing.T) (file string, replace func(text string)) {
 	t.Helper()
 	dir, n := t.TempDir(), 0
@@ -118,7 +118,7 @@ targets = [{ provider = "up", model = "m" }]
 		})
 	}
 	go func() {
-		for range p.lines { // the log of all requests
+		for range p.lines { // discard the log
 		}
 	}()
 	awaitUse := func(key string) time.Duration {
@@ -142,7 +142,7 @@ targets = [{ provider = "up", model = "m" }]
 	}
 	provider.set("sk-one-0123", 401)
 
-	// The provider does not know the new one yet.
+	// The new credential is not valid yet.
 	replace("sk-three-0123\n")
 	awaitUse("sk-three-0123")
 	awaitUse("sk-two-0123")
@@ -170,8 +170,8 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-// TestSeveralCredentials checks that each client key has a preferred account, and that the next one is used while that is rate-limited
-// or refused.
+// TestSeveralCredentials checks that each client key has a preferred account, and that the next one is used while the
+// preferred one is rate-limited or rejected.
 func TestSeveralCredentials(t *testing.T) {
 	t.Parallel()
 	provider := &accounts{statuses: map[string]int{"sk-a-0123": 200, "sk-b-0123": 200, "sk-c-0123": 200}, used: map[string]int{}}
@@ -191,7 +191,7 @@ targets = [{ provider = "up", model = "m" }]
 `, up.URL())))
 	base := p.ready()
 	client := newClient(t)
-	ask := func(i int) int {
+	request := func(i int) int {
 		t.Helper()
 		status, body, err := complete(t, client, base, fmt.Sprintf("sk-client-%d-0123456789", i), `{"model":"m","messages":[{"role":"user","content":"Hello"}]}`)
 		if err != nil {
@@ -206,7 +206,7 @@ targets = [{ provider = "up", model = "m" }]
 			before[key] = provider.count(key)
 		}
 		for range 3 {
-			ask(i)
+			request(i)
 		}
 		for key, n := range before {
 			if d := provider.count(key) - n; d == 3 {
@@ -228,16 +228,16 @@ targets = [{ provider = "up", model = "m" }]
 	used := provider.count("sk-a-0123")
 	for range 3 {
 		for i := range 12 {
-			if status := ask(i); status != 200 {
+			if status := request(i); status != 200 {
 				t.Errorf("client %d got %d", i, status)
 			}
 		}
 	}
 	if n := provider.count("sk-a-0123") - used; n != 1 {
-		t.Errorf("the limited account was used %d times", n)
+		t.Errorf("the rate-limited account was used %d times, want 1", n)
 	}
 	provider.set("sk-c-0123", 429)
-	if status := ask(clients["sk-c-0123"][0]); status != 429 {
-		t.Errorf("with all accounts limited or refused: %d", status)
+	if status := request(clients["sk-c-0123"][0]); status != 429 {
+		t.Errorf("status %d with all accounts rate-limited or rejected, want 429", status)
 	}
 }

@@ -100,9 +100,9 @@ func TestBannerCommand(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		vars   []string
-		config string // instead of the default configuration
-		note   string // after "Try it"
-		shell  map[string]string
+		config string            // instead of the default configuration
+		note   string            // expected after "Try it"
+		shell  map[string]string // variables of the shell that runs the command
 	}{
 		{"default configuration", nil, "", "", nil},
 		{"key in the environment", []string{"SLUICE_KEY=sk-mine-0123456789abcdef"}, "", "", map[string]string{"SLUICE_KEY": "sk-mine-0123456789abcdef"}},
@@ -185,18 +185,18 @@ func TestBannerListsModelsAndProviders(t *testing.T) {
 	t.Parallel()
 	p := start(t, t.TempDir(), []string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, "serve", "--config", defaultConfigPath(t), "--listen", "127.0.0.1:0")
 	base := p.ready()
-	said := strings.Join(p.seen, "\n")
+	banner := strings.Join(p.seen, "\n")
 	for _, want := range []string{
 		"Sluice v1.2.3 serves " + base + "/v1, ready after ", "  demo ", "demo/demo-a, demo/demo-b", "openai/gpt-5.4-mini", "demo/demo (fallback)",
 		"and the models that openai lists", "anthropic: ANTHROPIC_API_KEY is not set", "ollama: OLLAMA_BASE_URL is not set",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the banner lacks %q:\n%s", want, said)
+		if !strings.Contains(banner, want) {
+			t.Errorf("the banner lacks %q:\n%s", want, banner)
 		}
 	}
 	for _, bad := range []string{"sk-canary", "openai: ", "claude-"} {
-		if strings.Contains(said, bad) {
-			t.Errorf("the banner contains %q:\n%s", bad, said)
+		if strings.Contains(banner, bad) {
+			t.Errorf("the banner contains %q:\n%s", bad, banner)
 		}
 	}
 	p.signal(os.Interrupt)
@@ -221,7 +221,7 @@ func TestQuietPrintsOnlyTheLog(t *testing.T) {
 	}
 }
 
-// TestPortInUse expects the error before plugins are compiled.
+// TestPortInUse checks that the error is reported before plugins are compiled.
 //
 // covers: F88
 func TestPortInUse(t *testing.T) {
@@ -394,12 +394,12 @@ func TestSecondSignalCutsStreams(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
 	exit := p.wait()
-	if said := strings.Join(p.seen, "\n"); exit != 1 || !strings.HasSuffix(said, "sluice: a second signal cut off requests in flight") {
-		t.Errorf("exit %d:\n%s", exit, said)
+	if output := strings.Join(p.seen, "\n"); exit != 1 || !strings.HasSuffix(output, "sluice: a second signal cut off requests in flight") {
+		t.Errorf("exit %d:\n%s", exit, output)
 	}
 }
 
-// wantCut reads the rest of a stream, which must end with an error and must not look complete.
+// wantCut reads the rest of a stream, which must end with an error and not look complete.
 func wantCut(t *testing.T, stream *bufio.Reader) {
 	t.Helper()
 	rest, err := io.ReadAll(stream)
@@ -408,15 +408,15 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestLogReaderStops stops reading standard error, then closes it. Requests are still served, and lost lines are counted. Standard
-// output is not used.
+// TestLogReaderStops stops reading standard error, or closes it. Requests must still be served, and lost lines counted.
+// Standard output is not used.
 //
 // covers: F85
 func TestLogReaderStops(t *testing.T) {
 	if testing.Short() {
-		t.Skip("sends requests until a megabyte of log lines waits, twice")
+		t.Skip("sends requests until a megabyte of log lines is buffered, twice")
 	}
-	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
+	for name, closed := range map[string]bool{"stops reading": false, "closes the pipe": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
 			if err != nil {
@@ -433,29 +433,29 @@ func TestLogReaderStops(t *testing.T) {
 			go func() { ended <- cmd.Wait() }()
 			defer cmd.Process.Kill()
 			lines := bufio.NewReaderSize(r, 16)
-			line := func(mark string) string {
+			await := func(text string) string {
 				t.Helper()
 				for {
 					s, err := lines.ReadString('\n')
 					if err != nil {
 						t.Fatal(err)
 					}
-					if strings.Contains(s, mark) {
+					if strings.Contains(s, text) {
 						return strings.TrimSpace(s)
 					}
 				}
 			}
-			base := "http://" + logAttr(line("msg=listening"), "address")
-			admin := "http://" + logAttr(line(`msg="serving health, metrics and status"`), "address")
-			if leave {
+			base := "http://" + logAttr(await("msg=listening"), "address")
+			admin := "http://" + logAttr(await(`msg="serving health, metrics and status"`), "address")
+			if closed {
 				r.Close()
 			}
 			client := newClient(t)
 			fillLog(t, client, base, admin)
 			listModels(t, client, base)
-			if !leave {
+			if !closed {
 				// When reading resumes, the buffered lines arrive, followed by the number of dropped lines.
-				line("msg=request")
+				await("msg=request")
 				rest := make(chan string, 1)
 				go func() {
 					text, _ := io.ReadAll(lines)
@@ -465,14 +465,14 @@ func TestLogReaderStops(t *testing.T) {
 				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
-				var said string
+				var logged string
 				for l := range strings.Lines(<-rest) {
 					if strings.Contains(l, "log lines dropped") {
-						said = logAttr(strings.TrimSpace(l), "lines")
+						logged = logAttr(strings.TrimSpace(l), "lines")
 					}
 				}
-				if n, err := strconv.ParseFloat(said, 64); err != nil || n < lost {
-					t.Errorf("the log says that %q lines were dropped, the metric said %g before", said, lost)
+				if n, err := strconv.ParseFloat(logged, 64); err != nil || n < lost {
+					t.Errorf("the log reports %q dropped lines, want at least the metric's %g", logged, lost)
 				}
 			} else if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -483,13 +483,13 @@ func TestLogReaderStops(t *testing.T) {
 					t.Errorf("exit %d", exit)
 				}
 			case <-time.After(waitTimeout):
-				t.Error("the process does not end")
+				t.Error("timed out waiting for the process to end")
 			}
 		})
 	}
 }
 
-// listModels sends a request that makes a long log line.
+// listModels sends a request that produces a long log line.
 func listModels(t *testing.T, client *http.Client, base string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", base+"/v1/models", nil)
@@ -518,8 +518,8 @@ func fillLog(t *testing.T, client *http.Client, base, admin string) {
 	}
 }
 
-// TestJSONLogIsJSONFromTheFirstLine starts and ends a gateway that compiles its plugins, has a provider that is off and would print a
-// banner, and starts another one that fails.
+// TestJSONLogIsJSONFromTheFirstLine checks that all output is JSON, of a gateway that compiles plugins, has a provider
+// that is off and would print a banner otherwise, and of one that fails to start.
 func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 	t.Parallel()
 	config := demoConfig(`log_format = "json"`, testKey) + "[providers.idle]\nplugin = \"openai\"\nbase_url = \"https://idle.example\"\nenabled = false\n"
@@ -530,7 +530,7 @@ func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := exec.Command(buildSluice(t, true), "serve", "--config", writeConfig(t, c.config))
 			if cmd.Env = environment(); !testing.Short() {
-				cmd.Env = environment("SLUICE_CACHE=" + t.TempDir()) // compiling takes seconds, and is reported
+				cmd.Env = environment("SLUICE_CACHE=" + t.TempDir()) // compiling takes seconds, so progress is reported
 			}
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
@@ -545,7 +545,7 @@ func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 				all += line + "\n"
 				var fields struct{ Time, Level, Msg string }
 				if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Time == "" || fields.Level == "" || fields.Msg == "" {
-					t.Errorf("not a line of JSON: %q", line)
+					t.Errorf("invalid line: %q", line)
 				}
 				if fields.Msg == "serving health, metrics and status" {
 					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -555,7 +555,7 @@ func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
 			}
 			_ = cmd.Wait() // other tests check the exit code
 			if !strings.Contains(all, c.want) {
-				t.Errorf("no %s in\n%s", c.want, all)
+				t.Errorf("the log lacks %s:\n%s", c.want, all)
 			}
 		})
 	}
