@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestRequestsAreSentOnInOneWay sends requests as clients write them, and checks what the provider receives and what the
-// client is warned of.
-func TestRequestsAreSentOnInOneWay(t *testing.T) {
+// TestRequestsAreNormalized sends requests as clients write them, and checks the request that the provider receives and
+// the warnings that the client receives.
+func TestRequestsAreNormalized(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends every request in many spellings")
 	}
@@ -28,22 +28,22 @@ func TestRequestsAreSentOnInOneWay(t *testing.T) {
 			`"messages":[` + user + `,{"role":"assistant","tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"call_a"}]`,
 			`"messages":[` + user + `,{"role":"assistant","tool_calls":[` + call + `],"content":""},{"role":"tool","tool_call_id":"call_a","content":""}]`, "",
 		},
-		"empty lists":   {`"messages":[` + user + `],"tools":[],"tool_choice":"auto","functions":[]`, `"messages":[` + user + `]`, ""},
-		"a large limit": {`"messages":[` + user + `],"max_tokens":32000`, `"messages":[` + user + `],"max_tokens":4096 `, "clamped max_tokens"},
-		"no limit":      {`"messages":[` + user + `],"max_tokens":-1`, `"messages":[` + user + `]`, ""},
-		"half a pair":   {`"messages":[{"role":"user","content":"x\ud83d"}]`, `"messages":[{"role":"user","content":"x\ufffd"}]`, "changed messages[0].content"},
-		"cut arguments": {`"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a"}}]},{"role":"tool","tool_call_id":"a","content":"x"}]`, `"arguments":"{\"a"}`, ""},
+		"empty lists":         {`"messages":[` + user + `],"tools":[],"tool_choice":"auto","functions":[]`, `"messages":[` + user + `]`, ""},
+		"a large limit":       {`"messages":[` + user + `],"max_tokens":32000`, `"messages":[` + user + `],"max_tokens":4096 `, "clamped max_tokens"},
+		"no limit":            {`"messages":[` + user + `],"max_tokens":-1`, `"messages":[` + user + `]`, ""},
+		"unpaired surrogate":  {`"messages":[{"role":"user","content":"x\ud83d"}]`, `"messages":[{"role":"user","content":"x\ufffd"}]`, "changed messages[0].content"},
+		"truncated arguments": {`"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a"}}]},{"role":"tool","tool_call_id":"a","content":"x"}]`, `"arguments":"{\"a"}`, ""},
 		"several at once": {`"max_completion_tokens":5000,"messages":[{"role":"assistant"},{"role":"user","content":"\ud83d"}]`,
 			`"max_completion_tokens":4096,"messages":[{"role":"assistant","content":""},{"role":"user","content":"\ufffd"}]`, "changed messages[1].content, clamped max_completion_tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := g.Chat(t, `{"model":"gpt",`+test.request+`}`)
 			if got.Status != 200 || got.Header.Get("x-gateway-warning") != test.warning {
-				t.Errorf("%d, warning %q: %s", got.Status, got.Header.Get("x-gateway-warning"), got.Body)
+				t.Errorf("status %d, warning %q, want 200, %q: %s", got.Status, got.Header.Get("x-gateway-warning"), test.warning, got.Body)
 			}
 			requests := provider.Requests()
 			if body := string(requests[len(requests)-1].Body); !strings.Contains(body, test.sent) {
-				t.Errorf("sent %s, want %s in it", body, test.sent)
+				t.Errorf("sent %s, which does not contain %s", body, test.sent)
 			}
 		})
 	}
@@ -55,8 +55,9 @@ func TestRequestsAreSentOnInOneWay(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreRenamedBothWays lets a client that knows functions talk to providers of both kinds.
-func TestFunctionsAreRenamedBothWays(t *testing.T) {
+// TestLegacyFunctions checks that a client may use functions instead of tools, with a provider of the OpenAI API and
+// with one of another API.
+func TestLegacyFunctions(t *testing.T) {
 	const request = `{"model":%q,"stream":%v,"messages":[{"role":"user","content":"Hi"},
 		{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"1"}],
 		"functions":[{"name":"f","parameters":{"type":"object","properties":{}}}],"function_call":{"name":"f"}}`
@@ -78,7 +79,7 @@ func TestFunctionsAreRenamedBothWays(t *testing.T) {
 			}
 			sent := string(provider.Requests()[0].Body)
 			if strings.Contains(sent, "function_call") || strings.Contains(sent, "functions") || !strings.Contains(sent, `"tools":[`) || !strings.Contains(sent, `"call_1"`) {
-				t.Errorf("the provider got %s", sent)
+				t.Errorf("functions are not sent as tools: %s", sent)
 			}
 
 			got = g.Chat(t, fmt.Sprintf(request, model, true))

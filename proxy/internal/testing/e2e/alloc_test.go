@@ -18,19 +18,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// maxAllocs is what a request for a whole answer through the plugin openai may allocate: names, the exchange, the response,
-// one of fasthttp's, and a few to spare for what the runtime does by itself.
+// maxAllocs is the maximum number of allocations of a non-streaming request through the plugin openai. It includes a
+// few for the runtime's own work.
 const maxAllocs = 14
 
-// TestRequestAllocatesLittle sends requests one after the other over connections that stay open, between a client and a
-// provider that allocate nothing themselves.
-func TestRequestAllocatesLittle(t *testing.T) {
+// TestRequestAllocations measures the allocations of sequential requests over connections that stay open. The client
+// and the provider do not allocate anything themselves.
+func TestRequestAllocations(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const answer = `{"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	go provide(ln, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))
+	go serveFixedResponse(ln, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))
 	defer ln.Close()
 	lines := telemetry.NewWriter(io.Discard)
 	defer lines.Close(proxytest.EventTimeout)
@@ -58,7 +58,7 @@ func TestRequestAllocatesLittle(t *testing.T) {
 			t.Fatalf("%s", in[:200])
 		}
 	}
-	// A collection empties the pools.
+	// A garbage collection would empty the pools.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for range 100 {
 		ask()
@@ -71,14 +71,14 @@ func TestRequestAllocatesLittle(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	n := float64(after.Mallocs-before.Mallocs) / requests
-	t.Logf("%.1f allocations, %d bytes a request", n, (after.TotalAlloc-before.TotalAlloc)/requests)
+	t.Logf("%.1f allocations and %d bytes per request", n, (after.TotalAlloc-before.TotalAlloc)/requests)
 	if n > maxAllocs {
-		t.Errorf("%.1f allocations a request", n)
+		t.Errorf("%.1f allocations per request, want at most %d", n, maxAllocs)
 	}
 }
 
-// provide answers every request on every connection with the same bytes, until the listener is closed.
-func provide(ln net.Listener, answer []byte) {
+// serveFixedResponse responds to every request with the same bytes, until the listener is closed.
+func serveFixedResponse(ln net.Listener, answer []byte) {
 	for {
 		c, err := ln.Accept()
 		if err != nil {

@@ -19,17 +19,18 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// memory is a listener in memory that a gateway serves.
-type memory struct {
+// memoryListener is an in-memory listener that a gateway serves.
+type memoryListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-// newMemory has a gateway serve it until the test ends. Its providers are not there, but for the demo.
-func newMemory(tb testing.TB) *memory {
+// serveInMemory returns a listener that a gateway serves until the test ends. Of its providers, only the demo is
+// available.
+func serveInMemory(tb testing.TB) *memoryListener {
 	tb.Helper()
 	g := proxytest.Start(tb, unlimited(configuration("", "")))
-	m := &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
+	m := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(m) }()
 	tb.Cleanup(func() {
@@ -41,7 +42,7 @@ func newMemory(tb testing.TB) *memory {
 }
 
 // Accept implements net.Listener.
-func (m *memory) Accept() (net.Conn, error) {
+func (m *memoryListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-m.conns:
 		return c, nil
@@ -51,71 +52,71 @@ func (m *memory) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (m *memory) Close() error {
+func (m *memoryListener) Close() error {
 	close(m.closed)
 	return nil
 }
 
 // Addr implements net.Listener.
-func (m *memory) Addr() net.Addr { return nowhere{} }
+func (m *memoryListener) Addr() net.Addr { return memoryAddr{} }
 
-type nowhere struct{}
+type memoryAddr struct{}
 
-func (nowhere) Network() string { return "memory" }
-func (nowhere) String() string  { return "memory" }
+func (memoryAddr) Network() string { return "memory" }
+func (memoryAddr) String() string  { return "memory" }
 
-// sender is the connection of a client that has sent all that it will, and has closed its sending side.
-type sender struct {
-	in   []byte
-	most int // bytes of a read
-	out  bytes.Buffer
-	once sync.Once
-	done chan struct{} // closed when the gateway has closed the connection
+// halfClosedConn is the connection of a client that sends in and then closes its sending side.
+type halfClosedConn struct {
+	in      []byte
+	maxRead int // maximum number of bytes per read
+	out     bytes.Buffer
+	once    sync.Once
+	done    chan struct{} // closed when the gateway has closed the connection
 }
 
-func (c *sender) Read(p []byte) (int, error) {
+func (c *halfClosedConn) Read(p []byte) (int, error) {
 	if len(c.in) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(p[:min(len(p), c.most)], c.in)
+	n := copy(p[:min(len(p), c.maxRead)], c.in)
 	c.in = c.in[n:]
 	return n, nil
 }
 
-func (c *sender) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c *halfClosedConn) Write(p []byte) (int, error) { return c.out.Write(p) }
 
-func (c *sender) Close() error {
+func (c *halfClosedConn) Close() error {
 	c.once.Do(func() { close(c.done) })
 	return nil
 }
 
-func (c *sender) LocalAddr() net.Addr              { return nowhere{} }
-func (c *sender) RemoteAddr() net.Addr             { return nowhere{} }
-func (c *sender) SetDeadline(time.Time) error      { return nil }
-func (c *sender) SetReadDeadline(time.Time) error  { return nil }
-func (c *sender) SetWriteDeadline(time.Time) error { return nil }
+func (c *halfClosedConn) LocalAddr() net.Addr              { return memoryAddr{} }
+func (c *halfClosedConn) RemoteAddr() net.Addr             { return memoryAddr{} }
+func (c *halfClosedConn) SetDeadline(time.Time) error      { return nil }
+func (c *halfClosedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *halfClosedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// answer sends in to the gateway, at most that many bytes at a time, and returns all that comes back.
-func (m *memory) answer(t testing.TB, in []byte, most int) []byte {
+// exchange sends in to the gateway, which reads at most maxRead bytes at a time, and returns the checked responses.
+func (m *memoryListener) exchange(t testing.TB, in []byte, maxRead int) []byte {
 	t.Helper()
-	c := &sender{in: in, most: max(most, 1), done: make(chan struct{})}
+	c := &halfClosedConn{in: in, maxRead: max(maxRead, 1), done: make(chan struct{})}
 	m.conns <- c
 	timer := time.NewTimer(proxytest.EventTimeout)
 	defer timer.Stop()
 	select {
 	case <-c.done:
 	case <-timer.C:
-		t.Fatalf("the gateway hangs at %.2000q", in)
+		t.Fatalf("the gateway does not close the connection after %.2000q", in)
 	}
-	if err := readable(c.out.Bytes(), bytes.Contains(in, []byte("HEAD "))); err != nil {
-		t.Fatalf("%.2000q is answered %.2000q: %v", in, c.out.Bytes(), err)
+	if err := checkResponses(c.out.Bytes(), bytes.Contains(in, []byte("HEAD "))); err != nil {
+		t.Fatalf("%v in the response to %.2000q: %.2000q", err, in, c.out.Bytes())
 	}
 	return c.out.Bytes()
 }
 
-// readable checks that out is answers in HTTP, whole, and that those that are errors look like it. Where heads is set an
-// answer may be one to HEAD, which has no body.
-func readable(out []byte, heads bool) error {
+// checkResponses checks that out consists of complete, valid responses. If heads is set, each of them may be the
+// response to a HEAD request, which has no body.
+func checkResponses(out []byte, heads bool) error {
 	if len(out) == 0 {
 		return nil
 	}
@@ -132,14 +133,14 @@ func readable(out []byte, heads bool) error {
 		}
 		body, err := io.ReadAll(resp.Body)
 		if err == nil {
-			err = proper(resp, body, method)
+			err = checkResponse(resp, body, method)
 		}
 		if err == nil {
-			behind, _ := io.ReadAll(r)
-			if resp.Close && len(behind) > 0 {
-				err = fmt.Errorf("%d bytes behind the last answer", len(behind))
+			remaining, _ := io.ReadAll(r)
+			if resp.Close && len(remaining) > 0 {
+				err = fmt.Errorf("%d bytes after the last response", len(remaining))
 			} else {
-				err = readable(behind, heads)
+				err = checkResponses(remaining, heads)
 			}
 		}
 		if err == nil {
@@ -150,8 +151,8 @@ func readable(out []byte, heads bool) error {
 	return failed
 }
 
-// proper checks one answer.
-func proper(resp *http.Response, body []byte, method string) error {
+// checkResponse checks the status, the headers and, for errors, the body of a response.
+func checkResponse(resp *http.Response, body []byte, method string) error {
 	switch {
 	case resp.StatusCode == http.StatusContinue:
 		return nil
@@ -160,18 +161,18 @@ func proper(resp *http.Response, body []byte, method string) error {
 	case resp.StatusCode >= 400 && method != "HEAD":
 		var e map[string]map[string]*string
 		if err := json.Unmarshal(body, &e); err != nil || len(e["error"]) != 4 || e["error"]["message"] == nil || e["error"]["type"] == nil {
-			return fmt.Errorf("the body of an error is %s", body)
+			return fmt.Errorf("invalid error body %s", body)
 		}
 	}
 	if resp.StatusCode == http.StatusInternalServerError || resp.StatusCode < 400 && resp.StatusCode != http.StatusOK {
-		// The former is what a panic is answered.
-		return fmt.Errorf("status %d", resp.StatusCode)
+		// A status of 500 means that a request panicked.
+		return fmt.Errorf("unexpected status %d", resp.StatusCode)
 	}
 	return nil
 }
 
-// everyVector is all that the vectors send, without what is long for the sake of being long, and what is right.
-func everyVector() [][]byte {
+// fuzzSeeds returns the requests of all vectors except long ones, and some valid requests.
+func fuzzSeeds() [][]byte {
 	all := slices.Concat(framingVectors(), headVectors(), methodVectors(), pathVectors(), expectVectors(), bodyVectors(), mediaVectors(), keyVectors())
 	seeds := [][]byte{
 		[]byte(postHead + sized(hello)), []byte(postHead + chunked(hello)), []byte(getHead + "\r\n"), []byte(getHead + "\r\n" + postHead + sized(hello) + getHead + "\r\n"),
@@ -190,34 +191,35 @@ func everyVector() [][]byte {
 //
 // covers: F113
 func TestRandomBytes(t *testing.T) {
-	m := newMemory(t)
-	seeds := everyVector()
+	m := serveInMemory(t)
+	seeds := fuzzSeeds()
 	for _, s := range seeds {
-		m.answer(t, s, len(s))
-		m.answer(t, s, 1)
+		m.exchange(t, s, len(s))
+		m.exchange(t, s, 1)
 	}
 	random := rand.New(rand.NewPCG(113, 0))
 	for range scale(20_000, 2_000) {
-		s := changed(random, seeds)
-		m.answer(t, s, 1+random.IntN(len(s)+1))
+		s := mutate(random, seeds)
+		m.exchange(t, s, 1+random.IntN(len(s)+1))
 	}
 }
 
-// BenchmarkRandomBytes does the same for as long as wanted:
+// BenchmarkRandomBytes is TestRandomBytes with any number of mutations:
 //
 //	go test ./proxy/internal/testing/e2e -run '^$' -bench RandomBytes -benchtime 10000000x
 func BenchmarkRandomBytes(b *testing.B) {
-	m := newMemory(b)
-	seeds := everyVector()
+	m := serveInMemory(b)
+	seeds := fuzzSeeds()
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	for b.Loop() {
-		s := changed(random, seeds)
-		m.answer(b, s, 1+random.IntN(len(s)+1))
+		s := mutate(random, seeds)
+		m.exchange(b, s, 1+random.IntN(len(s)+1))
 	}
 }
 
-// changed is a vector with parts taken out, repeated, put elsewhere, replaced and mixed with other vectors.
-func changed(random *rand.Rand, seeds [][]byte) []byte {
+// mutate returns a random seed with some of its bytes removed, repeated or replaced, or with those of other seeds
+// inserted.
+func mutate(random *rand.Rand, seeds [][]byte) []byte {
 	pieces := []string{"\r\n", "\n", "\r", "\r\n\r\n", " ", "\t", ":", "\x00", "\xff", "0", "-", "GET ", "HEAD ", "POST ", " HTTP/1.1", " HTTP/1.0", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
 		"Expect: 100-continue\r\n", "Connection: close\r\n", "Connection: keep-alive\r\n", "0\r\n\r\n", "5\r\nhello\r\n", `"stream":true,`, "{", "}"}
 	s := slices.Clone(seeds[random.IntN(len(seeds))])
@@ -240,17 +242,17 @@ func changed(random *rand.Rand, seeds [][]byte) []byte {
 	return s
 }
 
-// FuzzServer sends bytes to the whole gateway, which must respond with HTTP.
+// FuzzServer sends any bytes to the gateway, which must respond with valid HTTP.
 //
 // covers: F113
 func FuzzServer(f *testing.F) {
-	m := newMemory(f)
-	for _, s := range everyVector() {
+	m := serveInMemory(f)
+	for _, s := range fuzzSeeds() {
 		f.Add(s, uint16(len(s)))
 	}
-	f.Fuzz(func(t *testing.T, in []byte, most uint16) {
+	f.Fuzz(func(t *testing.T, in []byte, maxRead uint16) {
 		if len(in) < 256<<10 {
-			m.answer(t, in, int(most))
+			m.exchange(t, in, int(maxRead))
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// rest is a head without its first line.
-func rest(head string) string {
+// headerLines returns a head without its first line.
+func headerLines(head string) string {
 	_, lines, _ := strings.Cut(head, "\r\n")
 	return lines
 }
@@ -27,15 +27,15 @@ func methodVectors() []vector {
 				continue
 			}
 			vectors = append(vectors, vector{
-				name: fmt.Sprintf("%.8s %s", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
-				status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: " + allow}, says: "supports " + allow,
+				name: fmt.Sprintf("%.8s %s", method, path), send: method + " " + path + " HTTP/1.1\r\n" + headerLines(postHead) + sized(helloUpstream),
+				status: 405, code: "method_not_allowed", conn: connStays, headers: []string{"Allow: " + allow}, message: "supports " + allow,
 			})
 		}
 	}
-	// What a page in a browser would ask before it is let in: no page is.
+	// A CORS preflight request, which is rejected because browsers must not have access.
 	vectors = append(vectors, vector{
 		name: "preflight", send: "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nOrigin: https://example.com\r\nAccess-Control-Request-Method: POST\r\n\r\n",
-		status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: POST", "Access-Control-Allow-Origin: "},
+		status: 405, code: "method_not_allowed", conn: connStays, headers: []string{"Allow: POST", "Access-Control-Allow-Origin: "},
 	})
 	return vectors
 }
@@ -48,7 +48,7 @@ func TestHeadHasNoBody(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/demo", "/v1/models/nobody"} {
 		got, head := g.Do(t, "GET", path, ""), g.Do(t, "HEAD", path, "")
 		if head.Status != got.Status || head.Body != "" || head.Header.Get("Content-Length") != fmt.Sprint(len(got.Body)) {
-			t.Errorf("HEAD %s: %d, %q, %v", path, head.Status, head.Body, head.Header)
+			t.Errorf("HEAD %s: got status %d, body %q and headers %v, want status %d, no body and the Content-Length of GET", path, head.Status, head.Body, head.Header, got.Status)
 		}
 		g.Log.Request(t, head.RequestID())
 	}
@@ -74,25 +74,25 @@ func pathVectors() []vector {
 	} {
 		for _, method := range []string{"POST", "GET"} {
 			vectors = append(vectors, vector{
-				name: fmt.Sprintf("%s %.40q", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
-				status: 404, code: "unknown_url", fate: stays, says: "The gateway serves POST /v1/chat/completions",
+				name: fmt.Sprintf("%s %.40q", method, path), send: method + " " + path + " HTTP/1.1\r\n" + headerLines(postHead) + sized(helloUpstream),
+				status: 404, code: "unknown_url", conn: connStays, message: "The gateway serves POST /v1/chat/completions",
 			})
 		}
 	}
 	for _, line := range []string{"OPTIONS * HTTP/1.1", "CONNECT gateway:443 HTTP/1.1"} {
-		vectors = append(vectors, vector{name: line, send: line + "\r\n" + rest(postHead) + "\r\n", status: 404, code: "unknown_url", fate: stays})
+		vectors = append(vectors, vector{name: line, send: line + "\r\n" + headerLines(postHead) + "\r\n", status: 404, code: "unknown_url", conn: connStays})
 	}
-	// Below /v1/models/ stands a model's name, in which anything may be, and which leads nowhere else.
+	// The rest of a path below /v1/models/ is the name of a model, whatever it contains.
 	for _, id := range []string{"../metrics", "%2e%2e/metrics", "..%2fmetrics", "demo/", "demo%00", "demo;x", "DEMO", "%zz", "", "/", "*", strings.Repeat("x", 8000)} {
 		vectors = append(vectors, vector{
-			name: fmt.Sprintf("a model named %.20q", id), send: "GET /v1/models/" + id + " HTTP/1.1\r\n" + rest(getHead) + "\r\n",
-			status: 404, code: "model_not_found", fate: stays,
+			name: fmt.Sprintf("a model named %.20q", id), send: "GET /v1/models/" + id + " HTTP/1.1\r\n" + headerLines(getHead) + "\r\n",
+			status: 404, code: "model_not_found", conn: connStays,
 		})
 	}
 	return vectors
 }
 
-// TestPathsAreSanitised checks what the log and the client see of a path.
+// TestPathsAreSanitised checks that the log and the client do not see the parts of a path that may be secret.
 //
 // covers: F110
 func TestPathsAreSanitised(t *testing.T) {
@@ -109,10 +109,10 @@ func TestPathsAreSanitised(t *testing.T) {
 	} {
 		r := g.Do(t, "GET", path, "")
 		if line := g.Log.Request(t, r.RequestID()); line["cause"] != "no such path: "+want {
-			t.Errorf("%s: the log says %q", path, line["cause"])
+			t.Errorf("%s: the log has the cause %q", path, line["cause"])
 		}
 		if !strings.Contains(r.Body, "Unknown URL: GET "+want+". ") {
-			t.Errorf("%s: the client is told %s", path, r.Body)
+			t.Errorf("%s: the client receives %s", path, r.Body)
 		}
 	}
 }
@@ -122,13 +122,13 @@ func TestAbsoluteRequestTarget(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for _, url := range []string{"http://gateway/v1/models", "HTTP://GATEWAY/v1/models?x", "https://gateway/v1/models"} {
 		c := dial(t, g)
-		c.send("GET " + url + " HTTP/1.1\r\n" + rest(getHead) + "\r\n")
+		c.send("GET " + url + " HTTP/1.1\r\n" + headerLines(getHead) + "\r\n")
 		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 200 {
 			t.Errorf("%s: %v, %v", url, resp, err)
 		}
 	}
 	c := dial(t, g)
-	c.send("GET http://gateway HTTP/1.1\r\n" + rest(getHead) + "\r\n")
+	c.send("GET http://gateway HTTP/1.1\r\n" + headerLines(getHead) + "\r\n")
 	if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != 404 {
 		t.Errorf("no path: %v, %v", resp, err)
 	}
@@ -138,28 +138,28 @@ func TestAbsoluteRequestTarget(t *testing.T) {
 func TestExpectations(t *testing.T) { runVectors(t, expectVectors()) }
 
 func expectVectors() []vector {
-	const waits = "Content-Length: 100\r\n"
+	const length = "Content-Length: 100\r\n"
 	unkeyed := strings.Replace(postHead, proxytest.Key, "sk-nobody", 1)
 	var vectors []vector
-	// All of these wait for leave to send their bodies, and are answered without it.
+	// All of these wait for 100 Continue before they send their bodies, and get a final response instead.
 	for i, v := range []vector{
-		{name: "no key", send: "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n", status: 401, code: "missing_api_key", also: []string{"Www-Authenticate: Bearer"}},
-		{name: "a wrong key", send: unkeyed, status: 401, code: "invalid_api_key", also: []string{"Www-Authenticate: Bearer"}},
+		{name: "no key", send: "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n", status: 401, code: "missing_api_key", headers: []string{"Www-Authenticate: Bearer"}},
+		{name: "a wrong key", send: unkeyed, status: 401, code: "invalid_api_key", headers: []string{"Www-Authenticate: Bearer"}},
 		{name: "two keys", send: postHead + "Authorization: Bearer x\r\n", status: 400, code: "duplicate_authorization"},
 		{name: "a wrong path", send: strings.Replace(postHead, "chat/", "nowhere/", 1), status: 404, code: "unknown_url"},
 		{name: "a wrong method", send: strings.Replace(postHead, "POST", "PUT", 1), status: 405, code: "method_not_allowed"},
 		{name: "a bad head", send: strings.Replace(postHead, "Host: gateway", "Host: user@gateway", 1), status: 400, code: "bad_request"},
 	} {
 		id := fmt.Sprint("mine-", i)
-		v.send += "X-Request-Id: " + id + "\r\nExpect: 100-Continue\r\n" + waits + "\r\n"
-		v.also = append(v.also, "X-Request-Id: "+id)
+		v.send += "X-Request-Id: " + id + "\r\nExpect: 100-Continue\r\n" + length + "\r\n"
+		v.headers = append(v.headers, "X-Request-Id: "+id)
 		vectors = append(vectors, v)
 	}
 	for _, e := range []string{"the-unexpected", "100-continue, the-unexpected", "200-ok", "100-continue\r\nExpect: the-unexpected", "the-unexpected\r\nExpect: 100-continue"} {
-		vectors = append(vectors, vector{name: fmt.Sprintf("Expect: %q", e), send: postHead + "Expect: " + e + "\r\n" + waits + "\r\n", status: 417, code: "expectation_failed"})
+		vectors = append(vectors, vector{name: fmt.Sprintf("Expect: %q", e), send: postHead + "Expect: " + e + "\r\n" + length + "\r\n", status: 417, code: "expectation_failed"})
 	}
 	vectors = append(vectors, vector{
-		name: "too large", send: postHead + "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", status: 413, code: "request_too_large", says: "1048576",
+		name: "too large", send: postHead + "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", status: 413, code: "request_too_large", message: "1048576",
 	})
 	return vectors
 }
@@ -183,18 +183,18 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestUpgradesAreIgnored checks that they are answered with HTTP/1.1.
+// TestUpgradesAreIgnored checks that requests to upgrade the protocol get ordinary HTTP/1.1 responses.
 //
 // covers: F112
 func TestUpgradesAreIgnored(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for name, headers := range map[string]string{
-		"h2c":                      "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n",
-		"websocket":                "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n",
-		"TLS":                      "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
-		"no Upgrade":               "Connection: Upgrade\r\n",
-		"Upgrade alone":            "Upgrade: h2c\r\n",
-		"a header of ours to drop": "Connection: Authorization, Content-Length, keep-alive\r\n",
+		"h2c":                         "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n",
+		"websocket":                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n",
+		"TLS":                         "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
+		"no Upgrade":                  "Connection: Upgrade\r\n",
+		"Upgrade alone":               "Upgrade: h2c\r\n",
+		"connection-specific headers": "Connection: Authorization, Content-Length, keep-alive\r\n",
 	} {
 		for _, request := range []string{getHead + headers + "\r\n", postHead + headers + sized(hello)} {
 			c := dial(t, g)
@@ -208,7 +208,7 @@ func TestUpgradesAreIgnored(t *testing.T) {
 					t.Fatal(err)
 				}
 				if resp.StatusCode != 200 || resp.Proto != "HTTP/1.1" || resp.Header.Get("Upgrade") != "" {
-					t.Errorf("%s: %s %d %v", name, resp.Proto, resp.StatusCode, resp.Header)
+					t.Errorf("%s: got %s %d and headers %v, want HTTP/1.1 200 without Upgrade", name, resp.Proto, resp.StatusCode, resp.Header)
 				}
 			}
 		}

@@ -14,48 +14,49 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// vector is what a client sends, byte for byte, and the answer that it must getHead.
+// vector is a sequence of bytes that a client sends, and the response that it must get.
 type vector struct {
-	name   string // faults/ROW and what it is
-	send   string
-	status int
-	code   string // "" is null
-	param  string // "" is null
-	fate   fate
-	also   []string // headers of the answer, "Name: value"
-	says   string   // part of the error's message
-	typ    string   // "" is invalid_request_error
+	name    string // name of the subtest
+	send    string
+	status  int
+	code    string // "" is null
+	param   string // "" is null
+	conn    connState
+	headers []string // headers that the response must have, "Name: value"
+	message string   // text that the error message must contain
+	typ     string   // "" is invalid_request_error
 }
 
-// fate is what becomes of the connection behind the answer.
-type fate uint8
+// connState is the state of the connection after the response.
+type connState uint8
 
 const (
-	closes fate = iota // the answer says Connection: close, nothing follows it, and the connection ends
-	stays              // the connection takes another request
-	ends               // the client has closed its sending side; only that the connection ends is looked at
+	connCloses   connState = iota // the response has Connection: close, nothing follows it, and the gateway closes the connection
+	connStays                     // the connection can be used for another request
+	clientCloses                  // like connCloses, but the client closes its sending side after the request
 )
 
-// postHead is the head of a completion request up to its framing, and getHead that of the list of models.
+// postHead is the head of a chat completions request without the headers that describe its body, and getHead the head
+// of a request for the list of models.
 const (
 	postHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\nContent-Type: application/json\r\n"
 	getHead  = "GET /v1/models HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n"
 )
 
-// helloUpstream is a request that would go to a provider.
+// helloUpstream is a request that the gateway would send to a provider.
 const helloUpstream = `{"model":"gpt","messages":[{"role":"user","content":"Hello"}]}`
 
-// sized is a body behind its length.
+// sized returns a Content-Length header, the end of the head, and the body.
 func sized(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body) }
 
-// inChunks is a body in one chunk, without the header that says so.
+// inChunks returns a body in one chunk, without a header.
 func inChunks(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
-// chunked is a body in one chunk.
+// chunked returns a Transfer-Encoding header, the end of the head, and the body in one chunk.
 func chunked(body string) string { return "Transfer-Encoding: chunked\r\n\r\n" + inChunks(body) }
 
-// runVectors sends every vector to a gateway, on a connection of its own, and checks that nothing of it reaches a provider.
-// As many wrong keys as there are among them are not limited.
+// runVectors sends each vector to a gateway over a connection of its own, and checks that none of them reaches a
+// provider. The gateway does not limit wrong keys.
 func runVectors(t *testing.T, vectors []vector) {
 	t.Helper()
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
@@ -64,11 +65,11 @@ func runVectors(t *testing.T, vectors []vector) {
 		t.Run(v.name, func(t *testing.T) { v.run(t, g) })
 	}
 	if n := provider.Connections(); n != 0 {
-		t.Errorf("%d connections to the provider", n)
+		t.Errorf("the gateway opened %d connections to the provider", n)
 	}
 }
 
-// unlimited is a configuration that takes any number of wrong keys.
+// unlimited returns a configuration without a limit for wrong keys.
 func unlimited(toml string) string {
 	return strings.Replace(toml, "[server]", "[server]\nmax_wrong_keys = 0", 1)
 }
@@ -78,9 +79,9 @@ func (v *vector) run(t *testing.T, g *proxytest.Gateway) {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		// It fails where the gateway has answered and closed the connection before the end.
+		// The write fails if the gateway has already responded and closed the connection.
 		_, _ = io.WriteString(c, v.send)
-		if v.fate == ends {
+		if v.conn == clientCloses {
 			_ = c.CloseWrite()
 		}
 	}()
@@ -100,37 +101,37 @@ func (v *vector) run(t *testing.T, g *proxytest.Gateway) {
 	if v.status >= 400 && method != "HEAD" {
 		v.checkBody(t, body)
 	}
-	for _, want := range v.also {
+	for _, want := range v.headers {
 		if name, value, _ := strings.Cut(want, ": "); resp.Header.Get(name) != value {
-			t.Errorf("%s: %q, want %q", name, resp.Header.Get(name), value)
+			t.Errorf("header %s is %q, want %q", name, resp.Header.Get(name), value)
 		}
 	}
 	id := resp.Header.Get("X-Request-Id")
 	if id == "" {
 		t.Fatalf("no x-request-id in %v", resp.Header)
 	}
-	if resp.Close != (v.fate != stays) {
-		t.Fatalf("Connection: close is said: %t", resp.Close)
+	if resp.Close != (v.conn != connStays) {
+		t.Fatalf("response has Connection: close: %t", resp.Close)
 	}
-	if v.fate == stays {
+	if v.conn == connStays {
 		c.send(getHead + "\r\n")
 		resp, err := http.ReadResponse(c.r, nil)
 		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("the connection is of no use: %v, %v", resp, err)
+			t.Fatalf("the connection cannot be reused: %v, %v", resp, err)
 		}
 	} else if rest, err := io.ReadAll(c.r); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("behind the answer: %q, %v", rest, err)
+		t.Errorf("got %q and error %v after the response", rest, err)
 	}
 	line := g.Log.Request(t, id)
 	if want := fmt.Sprint(v.status); line["status"] != want {
-		t.Errorf("the log says %s", line["status"])
+		t.Errorf("the log has status %s, want %s", line["status"], want)
 	}
 	if n := strings.Count(g.Log.String(), "request="+id+" "); n != 1 {
-		t.Errorf("%d lines in the log", n)
+		t.Errorf("the log has %d lines for the request, want 1", n)
 	}
 }
 
-// checkBody checks the error's body: these four members, and no other.
+// checkBody checks that the error's body has exactly four members, and their values.
 func (v *vector) checkBody(t *testing.T, body []byte) {
 	t.Helper()
 	var outer map[string]map[string]*string
@@ -142,19 +143,19 @@ func (v *vector) checkBody(t *testing.T, body []byte) {
 	if v.typ == "" {
 		want["type"] = "invalid_request_error"
 	}
-	if len(outer) != 1 || len(e) != 4 || e["message"] == nil || *e["message"] == "" || !strings.Contains(*e["message"], v.says) {
-		t.Errorf("body %s, want a message with %q", body, v.says)
+	if len(outer) != 1 || len(e) != 4 || e["message"] == nil || *e["message"] == "" || !strings.Contains(*e["message"], v.message) {
+		t.Errorf("body %s, want a message with %q", body, v.message)
 	}
 	for name, value := range want {
 		got, there := e[name]
 		if !there || (got == nil) != (value == "") || got != nil && *got != value {
-			t.Errorf("%s in %s, want %q", name, body, value)
+			t.Errorf("%s is not %q in %s", name, value, body)
 		}
 	}
 }
 
-// unreadable is a vector that is refused as bad HTTP.
-func unreadable(name, send string) vector {
+// malformedHTTP returns a vector that is rejected as malformed HTTP.
+func malformedHTTP(name, send string) vector {
 	return vector{name: name, send: send, status: 400, code: "bad_request"}
 }
 
@@ -164,9 +165,9 @@ func TestInvalidFraming(t *testing.T) { runVectors(t, framingVectors()) }
 func framingVectors() []vector {
 	body := helloUpstream
 	var vectors []vector
-	add := func(name, send string) { vectors = append(vectors, unreadable(name, send)) }
+	add := func(name, send string) { vectors = append(vectors, malformedHTTP(name, send)) }
 
-	// What a body's length says and what its chunks say, one for whoever reads the one.
+	// Request smuggling: Content-Length and Transfer-Encoding contradict each other.
 	c := inChunks(body)
 	add("CL.TE", postHead+fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%s", len(c), c))
 	add("TE.CL", postHead+fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n%s", len(c), c))
@@ -253,13 +254,13 @@ func framingVectors() []vector {
 		"half a trailer": fmt.Sprintf("%x\r\n%s\r\n0\r\nX: y", n, body),
 		"no end":         fmt.Sprintf("%x\r\n%s\r\n0\r\n", n, body),
 	} {
-		v := unreadable(name, postHead+te+chunks)
-		v.fate = ends
+		v := malformedHTTP(name, postHead+te+chunks)
+		v.conn = clientCloses
 		vectors = append(vectors, v)
 	}
-	vectors = append(vectors, vector{name: "no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), status: 400, code: "bad_request", fate: ends})
-	v := unreadable("a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
-	v.fate = ends
+	vectors = append(vectors, vector{name: "no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), status: 400, code: "bad_request", conn: clientCloses})
+	v := malformedHTTP("a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
+	v.conn = clientCloses
 	return append(vectors, v)
 }
 
@@ -268,7 +269,7 @@ func TestInvalidHeaderLines(t *testing.T) { runVectors(t, headVectors()) }
 
 func headVectors() []vector {
 	var vectors []vector
-	add := func(name, send string) { vectors = append(vectors, unreadable(name, send)) }
+	add := func(name, send string) { vectors = append(vectors, malformedHTTP(name, send)) }
 	for name, header := range map[string]string{
 		"a folded line":              "X: y\r\n z",
 		"a folded line with a tab":   "X: y\r\n\tz",
@@ -326,7 +327,7 @@ func headVectors() []vector {
 	for name, line := range map[string]string{
 		"no version":               "POST /v1/chat/completions",
 		"HTTP/0.9":                 "GET /v1/models",
-		"a version in small":       "POST /v1/chat/completions http/1.1",
+		"a version in lower case":  "POST /v1/chat/completions http/1.1",
 		"three digits":             "POST /v1/chat/completions HTTP/1.10",
 		"no point":                 "POST /v1/chat/completions HTTP/11",
 		"another protocol":         "POST /v1/chat/completions HTTPS/1.1",
@@ -347,15 +348,15 @@ func headVectors() []vector {
 		add(name, line+strings.TrimPrefix(postHead, "POST /v1/chat/completions HTTP/1.1")+sized(helloUpstream))
 	}
 	for _, version := range []string{"HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0", "HTTP/9.9"} {
-		vectors = append(vectors, vector{name: version + " in words", send: strings.Replace(postHead, "HTTP/1.1", version, 1) + sized(helloUpstream),
+		vectors = append(vectors, vector{name: version + " in the request line", send: strings.Replace(postHead, "HTTP/1.1", version, 1) + sized(helloUpstream),
 			status: 505, code: "http_version_not_supported"})
 	}
 	vectors = append(vectors,
-		unreadable("HTTP/2 itself", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
-		vector{name: "a header of 64 KiB", send: postHead + "X: " + strings.Repeat("x", 64<<10) + "\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "32 KiB"},
+		malformedHTTP("HTTP/2 frames", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
+		vector{name: "a header of 64 KiB", send: postHead + "X: " + strings.Repeat("x", 64<<10) + "\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large", message: "32 KiB"},
 		vector{name: "a name of 64 KiB", send: postHead + strings.Repeat("x", 64<<10) + ": y\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large"},
-		vector{name: "1,000 headers", send: postHead + strings.Repeat("X: y\r\n", 1000) + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "100"},
-		vector{name: "a target of 16 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 16<<10)+" HTTP", 1) + sized(helloUpstream), status: 414, code: "uri_too_long", says: "8 KiB"},
+		vector{name: "1,000 headers", send: postHead + strings.Repeat("X: y\r\n", 1000) + sized(helloUpstream), status: 431, code: "request_header_too_large", message: "100"},
+		vector{name: "a target of 16 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 16<<10)+" HTTP", 1) + sized(helloUpstream), status: 414, code: "uri_too_long", message: "8 KiB"},
 		vector{name: "a target of 64 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 64<<10)+" HTTP", 1) + sized(helloUpstream), status: 431, code: "request_header_too_large"},
 	)
 	return vectors

@@ -14,8 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestKeyGuessingIsLimited has several connections from one address guess 100,000 keys. A few are answered as invalid
-// keys, all others with 429; a client with a valid key is not affected; and the log has a few lines.
+// TestKeyGuessingIsLimited guesses 100,000 keys over several connections from one address. Only a few guesses get 401,
+// and all others 429. Requests with a valid key from the same address are not affected, and the log has only a few
+// lines.
 //
 // covers: F135
 func TestKeyGuessingIsLimited(t *testing.T) {
@@ -55,38 +56,38 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 			}
 		})
 	}
-	// A good key from the same address, all the while.
+	// Meanwhile, requests with a valid key from the same address.
 	for range 50 {
 		if r := g.Chat(t, hello); r.Status != 200 {
-			t.Errorf("a good key: %d %s", r.Status, r.Body)
+			t.Errorf("valid key: status %d: %s", r.Status, r.Body)
 		}
 	}
 	all.Wait()
-	// 20 at once, and one more each 3 seconds that this took.
+	// 20 at once, and one more every 3 seconds.
 	if n := wrong.Load(); n < 20 || n > 20+int64(time.Since(began)/(3*time.Second)) || n+tooMany.Load() != int64(guessers*each) {
-		t.Errorf("%d were answered as wrong keys, %d as too many", n, tooMany.Load())
+		t.Errorf("%d guesses got 401 and %d got 429", n, tooMany.Load())
 	}
-	lines, said := 0, 0
+	lines, summaries := 0, 0
 	for _, line := range g.Log.Lines() {
 		switch {
 		case line["code"] == "invalid_api_key":
 			lines++
 		case line["msg"] == "invalid API keys rejected" && line["remote"] == "127.0.0.1":
-			said++
+			summaries++
 		case line["code"] == "too_many_wrong_keys":
-			t.Fatalf("a line for one of many: %v", line)
+			t.Fatalf("the log has a line for a rate-limited guess: %v", line)
 		}
 	}
-	if lines != int(wrong.Load()) || said != 5 {
-		t.Errorf("%d lines about wrong keys, and %d about all of them", lines, said)
+	if lines != int(wrong.Load()) || summaries != 5 {
+		t.Errorf("the log has %d lines about wrong keys, want %d, and %d summaries, want 5", lines, wrong.Load(), summaries)
 	}
 	g.Log.Await(t, "msg", "invalid API keys rejected", "refused", "10000")
 	if strings.Contains(g.Log.String(), "sk-guess") {
-		t.Error("the log holds a key")
+		t.Error("the log contains a guessed key")
 	}
 }
 
-// TestKeyGuessingLimitIsConfigurable changes the limit while the gateway serves.
+// TestKeyGuessingLimitIsConfigurable changes the limit by a reload.
 //
 // covers: F135
 func TestKeyGuessingLimitIsConfigurable(t *testing.T) {
@@ -99,7 +100,7 @@ func TestKeyGuessingLimitIsConfigurable(t *testing.T) {
 	}
 	for i, want := range []int{401, 401, 429} {
 		if got := guess(); got != want {
-			t.Errorf("guess %d: %d", i, got)
+			t.Errorf("guess %d got status %d, want %d", i, got, want)
 		}
 	}
 	r := g.Do(t, "POST", "/v1/chat/completions", hello, "Authorization: Bearer sk-guess")
@@ -107,16 +108,16 @@ func TestKeyGuessingLimitIsConfigurable(t *testing.T) {
 	if r.Header.Get("Retry-After") == "" || r.Header.Get("Retry-After-Ms") == "" || r.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("headers %v", r.Header)
 	}
-	// No key is no guess.
+	// A request without a key is not a guess.
 	if r := g.Do(t, "POST", "/v1/chat/completions", hello, "Authorization:"); r.Status != 401 {
-		t.Errorf("no key: %d", r.Status)
+		t.Errorf("request without a key got status %d, want 401", r.Status)
 	}
 	if err := g.Reload(t, toml(0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 50 {
 		if got := guess(); got != 401 {
-			t.Fatalf("without a limit: %d", got)
+			t.Fatalf("guess without a limit got status %d, want 401", got)
 		}
 	}
 }

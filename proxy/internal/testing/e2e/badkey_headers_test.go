@@ -12,11 +12,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// whole is a provider's answer.
-const whole = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`
+// shortChatResponse is a provider's non-streaming response.
+const shortChatResponse = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`
 
-// foreign are headers that clients, their libraries and proxies send, and that are none of a provider's business.
-var foreign = []string{
+// clientHeaders are headers of clients, their libraries and proxies that must not reach a provider.
+var clientHeaders = []string{
 	"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.9", "X-Real-IP: 203.0.113.9",
 	"True-Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "Via: 1.1 somewhere", "X-Request-Id: mine", "Tracestate: canary=1",
 	"X-Stainless-Lang: js", "X-Stainless-Retry-Count: 1", "X-Stainless-Timeout: 600", "OpenAI-Organization: org-canary", "OpenAI-Project: proj-canary", "OpenAI-Beta: assistants=v2",
@@ -27,17 +27,17 @@ var foreign = []string{
 	"TE: trailers", "Connection: X-Canary", "Idempotency-Key: canary", "X-Should-Retry: true", "X-Gateway-Model: canary",
 }
 
-// TestClientHeadersAreNotForwarded compares with what the gateway sends for a client without headers.
+// TestClientHeadersAreNotForwarded checks that the gateway sends the same request for a client without these headers.
 //
 // covers: F136
 func TestClientHeadersAreNotForwarded(t *testing.T) {
-	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")}
+	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", shortChatResponse, "Connection: close")}
 	provider := upstreamtest.New(t, answer)
 	g := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
 	for _, model := range []string{"gpt", "claude"} {
 		body := strings.Replace(helloUpstream, "gpt", model, 1)
 		from := len(provider.Requests())
-		g.Do(t, "POST", "/v1/chat/completions?canary=1", body, foreign...)
+		g.Do(t, "POST", "/v1/chat/completions?canary=1", body, clientHeaders...)
 		c := dial(t, g)
 		c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(body))
 		if _, err := http.ReadResponse(c.r, nil); err != nil {
@@ -45,30 +45,30 @@ func TestClientHeadersAreNotForwarded(t *testing.T) {
 		}
 		requests := provider.Requests()[from:]
 		if len(requests) != 2 {
-			t.Fatalf("%s: %d requests", model, len(requests))
+			t.Fatalf("%s: the provider received %d requests, want 2", model, len(requests))
 		}
 		if diff := cmp.Diff(requests[1].Head, requests[0].Head); diff != "" {
-			t.Errorf("%s: a client's headers change what is sent:\n%s", model, diff)
+			t.Errorf("%s: the client's headers change the request to the provider:\n%s", model, diff)
 		}
 		if head := requests[0].Head; strings.Contains(head, "canary/") || strings.Contains(head, "203.0.113.9") || strings.Contains(head, proxytest.Key) {
-			t.Errorf("%s: %s", model, head)
+			t.Errorf("%s: the request to the provider contains a value from the client's headers: %s", model, head)
 		}
 		if got := string(requests[0].Body); got != string(requests[1].Body) {
 			t.Errorf("%s: the body differs: %s", model, got)
 		}
 	}
-	// Nor does the log believe what they say of where the client is.
+	// The log does not use the client's address from the headers either.
 	if line := g.Log.Request(t, "mine"); line["remote"] != "127.0.0.1" {
-		t.Errorf("the log says %s", line["remote"])
+		t.Errorf("the log has the client address %s", line["remote"])
 	}
 }
 
-// TestRequestIDs checks that a client's own ID is kept if it is safe in any log.
+// TestRequestIDs checks that the gateway uses a client's request ID only if it is safe in any log.
 //
 // covers: F136
 func TestRequestIDs(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
-	for lines, kept := range map[string]bool{
+	for lines, used := range map[string]bool{
 		"":                             false,
 		"X-Request-Id: \r\n":           false,
 		"X-Request-Id: a\r\n":          true,
@@ -90,14 +90,14 @@ func TestRequestIDs(t *testing.T) {
 		}
 		_, want, _ := strings.Cut(strings.TrimSuffix(lines, "\r\n"), ": ")
 		ids := resp.Header.Values("X-Request-Id")
-		if len(ids) != 1 || ids[0] == "" || (ids[0] == want) != kept {
-			t.Errorf("%q gives %q", lines, ids)
+		if len(ids) != 1 || ids[0] == "" || (ids[0] == want) != used {
+			t.Errorf("request with %q has the ID %q", lines, ids)
 		}
 		g.Log.Request(t, ids[0])
 	}
 }
 
-// TestErrorsDoNotQuoteKeys puts keys in every place of a request; the log does not quote them either.
+// TestErrorsDoNotQuoteKeys puts keys in every place of a request. Neither the error nor the log may quote them.
 //
 // covers: F137
 func TestErrorsDoNotQuoteKeys(t *testing.T) {
@@ -121,8 +121,8 @@ func TestErrorsDoNotQuoteKeys(t *testing.T) {
 			"path":                  strings.Replace(head, "/v1", "/v1/"+key, 1) + sized(hello),
 			"path, without a key":   "POST /" + key + " HTTP/1.1\r\nHost: gateway\r\n" + sized(hello),
 			"path, escaped":         strings.Replace(head, "/v1", "/"+strings.ReplaceAll(key, "-", "%2d"), 1) + sized(hello),
-			"path of a model":       "GET /v1/models/" + key + " HTTP/1.1\r\n" + rest(head) + "\r\n",
-			"method":                key + " /v1/models HTTP/1.1\r\n" + rest(head) + "\r\n",
+			"path of a model":       "GET /v1/models/" + key + " HTTP/1.1\r\n" + headerLines(head) + "\r\n",
+			"method":                key + " /v1/models HTTP/1.1\r\n" + headerLines(head) + "\r\n",
 			"host":                  strings.Replace(head, "Host: gateway", "Host: "+key+"@gateway", 1) + sized(hello),
 			"url":                   strings.Replace(head, "/v1", "http://"+key+"@gateway/v1", 1) + sized(hello),
 			"version":               strings.Replace(head, "HTTP/1.1", key, 1) + sized(hello),
@@ -136,17 +136,17 @@ func TestErrorsDoNotQuoteKeys(t *testing.T) {
 			"trailer":               head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + key + "\r\n\r\n",
 			"body":                  head + sized(key),
 			"body, as a form":       head + sized("key="+key),
-			"model":                 head + sized(asking(quoted)),
-			"model, in the middle":  head + sized(asking(`"x`+key+`y"`)),
-			"role":                  head + sized(saying(`{"role":`+quoted+`,"content":"x"}`)),
-			"a member's name":       head + sized(with(`,"metadata":{`+quoted+`:5}`)),
-			"a member's name twice": head + sized(with(`,`+quoted+`:1,`+quoted+`:2`)),
-			"tool choice":           head + sized(with(`,"tools":[],"tool_choice":`+quoted)),
-			"reasoning effort":      head + sized(with(`,"reasoning_effort":`+quoted)),
-			"tool call's id":        head + sized(saying(`{"role":"user","content":"x"},{"role":"tool","tool_call_id":`+quoted+`,"content":"x"}`)),
-			"number":                head + sized(with(`,"max_tokens":`+quoted)),
-			"response format":       head + sized(with(`,"response_format":{"type":`+quoted+`}`)),
-			"bias":                  head + sized(with(`,"logit_bias":{`+quoted+`:"x"}`)),
+			"model":                 head + sized(requestForModel(quoted)),
+			"model, in the middle":  head + sized(requestForModel(`"x`+key+`y"`)),
+			"role":                  head + sized(requestWithMessages(`{"role":`+quoted+`,"content":"x"}`)),
+			"a member's name":       head + sized(requestWith(`,"metadata":{`+quoted+`:5}`)),
+			"a member's name twice": head + sized(requestWith(`,`+quoted+`:1,`+quoted+`:2`)),
+			"tool choice":           head + sized(requestWith(`,"tools":[],"tool_choice":`+quoted)),
+			"reasoning effort":      head + sized(requestWith(`,"reasoning_effort":`+quoted)),
+			"tool call's id":        head + sized(requestWithMessages(`{"role":"user","content":"x"},{"role":"tool","tool_call_id":`+quoted+`,"content":"x"}`)),
+			"number":                head + sized(requestWith(`,"max_tokens":`+quoted)),
+			"response format":       head + sized(requestWith(`,"response_format":{"type":`+quoted+`}`)),
+			"bias":                  head + sized(requestWith(`,"logit_bias":{`+quoted+`:"x"}`)),
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := dial(t, g)
@@ -155,15 +155,15 @@ func TestErrorsDoNotQuoteKeys(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var answer strings.Builder
-				if err := resp.Write(&answer); err != nil {
+				var response strings.Builder
+				if err := resp.Write(&response); err != nil {
 					t.Fatal(err)
 				}
 				if resp.StatusCode < 400 {
-					t.Errorf("got %s", answer.String())
+					t.Errorf("the request is not rejected: %s", response.String())
 				}
-				if strings.Contains(answer.String(), key) {
-					t.Errorf("the answer repeats the key: %s", answer.String())
+				if strings.Contains(response.String(), key) {
+					t.Errorf("the response contains the key: %s", response.String())
 				}
 				g.Log.Request(t, resp.Header.Get("X-Request-Id"))
 			})
@@ -177,7 +177,7 @@ func TestErrorsDoNotQuoteKeys(t *testing.T) {
 				}
 				return false
 			})
-			t.Errorf("the log repeats the key: %v", g.Log.Lines()[max(i, 0)])
+			t.Errorf("the log contains the key: %v", g.Log.Lines()[max(i, 0)])
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // gateways alternate, and each metric is the median of the rounds' ratios to the gateway that it names, so that a busy machine changes little:
 // 1.01 is one percent more.
 func BenchmarkBudgets(b *testing.B) {
-	provider := serveBench(b, fixed("application/json", `{"id":"c","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"`+
+	provider := serveBench(b, fixedResponse("application/json", `{"id":"c","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"`+
 		strings.Repeat("An answer of some words. ", 20)+`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`))
 	const other = "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\nbudgets = [{ usd = 1, per = \"day\" }]\n"
 	const budget = `budgets = [{ usd = 1_000_000, per = "day" }]`
@@ -38,7 +38,7 @@ func BenchmarkBudgets(b *testing.B) {
 		if strings.Contains(more, "%q") {
 			more = fmt.Sprintf(more, b.TempDir())
 		}
-		g := proxytest.StartWith(b, budgeted("http://"+provider, k.key, "", "", "")+more, func(o *proxy.Options) {
+		g := proxytest.StartWith(b, budgetConfiguration("http://"+provider, k.key, "", "", "")+more, func(o *proxy.Options) {
 			if k.state {
 				o.StateDir = b.TempDir()
 			}

@@ -26,7 +26,7 @@ func BenchmarkNonStreaming(b *testing.B) {
 		strings.Repeat("An answer of some words. ", 20) + `"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":50,"output_tokens":120}}`
 	for _, size := range []int{200, 100_000} {
 		prompt := strings.Repeat("A question of some words. ", size/26)
-		compare(b, fmt.Sprintf("prompt of %d B", size), prompt, false, fixed("application/json", openai), fixed("application/json", anthropic))
+		benchmarkPaths(b, fmt.Sprintf("prompt of %d B", size), prompt, false, fixedResponse("application/json", openai), fixedResponse("application/json", anthropic))
 	}
 }
 
@@ -42,11 +42,11 @@ func BenchmarkStream(b *testing.B) {
 	}
 	openai.WriteString("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"gpt\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	anthropic.WriteString("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":400}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
-	compare(b, "200 events", "A question.", true, fixed("text/event-stream", openai.String()), fixed("text/event-stream", anthropic.String()))
+	benchmarkPaths(b, "200 events", "A question.", true, fixedResponse("text/event-stream", openai.String()), fixedResponse("text/event-stream", anthropic.String()))
 }
 
-// compare measures one request at a time: to the provider itself, through the bare proxy, and through the gateway.
-func compare(b *testing.B, name, prompt string, stream bool, openai, anthropic fasthttp.RequestHandler) {
+// benchmarkPaths measures one request at a time: to the provider itself, through the bare proxy, and through the gateway.
+func benchmarkPaths(b *testing.B, name, prompt string, stream bool, openai, anthropic fasthttp.RequestHandler) {
 	ou, au := serveBench(b, openai), serveBench(b, anthropic)
 	bare := serveBench(b, bareProxy(ou))
 	g := proxytest.Start(b, configuration("http://"+ou, "http://"+au))
@@ -96,8 +96,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// fixed answers every request with the same body, a stream in chunks of one event.
-func fixed(contentType, body string) fasthttp.RequestHandler {
+// fixedResponse answers every request with the same body, a stream in chunks of one event.
+func fixedResponse(contentType, body string) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.SetContentType(contentType)
 		ctx.SetBodyString(body)
@@ -113,22 +113,22 @@ func bareProxy(addr string) fasthttp.RequestHandler {
 			return
 		}
 		response.Header.CopyTo(&ctx.Response.Header)
-		ctx.SetBodyStream(closing{response}, response.Header.ContentLength())
+		ctx.SetBodyStream(releasingBody{response}, response.Header.ContentLength())
 	}
 }
 
-// closing is a response's body that gives the response back at its end.
-type closing struct{ r *fasthttp.Response }
+// releasingBody is a response's body that gives the response back at its end.
+type releasingBody struct{ r *fasthttp.Response }
 
-func (c closing) Read(p []byte) (int, error) { return c.r.BodyStream().Read(p) }
+func (c releasingBody) Read(p []byte) (int, error) { return c.r.BodyStream().Read(p) }
 
-func (c closing) Close() error {
+func (c releasingBody) Close() error {
 	err := c.r.CloseBodyStream()
 	fasthttp.ReleaseResponse(c.r)
 	return err
 }
 
-var _ io.ReadCloser = closing{}
+var _ io.ReadCloser = releasingBody{}
 
 func serveBench(b *testing.B, h fasthttp.RequestHandler) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -31,10 +31,10 @@ const (
 // biller is a provider that counts what its responses cost.
 type biller struct {
 	*httptest.Server
-	t      *testing.T
-	billed atomic.Int64 // nano-dollars
-	serve  func(w http.ResponseWriter, maxTokens int64, stream bool) bool
-	most   atomic.Int64 // the largest max_tokens that was asked for
+	t         *testing.T
+	billed    atomic.Int64 // nano-dollars
+	serve     func(w http.ResponseWriter, maxTokens int64, stream bool) bool
+	maxTokens atomic.Int64 // the largest max_tokens that was asked for
 }
 
 // newBiller returns a provider whose responses have as many tokens as they may, in the stream or not. Another function may serve a
@@ -57,8 +57,8 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.t.Errorf("%v: %s", err, data)
 	}
 	for {
-		most := b.most.Load()
-		if body.MaxTokens <= most || b.most.CompareAndSwap(most, body.MaxTokens) {
+		most := b.maxTokens.Load()
+		if body.MaxTokens <= most || b.maxTokens.CompareAndSwap(most, body.MaxTokens) {
 			break
 		}
 	}
@@ -78,8 +78,8 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],`+usage+"}")
 }
 
-// budgeted is a configuration of a key with its team, a model and its provider, each with members of its own.
-func budgeted(url, key, team, model, provider string) string {
+// budgetConfiguration is a configuration of a key with its team, a model and its provider, each with members of its own.
+func budgetConfiguration(url, key, team, model, provider string) string {
 	return fmt.Sprintf(`
 [[teams]]
 name = "research"
@@ -127,7 +127,7 @@ func TestBudgetIsNotExceeded(t *testing.T) {
 	} {
 		t.Run(of, func(t *testing.T) {
 			b := newBiller(t)
-			g := proxytest.Start(t, budgeted(b.URL, c[0], c[1], c[2], c[3]))
+			g := proxytest.Start(t, budgetConfiguration(b.URL, c[0], c[1], c[2], c[3]))
 			var spent, served atomic.Int64
 			var all sync.WaitGroup
 			for client := range 32 {
@@ -167,7 +167,7 @@ func TestBudgetIsNotExceeded(t *testing.T) {
 func TestBudgetLowersMaxTokens(t *testing.T) {
 	b := newBiller(t)
 	// About 2000 tokens of a response.
-	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0202, per = "total" }]`, "", "", ""))
+	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0202, per = "total" }]`, "", "", ""))
 	b.serve = func(w http.ResponseWriter, maxTokens int64, _ bool) bool {
 		if maxTokens < 1990 || maxTokens > 2020 {
 			t.Errorf("the provider is asked for %d tokens", maxTokens)
@@ -183,8 +183,8 @@ func TestBudgetLowersMaxTokens(t *testing.T) {
 	}
 }
 
-// limitKeeper is a provider of all APIs that takes no request, and keeps the limits of tokens that it is sent.
-func limitKeeper(t *testing.T) (url string, limits func() []int64) {
+// newLimitRecorder is a provider of all APIs that takes no request, and keeps the limits of tokens that it is sent.
+func newLimitRecorder(t *testing.T) (url string, limits func() []int64) {
 	var mu sync.Mutex
 	var sent []int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -274,8 +274,8 @@ func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
 				if testing.Short() && plugin != "gemini" {
 					t.Skip("a gateway for each provider takes half a second in all")
 				}
-				url, limits := limitKeeper(t)
-				toml := budgeted(url, `budgets = [{ usd = `+c.usd+`, per = "total" }]`, "", "kinds = [\"chat\", \"completions\"]", options)
+				url, limits := newLimitRecorder(t)
+				toml := budgetConfiguration(url, `budgets = [{ usd = `+c.usd+`, per = "total" }]`, "", "kinds = [\"chat\", \"completions\"]", options)
 				name, _, _ := strings.Cut(plugin, ",")
 				toml = strings.Replace(strings.Replace(toml, "max_tokens = 4096\n", c.model+"\n", 1), `plugin   = "openai"`, fmt.Sprintf("plugin   = %q", name), 1)
 				g := proxytest.Start(t, toml)
@@ -309,8 +309,8 @@ func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
 
 // The default is for the response: thinking that the client asks for comes beside it, as without a budget.
 func TestStrictBudgetLeavesRoomForThinking(t *testing.T) {
-	url, limits := limitKeeper(t)
-	toml := strings.Replace(budgeted(url, `budgets = [{ usd = 1, per = "total" }]`, "", "", ""), `plugin   = "openai"`, `plugin   = "anthropic"`, 1)
+	url, limits := newLimitRecorder(t)
+	toml := strings.Replace(budgetConfiguration(url, `budgets = [{ usd = 1, per = "total" }]`, "", "", ""), `plugin   = "openai"`, `plugin   = "anthropic"`, 1)
 	g := proxytest.Start(t, strings.Replace(toml, "max_tokens = 4096", "max_tokens = 8192\ndefault_max_tokens = 2048\nthinking = true", 1))
 	for budget, want := range map[int]int64{3000: 5048, 7000: 8192} {
 		r := g.Chat(t, fmt.Sprintf(`{"model":"m","thinking":{"type":"enabled","budget_tokens":%d},"messages":[{"role":"user","content":"Hi"}]}`, budget))
@@ -321,7 +321,7 @@ func TestStrictBudgetLeavesRoomForThinking(t *testing.T) {
 }
 
 // Every way in which a request ends without a response gives back what it held.
-func TestBudgetIsGivenBack(t *testing.T) {
+func TestFailedRequestsReleaseBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("clients that leave take about a second")
 	}
@@ -344,7 +344,7 @@ func TestBudgetIsGivenBack(t *testing.T) {
 		return true
 	}
 	// One request of 1200 tokens fits, and no second one.
-	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0135, per = "total" }]`, "", "", `budgets = [{ usd = 0.0135, per = "total" }]`))
+	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0135, per = "total" }]`, "", "", `budgets = [{ usd = 0.0135, per = "total" }]`))
 	for range 3 {
 		for _, maxTokens := range []int{1024, 1025} {
 			if r := g.Chat(t, budgetRequest(maxTokens, false)); r.Status < 500 {
@@ -382,9 +382,9 @@ func TestBudgetIsGivenBack(t *testing.T) {
 }
 
 // A provider whose budget is spent is left out like one whose circuit is open: another target serves the request.
-func TestSpentProviderIsLeftOut(t *testing.T) {
+func TestSkipsProviderWithSpentBudget(t *testing.T) {
 	first, second := newBiller(t), newBiller(t)
-	toml := strings.Replace(budgeted(first.URL, "", "", "", `budgets = [{ usd = 0.0025, per = "total" }]`), `targets = [{ provider = "bill" }]`, `targets = [{ provider = "bill" }, { provider = "more", priority = 1 }]`, 1)
+	toml := strings.Replace(budgetConfiguration(first.URL, "", "", "", `budgets = [{ usd = 0.0025, per = "total" }]`), `targets = [{ provider = "bill" }]`, `targets = [{ provider = "bill" }, { provider = "more", priority = 1 }]`, 1)
 	toml = strings.Replace(toml, "[[models]]", fmt.Sprintf("[providers.more]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-0123456789\" }\nlimits = { requests_per_minute = 1 }\n[[models]]", second.URL), 1)
 	g := proxytest.Start(t, toml)
 	for i, want := range []string{"bill", "more", ""} {
@@ -400,10 +400,10 @@ func TestSpentProviderIsLeftOut(t *testing.T) {
 }
 
 // What was spent counts against the budget that a reload brings.
-func TestReloadKeepsWhatWasSpent(t *testing.T) {
+func TestReloadKeepsSpending(t *testing.T) {
 	b := newBiller(t)
 	toml := func(usd string) string {
-		return budgeted(b.URL, `budgets = [{ usd = `+usd+`, per = "total" }]`, "", "", "")
+		return budgetConfiguration(b.URL, `budgets = [{ usd = `+usd+`, per = "total" }]`, "", "", "")
 	}
 	g := proxytest.Start(t, toml("1"))
 	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 { // 0.01 and the prompt
@@ -422,10 +422,10 @@ func TestReloadKeepsWhatWasSpent(t *testing.T) {
 	}
 }
 
-// TestStatusHasBudgets reads the budgets of a gateway that has refused a request, the most spent first.
-func TestStatusHasBudgets(t *testing.T) {
+// TestBudgetStatusAndMetrics reads the budgets of a gateway that has refused a request, the most spent first.
+func TestBudgetStatusAndMetrics(t *testing.T) {
 	b := newBiller(t)
-	g := proxytest.Start(t, budgeted(b.URL, `budgets = [{ usd = 0.0205, per = "month" }, { usd = 1, per = "total", strict = false }]`, `budgets = [{ usd = 0.04, per = "day", warn = 0.5 }]`, "", ""))
+	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0205, per = "month" }, { usd = 1, per = "total", strict = false }]`, `budgets = [{ usd = 0.04, per = "day", warn = 0.5 }]`, "", ""))
 	for _, want := range []int{200, 429} {
 		r := g.Chat(t, budgetRequest(2000, false))
 		if r.Status != want {
@@ -479,8 +479,8 @@ func TestStatusHasBudgets(t *testing.T) {
 	}
 }
 
-// TestSeriesOfBudgetsAreBounded has more keys with budgets than there are series for.
-func TestSeriesOfBudgetsAreBounded(t *testing.T) {
+// TestBudgetSeriesAreBounded has more keys with budgets than there are series for.
+func TestBudgetSeriesAreBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\npricing = { input = 1, output = 1 }\nmax_tokens = 100\ntargets = [{ provider = \"demo\" }]\nbudgets = [{ usd = 9, per = \"day\" }]\n")
 	const keys = 1050
@@ -498,12 +498,12 @@ func TestSeriesOfBudgetsAreBounded(t *testing.T) {
 
 // A gateway without limits needs no journal. A reload that brings the first budget opens it: what is spent then outlives the process, and
 // budgets can be changed.
-func TestReloadThatBringsTheFirstBudgetOpensTheJournal(t *testing.T) {
+func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two gateways, and waits for the disk")
 	}
 	b := newBiller(t)
-	plain, limited := budgeted(b.URL, "", "", "", ""), budgeted(b.URL, `budgets = [{ usd = 0.015, per = "total" }]`, "", "", "")
+	plain, limited := budgetConfiguration(b.URL, "", "", "", ""), budgetConfiguration(b.URL, `budgets = [{ usd = 0.015, per = "total" }]`, "", "", "")
 	dir := t.TempDir()
 	start := func(toml string) *proxytest.Gateway {
 		return proxytest.StartWith(t, toml, func(o *proxy.Options) { o.StateDir = dir })
@@ -540,9 +540,9 @@ func TestReloadThatBringsTheFirstBudgetOpensTheJournal(t *testing.T) {
 }
 
 // Where the first budget of a reload cannot be kept, the configuration before it goes on.
-func TestReloadWithBudgetsThatCannotBeKept(t *testing.T) {
+func TestReloadFailsWithoutJournal(t *testing.T) {
 	b := newBiller(t)
-	plain, limited := budgeted(b.URL, "", "", "", ""), budgeted(b.URL, `budgets = [{ usd = 1, per = "total" }]`, "", "", "")
+	plain, limited := budgetConfiguration(b.URL, "", "", "", ""), budgetConfiguration(b.URL, `budgets = [{ usd = 1, per = "total" }]`, "", "", "")
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -54,17 +54,17 @@ var callAPIs = []*call{
 	},
 }
 
-func overCalls(t *testing.T, test func(t *testing.T, c *call)) {
+func forEachCallAPI(t *testing.T, test func(t *testing.T, c *call)) {
 	for _, c := range callAPIs {
 		t.Run(c.name, func(t *testing.T) { test(t, c) })
 	}
 }
 
-func (c *call) asking(model string) string { return fmt.Sprintf(`{"model":%q,%s}`, model, c.request) }
+func (c *call) body(model string) string { return fmt.Sprintf(`{"model":%q,%s}`, model, c.request) }
 
 func (c *call) ask(t *testing.T, g *proxytest.Gateway, model string, headers ...string) *proxytest.Reply {
 	t.Helper()
-	return g.Do(t, "POST", c.path, c.asking(model), headers...)
+	return g.Do(t, "POST", c.path, c.body(model), headers...)
 }
 
 // wantResponse checks that the client gets what the provider wrote.
@@ -84,28 +84,28 @@ func callProvider(name, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\noptions = { forms = [\"completions\", \"embeddings\", \"moderations\", \"rerank\"] }\n%s\n", name, url, more)
 }
 
-const patient = "timeout = { connect = \"2s\", first_byte = \"3s\", idle = \"3s\", total = \"30s\" }\nbreaker = { enabled = false }"
+const longTimeouts = "timeout = { connect = \"2s\", first_byte = \"3s\", idle = \"3s\", total = \"30s\" }\nbreaker = { enabled = false }"
 
-func modelOf(kind, id string, targets ...string) string {
+func modelOfKind(kind, id string, targets ...string) string {
 	return model(id, targets...) + fmt.Sprintf("kinds = [%q]\n", kind)
 }
 
-// at is the configuration of a gateway with the model "m" of the kind at a provider.
-func (c *call) at(url string) string {
-	return configuration("", "") + callProvider("one", url, patient) + modelOf(c.kind, "m", "one/up")
+// configuration returns a configuration with the model "m" of the API's kind at a provider.
+func (c *call) configuration(url string) string {
+	return configuration("", "") + callProvider("one", url, longTimeouts) + modelOfKind(c.kind, "m", "one/up")
 }
 
 func TestCallsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overCalls(t, func(t *testing.T, c *call) {
-		provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
-		g := proxytest.Start(t, c.at(provider.URL()))
+	forEachCallAPI(t, func(t *testing.T, c *call) {
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
+		g := proxytest.Start(t, c.configuration(provider.URL()))
 		r := c.ask(t, g, "m")
 		c.wantResponse(t, g, r)
 		sent := provider.Requests()[0]
-		if want := c.asking("up"); sent.Path != c.upstream || string(sent.Body) != want || sent.Header.Get("Authorization") != "Bearer sk-upstream-one-canary" {
+		if want := c.body("up"); sent.Path != c.upstream || string(sent.Body) != want || sent.Header.Get("Authorization") != "Bearer sk-upstream-one-canary" {
 			t.Errorf("the provider gets %s\n%s\nwant %s\n%s", sent.Path, sent.Body, c.upstream, want)
 		}
 		if r.Header.Get("X-Gateway-Warning") != "" || r.Header.Get("X-Gateway-Provider") != "one" {
@@ -118,27 +118,27 @@ func TestCallsPass(t *testing.T) {
 	})
 }
 
-func TestCallsRefusals(t *testing.T) {
-	overCalls(t, func(t *testing.T, c *call) {
+func TestCallsRejections(t *testing.T) {
+	forEachCallAPI(t, func(t *testing.T, c *call) {
 		unused := upstreamtest.New(t)
-		g := proxytest.Start(t, c.at(unused.URL())+
-			fmt.Sprintf("[providers.plain]\nplugin = \"openai\"\nbase_url = %q\n", unused.URL())+modelOf(c.kind, "unsupported", "plain/up"))
+		g := proxytest.Start(t, c.configuration(unused.URL())+
+			fmt.Sprintf("[providers.plain]\nplugin = \"openai\"\nbase_url = %q\n", unused.URL())+modelOfKind(c.kind, "unsupported", "plain/up"))
 		for _, f := range []struct {
 			name, method, body string
 			headers            []string
 			status             int
 			code               string
 		}{
-			{"no key", "POST", c.asking("m"), []string{"Authorization:"}, 401, "missing_api_key"},
-			{"model of another key", "POST", c.asking("m"), []string{"Authorization: Bearer sk-narrow-0123456789"}, 404, "model_not_found"},
-			{"unknown model", "POST", c.asking("nothing"), nil, 404, "model_not_found"},
-			{"model for chat", "POST", c.asking("demo"), nil, 404, "model_not_found"},
-			{"provider without the API", "POST", c.asking("unsupported"), nil, 400, "unsupported"},
-			{"duplicate member", "POST", strings.TrimSuffix(c.asking("m"), "}") + `,"model":"m"}`, nil, 400, "invalid_request_error"},
+			{"no key", "POST", c.body("m"), []string{"Authorization:"}, 401, "missing_api_key"},
+			{"model of another key", "POST", c.body("m"), []string{"Authorization: Bearer sk-narrow-0123456789"}, 404, "model_not_found"},
+			{"unknown model", "POST", c.body("nothing"), nil, 404, "model_not_found"},
+			{"model for chat", "POST", c.body("demo"), nil, 404, "model_not_found"},
+			{"provider without the API", "POST", c.body("unsupported"), nil, 400, "unsupported"},
+			{"duplicate member", "POST", strings.TrimSuffix(c.body("m"), "}") + `,"model":"m"}`, nil, 400, "invalid_request_error"},
 			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
-			{"another type", "POST", c.asking("m"), []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
-			{"too large", "POST", strings.Replace(c.asking("m"), `"a"`, `"`+strings.Repeat("x", 1<<20)+`"`, 1), nil, 413, "request_too_large"},
-			{"another method", "PUT", c.asking("m"), nil, 405, "method_not_allowed"},
+			{"another type", "POST", c.body("m"), []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
+			{"too large", "POST", strings.Replace(c.body("m"), `"a"`, `"`+strings.Repeat("x", 1<<20)+`"`, 1), nil, 413, "request_too_large"},
+			{"another method", "PUT", c.body("m"), nil, 405, "method_not_allowed"},
 		} {
 			t.Run(f.name, func(t *testing.T) {
 				message := c.wantError(t, g, g.Do(t, f.method, c.path, f.body, f.headers...), f.status, f.code)
@@ -202,16 +202,16 @@ func TestCallsFailures(t *testing.T) {
 		{"nothing", func(*call) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Close()} }, 502, "upstream_unreachable", ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			overCalls(t, func(t *testing.T, c *call) {
-				bad := answers(t, append(f.steps(c), upstreamtest.Close())...)
-				good := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
-				alone := proxytest.Start(t, c.at(bad.URL()))
+			forEachCallAPI(t, func(t *testing.T, c *call) {
+				bad := answeringProvider(t, append(f.steps(c), upstreamtest.Close())...)
+				good := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
+				alone := proxytest.Start(t, c.configuration(bad.URL()))
 				r := c.ask(t, alone, "m")
 				c.wantError(t, alone, r, f.status, f.code)
 				if r.Header.Get("Retry-After") != f.retry {
 					t.Errorf("retry-after %q, want %q", r.Header.Get("Retry-After"), f.retry)
 				}
-				both := proxytest.Start(t, configuration("", "")+callProvider("one", bad.URL(), patient)+callProvider("two", good.URL(), patient)+modelOf(c.kind, "m", "one/up", "two/up"))
+				both := proxytest.Start(t, configuration("", "")+callProvider("one", bad.URL(), longTimeouts)+callProvider("two", good.URL(), longTimeouts)+modelOfKind(c.kind, "m", "one/up", "two/up"))
 				r = c.ask(t, both, "m")
 				c.wantResponse(t, both, r)
 				if r.Header.Get("X-Gateway-Provider") != "two" || r.Header.Get("X-Gateway-Attempts") != "2" {
@@ -226,9 +226,9 @@ func TestCallsLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overCalls(t, func(t *testing.T, c *call) {
-		provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
-		g := proxytest.Start(t, c.at(provider.URL())+`
+	forEachCallAPI(t, func(t *testing.T, c *call) {
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
+		g := proxytest.Start(t, c.configuration(provider.URL())+`
 [[keys]]
 name   = "slow"
 secret = "sk-slow-0123456789"
@@ -242,7 +242,7 @@ limits = { tokens_per_minute = 10 }
 		slow := "Authorization: Bearer sk-slow-0123456789"
 		c.wantResponse(t, g, c.ask(t, g, "m", slow))
 		c.wantError(t, g, c.ask(t, g, "m", slow), 429, "rate_limit_exceeded")
-		long := strings.Replace(c.asking("m"), `"a"`, `"`+strings.Repeat("word ", 100)+`"`, 1)
+		long := strings.Replace(c.body("m"), `"a"`, `"`+strings.Repeat("word ", 100)+`"`, 1)
 		c.wantError(t, g, g.Do(t, "POST", c.path, long, "Authorization: Bearer sk-short-0123456789"), 429, "rate_limit_exceeded")
 	})
 }
@@ -251,9 +251,9 @@ func TestCallsCircuitBreaker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overCalls(t, func(t *testing.T, c *call) {
-		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
-		g := proxytest.Start(t, configuration("", "")+callProvider("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+modelOf(c.kind, "m", "one/up"))
+	forEachCallAPI(t, func(t *testing.T, c *call) {
+		broken := answeringProvider(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
+		g := proxytest.Start(t, configuration("", "")+callProvider("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+modelOfKind(c.kind, "m", "one/up"))
 		for range 2 {
 			c.wantError(t, g, c.ask(t, g, "m"), 502, "upstream_error")
 		}
@@ -268,12 +268,12 @@ func TestCallsDisconnect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overCalls(t, func(t *testing.T, c *call) {
+	forEachCallAPI(t, func(t *testing.T, c *call) {
 		asked := make(chan struct{}, 1)
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(asked), upstreamtest.AwaitClose()})
-		g := proxytest.Start(t, c.at(provider.URL()))
+		g := proxytest.Start(t, c.configuration(provider.URL()))
 		client := dial(t, g)
-		client.postTo(c.path, "gone", c.asking("m"))
+		client.postTo(c.path, "gone", c.body("m"))
 		<-asked
 		client.reset()
 		awaitEnd(t, provider)
@@ -287,16 +287,16 @@ func TestCallsReload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API")
 	}
-	overCalls(t, func(t *testing.T, c *call) {
+	forEachCallAPI(t, func(t *testing.T, c *call) {
 		asked, proceed := make(chan struct{}, 1), make(chan struct{})
 		old := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.Signal(asked), upstreamtest.Wait(proceed), upstreamtest.Answer(200, "application/json", c.response),
 		})
-		g := proxytest.Start(t, c.at(old.URL()))
+		g := proxytest.Start(t, c.configuration(old.URL()))
 		client := dial(t, g)
-		client.postTo(c.path, "before", c.asking("m"))
+		client.postTo(c.path, "before", c.body("m"))
 		<-asked
-		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), patient)+model("m", "one/up")); err != nil {
+		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), longTimeouts)+model("m", "one/up")); err != nil {
 			t.Fatal(err)
 		}
 		c.wantError(t, g, c.ask(t, g, "m"), 404, "model_not_found") // it is for chat now
@@ -316,12 +316,12 @@ const completionUsage = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":3
 
 func TestCompletionStream(t *testing.T) {
 	c := callAPIs[3]
-	stream := strings.Replace(c.asking("m"), "{", `{"stream":true,`, 1)
+	stream := strings.Replace(c.body("m"), "{", `{"stream":true,`, 1)
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(),
 		upstreamtest.Answer(200, "text/event-stream", completionEvent("go", "null")+completionEvent("od", `"stop"`)+completionUsage+"data: [DONE]\n\n", "Connection: close"),
 	})
-	g := proxytest.Start(t, c.at(provider.URL()))
+	g := proxytest.Start(t, c.configuration(provider.URL()))
 	r := g.Do(t, "POST", c.path, stream)
 	if want := completionEvent("go", "null") + completionEvent("od", `"stop"`) + "data: [DONE]\n\n"; r.Status != 200 || r.Body != want {
 		t.Errorf("status %d: %s\nwant %s", r.Status, r.Body, want)
@@ -343,7 +343,7 @@ func TestCompletionStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(completionEvent("half", "null"))}, end...))
-			g := proxytest.Start(t, c.at(provider.URL()))
+			g := proxytest.Start(t, c.configuration(provider.URL()))
 			r := g.Do(t, "POST", c.path, stream)
 			if r.Status != 200 || !strings.HasPrefix(r.Body, completionEvent("half", "null")+`data: {"error":`) || strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"stop"`) {
 				t.Errorf("status %d: %s", r.Status, r.Body)
@@ -355,8 +355,8 @@ func TestCompletionStream(t *testing.T) {
 	}
 }
 
-// embeddingsOf reads the vectors of a response as SDKs do: numbers, or base64 of float32.
-func embeddingsOf(t *testing.T, r *openai.CreateEmbeddingResponse) (vectors [][]float32) {
+// decodeEmbeddings reads the vectors of a response as SDKs do: numbers, or base64 of float32.
+func decodeEmbeddings(t *testing.T, r *openai.CreateEmbeddingResponse) (vectors [][]float32) {
 	t.Helper()
 	for _, d := range r.Data {
 		var vector []float32
@@ -395,8 +395,8 @@ func TestOfficialClientEmbeddings(t *testing.T) {
 			if name == "bedrock" {
 				target = "cohere.embed-v4"
 			}
-			provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
-			g := proxytest.Start(t, configuration("", "")+fmt.Sprintf("[providers.one]\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\n%s\n", provider.URL(), c.provider)+modelOf("embeddings", "m", "one/"+target))
+			provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
+			g := proxytest.Start(t, configuration("", "")+fmt.Sprintf("[providers.one]\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\n%s\n", provider.URL(), c.provider)+modelOfKind("embeddings", "m", "one/"+target))
 			client := officialClient(t, g)
 			for _, format := range []openai.EmbeddingNewParamsEncodingFormat{"", openai.EmbeddingNewParamsEncodingFormatFloat, openai.EmbeddingNewParamsEncodingFormatBase64} {
 				r, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
@@ -405,7 +405,7 @@ func TestOfficialClientEmbeddings(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", format, err)
 				}
-				if got := embeddingsOf(t, r); !reflect.DeepEqual(got, [][]float32{{0.25, -1e-3}, {1, 2}}) {
+				if got := decodeEmbeddings(t, r); !reflect.DeepEqual(got, [][]float32{{0.25, -1e-3}, {1, 2}}) {
 					t.Errorf("%s: vectors %v in %s", format, got, r.RawJSON())
 				}
 				if text := strings.HasPrefix(r.Data[0].JSON.Embedding.Raw(), `"`); text != (format == openai.EmbeddingNewParamsEncodingFormatBase64) {
@@ -428,7 +428,7 @@ func TestOfficialClientCalls(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", callAPIs[3].response, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", completionEvent("go", "null")+completionEvent("od", `"stop"`)+completionUsage+"data: [DONE]\n\n", "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", callAPIs[4].response, "Connection: close")})
-	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "")+modelOf("completions", "instruct", "one/instruct")+modelOf("moderations", "omni-moderation-latest", "one/mod"))
+	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "")+modelOfKind("completions", "instruct", "one/instruct")+modelOfKind("moderations", "omni-moderation-latest", "one/mod"))
 	client := officialClient(t, g)
 	params := openai.CompletionNewParams{Model: "instruct", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("a")}}
 	whole, err := client.Completions.New(t.Context(), params)
@@ -452,7 +452,7 @@ func TestOfficialClientCalls(t *testing.T) {
 }
 
 // A provider's list says what its models are for, some by their names.
-func TestListedKinds(t *testing.T) {
+func TestKindsOfListedModels(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"data":[{"id":"text-embedding-3-small"},{"id":"gpt-4o"}]}`, "Connection: close")})
 	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "list_models = {}"))

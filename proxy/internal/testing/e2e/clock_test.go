@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// jumped is a moment as the system's clock gives it after somebody has set it: another date, and the same on the clock
+// shiftWallClock is a moment as the system's clock gives it after somebody has set it: another date, and the same on the clock
 // that only counts on. The packages time and runtime have no such thing; this is how a Time is laid out.
-func jumped(t *testing.T, at time.Time, by time.Duration) time.Time {
+func shiftWallClock(t *testing.T, at time.Time, by time.Duration) time.Time {
 	set := at
 	// A bit that says that both clocks are in it, 33 bits of seconds, 30 bits of nanoseconds.
 	*(*uint64)(unsafe.Pointer(&set)) += uint64(by/time.Second) << 30
@@ -46,7 +46,7 @@ func TestClockJumps(t *testing.T) {
 	toml = strings.Replace(toml, `first_byte = "3s", idle = "3s", total = "30s"`, `first_byte = "1h", idle = "1h", total = "1h"`, 1)
 	toml += "\n[[keys]]\nname = \"five-years\"\nsecret = \"sk-five-years-0123456789\"\nexpires = " + time.Now().Add(5*years).Format("2006-01-02") + "\n"
 	g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
-		o.Now = func() time.Time { return jumped(t, time.Now(), time.Duration(by.Load())) }
+		o.Now = func() time.Time { return shiftWallClock(t, time.Now(), time.Duration(by.Load())) }
 	})
 
 	c := dial(t, g)

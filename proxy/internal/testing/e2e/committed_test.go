@@ -76,9 +76,9 @@ func TestSilenceBeforeFirstEvent(t *testing.T) {
 	}
 }
 
-// TestNothingLeaksIntoNextStream has one stream leave bytes after its end and the next one begin in silence: none of
+// TestNoLeftoversInNextStream has one stream leave bytes after its end and the next one begin in silence: none of
 // them may appear in the second one.
-func TestNothingLeaksIntoNextStream(t *testing.T) {
+func TestNoLeftoversInNextStream(t *testing.T) {
 	begun := make(chan struct{})
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("mine") + finish + "data: [DONE]\n\n" + text("left-over"))},

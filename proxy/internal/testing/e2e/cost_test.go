@@ -141,9 +141,9 @@ func checkCost(t *testing.T, g *proxytest.Gateway, model string, stream bool, wa
 	}
 }
 
-// TestCostOfWhatOthersLeaveOut has what other gateways are known to forget: the price of long prompts (litellm#30135), the longer of two
+// TestCostOfSpecialUsage has what other gateways are known to forget: the price of long prompts (litellm#30135), the longer of two
 // cache lifetimes (litellm#36762), and a charge where the provider gives no usage (new-api#5235).
-func TestCostOfWhatOthersLeaveOut(t *testing.T) {
+func TestCostOfSpecialUsage(t *testing.T) {
 	const sonnet = `input = 3, cached_input = 0.3, cache_write = 3.75, cache_write_1h = 6, output = 15, tiers = [{ above = 200_000, input = 6, cached_input = 0.6, cache_write = 7.5, cache_write_1h = 12, output = 22.5 }]`
 	message := func(usage string) string {
 		return `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":` + usage + `}`
@@ -188,8 +188,8 @@ func TestCostOfWhatOthersLeaveOut(t *testing.T) {
 	}
 }
 
-// TestCostOfACutStream cuts a stream whose usage, so far, has one token of the completion.
-func TestCostOfACutStream(t *testing.T) {
+// TestCostOfTruncatedStream cuts a stream whose usage, so far, has one token of the completion.
+func TestCostOfTruncatedStream(t *testing.T) {
 	rec := recording{status: 200, contentType: "text/event-stream", body: `event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":100,"output_tokens":1}}}
 

@@ -66,13 +66,13 @@ func TestBundledPluginsHoldNoCredential(t *testing.T) {
 		t.Skip("reads the memory of every bundled plugin")
 	}
 	const said = "~pr0mpt-4711"
-	kinds := credentials(t)
+	kinds := credentialKinds(t)
 	toml := quietServer + guest(t, "thief", "shared")
 	models := []string{}
 	add := func(plugin, credential, extra string) {
-		s := upstreamtest.New(t, upstreamtest.Script{reflecting(401), reflecting(500), reflecting(200)})
+		s := upstreamtest.New(t, upstreamtest.Script{reflectRequest(401), reflectRequest(500), reflectRequest(200)})
 		toml += fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\nauth = %s\n%s\n", plugin, s.URL(), kinds[credential], extra)
-		toml += fmt.Sprintf("[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = %q }]\n", plugin, map[bool]string{true: masked(secret), false: "m"}[plugin == "thief"])
+		toml += fmt.Sprintf("[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = %q }]\n", plugin, map[bool]string{true: mask(secret), false: "m"}[plugin == "thief"])
 		models = append(models, plugin)
 	}
 	add("thief", "query", "paths = [\"/v1/chat\"]\nheaders = [\"x-found\"]")

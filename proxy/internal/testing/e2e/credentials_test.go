@@ -25,8 +25,8 @@ import (
 // begins with a byte that is rare, for the search.
 const secret = "~c4n4ry-0817"
 
-// masked is a text as the plugin thief is told it.
-func masked(s string) string {
+// mask is a text as the plugin thief is told it.
+func mask(s string) string {
 	p := []byte(s)
 	for i := range p {
 		p[i] ^= 0x55
@@ -34,8 +34,8 @@ func masked(s string) string {
 	return hex.EncodeToString(p)
 }
 
-// tokens plays Google's token endpoint: whoever asks gets a token with the secret in it.
-func tokens(t *testing.T) string {
+// googleTokenServer plays Google's token endpoint: whoever asks gets a token with the secret in it.
+func googleTokenServer(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -77,9 +77,9 @@ func googleFiles(t *testing.T, tokenURI string) (account, user string) {
 	return account, user
 }
 
-// credentials are all kinds of them, as gateway.toml has them.
-func credentials(t *testing.T) map[string]string {
-	account, user := googleFiles(t, tokens(t))
+// credentialKinds are all kinds of them, as gateway.toml has them.
+func credentialKinds(t *testing.T) map[string]string {
+	account, user := googleFiles(t, googleTokenServer(t))
 	return map[string]string{
 		"bearer":  fmt.Sprintf("{ secret = %q }", "sk-"+secret+"-bearer"),
 		"header":  fmt.Sprintf("{ header = \"x-api-key\", secret = %q }", "sk-"+secret+"-header"),
@@ -92,9 +92,9 @@ func credentials(t *testing.T) map[string]string {
 	}
 }
 
-// reflecting answers with all that it was sent, as a failing provider or one of ill will may: in the headers and in the
+// reflectRequest answers with all that it was sent, as a failing provider or one of ill will may: in the headers and in the
 // body, as it came and inside of JSON.
-func reflecting(status int) upstreamtest.Step {
+func reflectRequest(status int) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
 		if err := upstreamtest.ReadRequest()(c); err != nil {
 			return err
@@ -127,14 +127,14 @@ func reflecting(status int) upstreamtest.Step {
 // and searches its whole memory in every call. The provider answers once, and once rejects the request with everything
 // it was sent. Neither the plugin, nor the client, nor the log ever sees a part of a credential; the provider does.
 func TestGuestsHoldNoCredential(t *testing.T) {
-	kinds := credentials(t)
-	needle := masked(secret)
+	kinds := credentialKinds(t)
+	needle := mask(secret)
 	prompt := strings.Repeat("and so on ", 800)
 	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: "+prompt+"\n\n", "data: end\n\n"), upstreamtest.LastChunk()}
 	toml := "[server]\nheartbeat = \"0s\"\nmax_body = \"4MiB\"\n" + proxytest.Keys + fmt.Sprintf("[[keys]]\nname = \"other\"\nsecret = %q\n", "sk-"+secret+"-client") + guest(t, "thief", "shared")
 	servers := map[string]*upstreamtest.Server{}
 	for kind, auth := range kinds {
-		servers[kind] = upstreamtest.New(t, answer, upstreamtest.Script{reflecting(401)})
+		servers[kind] = upstreamtest.New(t, answer, upstreamtest.Script{reflectRequest(401)})
 		toml += fmt.Sprintf("[providers.%s]\nplugin = \"thief\"\nbase_url = %q\nauth = %s\npaths = [\"/v1/chat\"]\nheaders = [\"x-found\"]\n", kind, servers[kind].URL(), auth)
 		toml += fmt.Sprintf("[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = %[2]q }]\n", kind, needle)
 	}

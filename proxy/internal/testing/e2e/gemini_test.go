@@ -238,7 +238,7 @@ func TestGeminiReasoningReturns(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", thought, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close")})
-	google := answers(t, upstreamtest.Answer(200, "application/json", geminiWire.answer("good"), "Connection: close"))
+	google := answeringProvider(t, upstreamtest.Answer(200, "application/json", geminiWire.answer("good"), "Connection: close"))
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+geminiWire.providerConfig("google", google.URL(), "")+model("g", "google/g"))
 	const config = `"generationConfig":{"maxOutputTokens":4096,"thinkingConfig":{"thinkingBudget":1024,"includeThoughts":true}},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"type":"INTEGER"}}}}]}]`
 	r := g.Do(t, "POST", pathGemini, `{"contents":[{"role":"user","parts":[{"text":"x"}]}],`+config+`}`)

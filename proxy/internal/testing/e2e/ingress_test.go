@@ -147,7 +147,7 @@ func TestIngressRefusals(t *testing.T) {
 // covers: M8.10
 func TestIngressLimits(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
-		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
 		config := w.gatewayConfig(provider.URL()) + `
 [[keys]]
 name   = "slow"
@@ -222,7 +222,7 @@ func TestIngressFallback(t *testing.T) {
 		for i, w := range wires {
 			t.Run("from "+w.plugin, func(t *testing.T) {
 				next := wires[1-i]
-				busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
+				busy := answeringProvider(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
 				good := upstreamtest.New(t,
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", next.answer("good"), "Connection: close")},
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", next.stream("good"), "Connection: close")})
@@ -242,7 +242,7 @@ func TestIngressFallback(t *testing.T) {
 
 func TestIngressCircuitBreaker(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
-		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
+		broken := answeringProvider(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
 		g := proxytest.Start(t, configuration("", "")+w.providerConfig("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+model("m", "one/m"))
 		for range 2 {
 			in.wantError(t, g, in.ask(t, g, "m", true), 502, "upstream_error")
@@ -379,7 +379,7 @@ func TestIngressReload(t *testing.T) {
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("o")), upstreamtest.Wait(proceed),
 			upstreamtest.Chunk(w.says("ld") + w.finish + w.done), upstreamtest.LastChunk(),
 		})
-		other := answers(t, upstreamtest.Answer(200, "application/json", w.answer("new"), "Connection: close"))
+		other := answeringProvider(t, upstreamtest.Answer(200, "application/json", w.answer("new"), "Connection: close"))
 		g := proxytest.Start(t, w.gatewayConfig(old.URL()))
 		client := dial(t, g)
 		client.postTo(in.pathTo("m", true), "before", in.requestBody("m", "x", true))
@@ -401,10 +401,10 @@ func TestIngressReload(t *testing.T) {
 // covers: M1.9 M1.11 P1.7
 func TestIngressForwardsNoHeaders(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
-		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
 		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		headers := []string{"anthropic-workspace-id: canary", "anthropic-user-profile-id: canary", "session_id: canary", "conversation_id: canary", "originator: canary", "x-codex-turn-metadata: canary", "x-claude-code-session-id: canary"}
-		for _, h := range foreign {
+		for _, h := range clientHeaders {
 			// Those that have a meaning at the path: a key, and for Messages features of its providers.
 			name, _, _ := strings.Cut(h, ":")
 			if !strings.EqualFold(name, in.keyHeader) && !(in.isMessages() && name == "Anthropic-Beta") {

@@ -123,7 +123,7 @@ func TestExceptionsOfInvokeModel(t *testing.T) {
 			"unreadable":     {invokeFrame(t, "event", ":event-type", "chunk", `{"bytes":"?"}`), 502},
 			"another's name": {invokeFrame(t, "exception", ":exception-type", "ofTomorrow", `{}`), 502},
 		} {
-			provider := answers(t, upstreamtest.Answer(200, "application/vnd.amazon.eventstream", c.body, "Connection: close"))
+			provider := answeringProvider(t, upstreamtest.Answer(200, "application/vnd.amazon.eventstream", c.body, "Connection: close"))
 			g := proxytest.Start(t, fmt.Sprintf(invokeConfig, provider.URL()))
 			r := g.Do(t, "POST", path, `{"model":"m","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"x"}]}`)
 			if r.Status != c.status || strings.Contains(r.Body, "message_stop") || strings.Contains(r.Body, `finish_reason":"`) || !strings.Contains(r.Body, "error") {

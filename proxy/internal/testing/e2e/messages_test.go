@@ -63,7 +63,7 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 //
 // covers: M3.29
 func TestMessagesErrorsNameClientsPath(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"'messages[1].content' is bad","type":"invalid_request_error","param":"messages[1].content","code":"invalid_value"}}`, "Connection: close"))
+	provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"'messages[1].content' is bad","type":"invalid_request_error","param":"messages[1].content","code":"invalid_value"}}`, "Connection: close"))
 	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL()))
 	r := g.Do(t, "POST", "/v1/messages", `{"model":"m","max_tokens":10,"system":"s","messages":[{"role":"user","content":"x"}]}`)
 	if r.Status != 400 || strings.Contains(r.Body, "messages[1]") || !strings.Contains(r.Body, "messages.0") {
@@ -76,8 +76,8 @@ func TestMessagesErrorsNameClientsPath(t *testing.T) {
 // covers: M4.6 M8.11
 func TestMessagesThatNoTargetTakes(t *testing.T) {
 	const body = `{"model":"m","max_tokens":10,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"x"}]}`
-	busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
-	good := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	busy := answeringProvider(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
+	good := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
 	t.Run("none", func(t *testing.T) {
 		g := proxytest.Start(t, openaiWire.gatewayConfig(busy.URL()))
 		r := g.Do(t, "POST", "/v1/messages", body)
@@ -200,7 +200,7 @@ func TestMessagesUnknownPaths(t *testing.T) {
 
 // TestBetasAreNoPlaceForKeys checks that a credential in anthropic-beta goes nowhere.
 func TestBetasAreNoPlaceForKeys(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
 	r := g.Do(t, "POST", "/v1/messages", askMessages, "anthropic-beta: "+proxytest.Key+",good-2025-01-01,sk-upstream-one-canary,"+strings.Repeat("x", 200))
 	sent := provider.Requests()[0].Header.Get("anthropic-beta")
@@ -218,7 +218,7 @@ func TestMessagesContextTooLong(t *testing.T) {
 		{"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (5000 in the messages, 4000 in the completion). Please reduce the length of the messages or completion.", "input length and `max_tokens` exceed context limit: 5000 + 4000 > 8192, decrease input length or `max_tokens` and try again"},
 		{"Too long.", "prompt is too long"},
 	} {
-		provider := answers(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.says), "Connection: close"))
+		provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.says), "Connection: close"))
 		g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL()))
 		r := g.Do(t, "POST", "/v1/messages", askMessages)
 		if message := ingresses[1].wantError(t, g, r, 400, "context_length_exceeded"); message != c.want {
@@ -231,7 +231,7 @@ func TestMessagesContextTooLong(t *testing.T) {
 //
 // covers: M2.3
 func TestMessagesModelWithSuffix(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+model("m[1m]", "one/long"))
 	for name, want := range map[string]int{"m": 200, "m[1m]": 200, "m[2m]": 404} {
 		if r := g.Do(t, "POST", "/v1/messages", strings.Replace(askMessages, `"m"`, `"`+name+`"`, 1)); r.Status != want {

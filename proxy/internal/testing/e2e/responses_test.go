@@ -17,7 +17,7 @@ func TestPreviousResponse(t *testing.T) {
 	const other = "Authorization: Bearer sk-other-0123456789"
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
-			provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
+			provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
 			config := openaiWire.gatewayConfig(provider.URL()) + "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\n"
 			g := proxytest.Start(t, config)
 			ask := func(more string, headers ...string) *proxytest.Reply {
@@ -74,7 +74,7 @@ func TestPreviousResponse(t *testing.T) {
 
 // covers: P9.1
 func TestNothingOfResponsesIsKept(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
+	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
 	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+"[responses]\nmemory = \"0\"\n")
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
 	if r.Status != 200 || !strings.Contains(r.Body, `"store":false`) {
@@ -90,7 +90,7 @@ func TestNothingOfResponsesIsKept(t *testing.T) {
 func TestReasoningIsShownWhereTheOperatorAllowsIt(t *testing.T) {
 	answer := strings.Replace(openaiWire.answer("an answer"), `"content":`, `"reasoning_content":"a thought","content":`, 1)
 	for _, show := range []bool{true, false} {
-		provider := answers(t, upstreamtest.Answer(200, "application/json", answer, "Connection: close"))
+		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", answer, "Connection: close"))
 		g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+fmt.Sprintf("[responses]\nshow_reasoning = %t\n", show))
 		r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
 		if r.Status != 200 || strings.Contains(r.Body, `{"type":"reasoning_text","text":"a thought"}`) != show || strings.Contains(r.Body, "a thought") != show {
@@ -134,7 +134,7 @@ func TestResponsesPass(t *testing.T) {
 	first := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", response("resp_b"), "Connection: close")})
-	second := answers(t, upstreamtest.Answer(200, "application/json", response("resp_a"), "Connection: close"))
+	second := answeringProvider(t, upstreamtest.Answer(200, "application/json", response("resp_a"), "Connection: close"))
 	const native = "options = { forms = [\"responses\"] }\n"
 	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("first", first.URL(), native)+openaiWire.providerConfig("second", second.URL(), native)+model("m", "first/m", "second/m"))
 	const body = `{"model": "m", "input": [ {"role":"user","content":"\u0078"} ], "of_tomorrow": {"b":1.50}}`
@@ -175,7 +175,7 @@ func TestResponsesRememberThinking(t *testing.T) {
 
 // covers: P8.5
 func TestResponsesPassErrors(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"Bad input.","type":"invalid_request_error","param":"input[0].content","code":"of_tomorrow"}}`, "Connection: close"))
+	provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"Bad input.","type":"invalid_request_error","param":"input[0].content","code":"of_tomorrow"}}`, "Connection: close"))
 	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { forms = [\"responses\"] }")+model("m", "one/m"))
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"}]}`)
 	wantError(t, r, 400, "invalid_request_error", "of_tomorrow", "input[0].content")

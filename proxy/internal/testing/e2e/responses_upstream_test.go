@@ -33,7 +33,7 @@ func TestResponsesUpstream(t *testing.T) {
 			`{"model": "gpt-5","stream":true,"input":"x",`, []string{strings.TrimSpace(string(recorded))}},
 	} {
 		t.Run(c.path, func(t *testing.T) {
-			provider := answers(t, upstreamtest.Answer(200, "text/event-stream", string(recorded), "Connection: close"))
+			provider := answeringProvider(t, upstreamtest.Answer(200, "text/event-stream", string(recorded), "Connection: close"))
 			g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { api = \"responses\" }\n")+model("m", "one/gpt-5"))
 			r := g.Do(t, "POST", c.path, c.request)
 			sent := provider.Requests()[0]

@@ -123,7 +123,7 @@ func TestCostOfServiceTiers(t *testing.T) {
 func TestHoldOfServiceTiers(t *testing.T) {
 	b := newBiller(t)
 	const usual = "pricing = { input = 1, output = 10 }"
-	text := budgeted(b.URL, `budgets = [{ usd = 0.0015, per = "total" }]`, "", "", "")
+	text := budgetConfiguration(b.URL, `budgets = [{ usd = 0.0015, per = "total" }]`, "", "", "")
 	tiers := `pricing = { input = 1, output = 10, service_tiers = [{ name = "flex", factor = 0.5 }, { name = "priority", factor = 2 }] }`
 	for _, c := range []struct {
 		name, pricing, options, asked string
@@ -163,7 +163,7 @@ func TestHoldOfImages(t *testing.T) {
 	}{
 		{"gpt-4o-2024-11-20", "", 200}, {"gpt-4o-mini", "", 429}, {"my-deployment", "", 429}, {"my-deployment", "max_image_tokens = 1445", 200}, {"gpt-4o-mini", "max_image_tokens = 2833", 200},
 	} {
-		text := budgeted(b.URL, `budgets = [{ usd = 0.01, per = "total" }]`, "", c.limit, "")
+		text := budgetConfiguration(b.URL, `budgets = [{ usd = 0.01, per = "total" }]`, "", c.limit, "")
 		g := proxytest.Start(t, strings.Replace(text, `{ provider = "bill" }`, `{ provider = "bill", model = "`+c.model+`" }`, 1))
 		r := g.Chat(t, `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`)
 		if r.Status != c.want {
@@ -174,8 +174,8 @@ func TestHoldOfImages(t *testing.T) {
 
 // TestHoldOfBestOf has a budget that suffices for one legacy completion, and not for all that the provider generates to return the best.
 func TestHoldOfBestOf(t *testing.T) {
-	provider := answers(t, upstreamtest.Answer(200, "application/json", callAPIs[3].response, "Connection: close"))
-	text := budgeted(provider.URL(), `budgets = [{ usd = 0.0015, per = "total" }]`, "", `kinds = ["completions"]`, `options = { forms = ["completions"] }`)
+	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", callAPIs[3].response, "Connection: close"))
+	text := budgetConfiguration(provider.URL(), `budgets = [{ usd = 0.0015, per = "total" }]`, "", `kinds = ["completions"]`, `options = { forms = ["completions"] }`)
 	for more, want := range map[string]int{"": 200, `,"best_of":1`: 200, `,"best_of":null`: 200, `,"best_of":2`: 429, `,"n":2`: 429, `,"n":1,"best_of":3`: 429} {
 		g := proxytest.Start(t, text)
 		if r := g.Do(t, "POST", "/v1/completions", `{"model":"m","prompt":"Hi","max_tokens":100`+more+`}`); r.Status != want {

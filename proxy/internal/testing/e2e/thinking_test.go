@@ -201,7 +201,7 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 func TestThinkingTokenStaysWithGateway(t *testing.T) {
 	s := signers()["anthropic"]
 	claude := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, s.kind, s.response, "Connection: close")})
-	gpt := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")})
+	gpt := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", shortChatResponse, "Connection: close")})
 	g := proxytest.Start(t, configuration(gpt.URL(), claude.URL()))
 	a := agent{model: "claude", keepsExtra: true, messages: []any{map[string]any{"role": "user", "content": "How is the weather in Paris?"}}}
 	r := g.Chat(t, a.request(t))
