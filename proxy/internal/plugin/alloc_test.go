@@ -28,7 +28,7 @@ func TestEventDoesNotAllocate(t *testing.T) {
 				a.Writer.Consume()
 			})
 			if n != 0 {
-				t.Errorf("%v allocations an event", n)
+				t.Errorf("%v allocations per event, want none", n)
 			}
 		})
 	}
@@ -45,9 +45,9 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations a request", n)
+		t.Errorf("%v allocations per request, want none", n)
 	}
 	if a.Out.Path != string(chatPath) || len(a.Out.Headers) != 2 || a.Out.Headers[0].Value != string(version) || a.DialectOptions.ReasoningFormat != "deepseek" {
-		t.Errorf("the request is %+v, its answer read with %+v", a.Out, a.DialectOptions)
+		t.Errorf("got request %+v and dialect options %+v", a.Out, a.DialectOptions)
 	}
 }

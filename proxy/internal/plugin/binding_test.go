@@ -13,21 +13,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// settled is a guest that answers each event with the settings of the binding that it is for, and writes down when it is
-// configured.
-type settled struct {
+// settingsGuest is a guest that responds to each event with the settings of the event's binding, and logs each call of
+// sluice_configure.
+type settingsGuest struct {
 	native
 	log      *[]string
 	settings map[int32]string
 }
 
-func (s *settled) Configure(binding int32, settings []byte) int32 {
+func (s *settingsGuest) Configure(binding int32, settings []byte) int32 {
 	*s.log = append(*s.log, fmt.Sprintf("%d %s", binding, settings))
 	s.settings[binding] = string(settings)
 	return 0
 }
 
-func (s *settled) Event(binding int32, _ abi.EventKind, _, data []byte) int32 {
+func (s *settingsGuest) Event(binding int32, _ abi.EventKind, _, data []byte) int32 {
 	if string(data) == "x" {
 		panic("asked to")
 	}
@@ -40,7 +40,7 @@ func TestBindingSettingsOnEveryInstance(t *testing.T) {
 	var log []string
 	h := newHost(t, plugin.Options{Instances: 1})
 	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
-		return &settled{native{host: host, event: func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 }}, &log, map[int32]string{}}
+		return &settingsGuest{native{host: host, event: func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 }}, &log, map[int32]string{}}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func TestBindingSettingsOnEveryInstance(t *testing.T) {
 	wantCallError(t, us.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
 	event(eu, `"content":"{\"region\":\"eu\"}"`)
 
-	// Once for each instance and binding: the first instance, the one that the retry died on, and the one that took its
-	// place.
+	// Once for each instance and binding: the first instance, the instance of the retry, which failed as well, and the
+	// instance that replaced it.
 	want := []string{`0 {"region":"eu"}`, "1 {}", "1 {}", "1 {}", `0 {"region":"eu"}`}
 	if !slices.Equal(log, want) {
 		t.Errorf("configured %q, want %q", log, want)
@@ -77,7 +77,7 @@ func TestNativePanicIsACallError(t *testing.T) {
 	bound := bindNative(t, native{event: func(abi.Host, abi.EventKind, []byte, []byte) int32 { panic("a bug") }}, plugin.BindingConfig{})
 	e := wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil), plugin.KindTrap)
 	if !strings.Contains(e.Error(), "panic: a bug") || !strings.Contains(e.Error(), "binding_test.go") {
-		t.Errorf("a plugin's author does not learn where it happened: %v", e)
+		t.Errorf("error %v, want the panic and its file", e)
 	}
 }
 
@@ -166,12 +166,12 @@ func TestRequestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Out.Path != "/v1/messages?keys=x" {
-		t.Errorf("path %q, want the last one that was taken", a.Out.Path)
+		t.Errorf("path %q, want the last accepted one", a.Out.Path)
 	}
 }
 
-// FuzzRequestPath checks that an accepted path is below the provider's base for a server that decodes it once, and is a
-// valid header line.
+// FuzzRequestPath checks that an accepted path stays below the provider's base if a server decodes it once, and is valid in
+// a request line.
 func FuzzRequestPath(f *testing.F) {
 	for _, s := range []string{"/v1/a", "/v1/a%2fb?x=1", "/v1/%2e%2e", "/v1/..", "/v1/a?key=1", "/v1/a?k%65y", "/v1/%", "/v1/\x00", "//", "/v1/a;key=1"} {
 		f.Add(s)
@@ -179,7 +179,7 @@ func FuzzRequestPath(f *testing.F) {
 	var mu sync.Mutex
 	var path string
 	var status abi.Status
-	bound := bind(f, loadNative(f, patient(f), native{request: func(h abi.Host, _ []byte) int32 {
+	bound := bind(f, loadNative(f, newFixedClockHost(f), native{request: func(h abi.Host, _ []byte) int32 {
 		status = h.RequestPath([]byte(path))
 		return 1
 	}}), plugin.BindingConfig{Paths: []string{"/v1/*"}, CredentialQuery: "key"})
@@ -197,23 +197,23 @@ func FuzzRequestPath(f *testing.F) {
 			return
 		}
 		if strings.ContainsAny(s, " \t\r\n\x00\\#") || !strings.HasPrefix(s, "/v1/") {
-			t.Fatalf("%q is taken", s)
+			t.Fatalf("accepted %q", s)
 		}
 		u, err := url.ParseRequestURI(s)
 		if err != nil {
-			t.Fatalf("%q is taken: %v", s, err)
+			t.Fatalf("accepted %q: %v", s, err)
 		}
 		if strings.Count(u.EscapedPath(), "/") != 2 || slices.ContainsFunc(strings.Split(u.Path[1:], "/"), func(seg string) bool {
 			return seg == "" || seg == "." || seg == ".."
 		}) {
-			t.Fatalf("%q is taken as %q", s, u.Path)
+			t.Fatalf("accepted %q, which is decoded to %q", s, u.Path)
 		}
 		if clean := gopath.Clean(u.Path); clean != u.Path {
-			t.Fatalf("%q is taken, and cleaned it is %q", s, clean)
+			t.Fatalf("accepted %q, which is cleaned to %q", s, clean)
 		}
 		for name := range u.Query() {
 			if strings.EqualFold(name, "key") {
-				t.Fatalf("%q is taken with the credential's member", s)
+				t.Fatalf("accepted %q, which sets the credential's parameter", s)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// clock stands still until it is moved.
+// clock is a clock that only add advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -31,25 +31,25 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// fickle is a plugin that fails in an event that says so.
-type fickle struct {
+// faulty is a plugin that fails if the data of an event tells it to.
+type faulty struct {
 	t     testing.TB
 	clock *clock
 	host  *plugin.Host
 	p     *plugin.Plugin
 	bound *plugin.Binding
-	calls int // of the guest
+	calls int // calls of the guest
 }
 
-func newFickle(t testing.TB) *fickle {
-	f := &fickle{t: t, clock: &clock{now: time.Unix(1_700_000_000, 0)}}
+func newFaulty(t testing.TB) *faulty {
+	f := &faulty{t: t, clock: &clock{now: time.Unix(1_700_000_000, 0)}}
 	f.host = newHost(t, plugin.Options{Now: f.clock.Now})
 	f.reload()
 	return f
 }
 
-// reload loads the same plugin once more.
-func (f *fickle) reload() {
+// reload loads the same plugin again, as another generation.
+func (f *faulty) reload() {
 	act := func(h abi.Host, data []byte) int32 {
 		f.calls++
 		switch string(data) {
@@ -72,28 +72,28 @@ func (f *fickle) reload() {
 	f.bound = bind(f.t, f.p, plugin.BindingConfig{Paths: []string{"/v1"}})
 }
 
-// begin begins an attempt of a key.
-func (f *fickle) begin(key string) (*plugin.Attempt, error) {
+// begin starts an attempt of a key.
+func (f *faulty) begin(key string) (*plugin.Attempt, error) {
 	a := newAttempt(f.t, body)
 	a.Tenant = key
 	return a, f.bound.Request(f.t.Context(), a)
 }
 
-func (f *fickle) event(a *plugin.Attempt, what string) error {
-	return f.bound.Event(f.t.Context(), a, abi.EventPlain, nil, b(what))
+func (f *faulty) event(a *plugin.Attempt, data string) error {
+	return f.bound.Event(f.t.Context(), a, abi.EventPlain, nil, b(data))
 }
 
-// attempt is a whole attempt: a request and one event.
-func (f *fickle) attempt(key, what string) error {
+// attempt makes a whole attempt: a request and one event.
+func (f *faulty) attempt(key, data string) error {
 	a, err := f.begin(key)
 	if err != nil {
 		return err
 	}
-	return f.event(a, what)
+	return f.event(a, data)
 }
 
-// trap has n attempts of a key fail, over more than a second where there are five.
-func (f *fickle) trap(key string, n int) {
+// trap makes n attempts of a key that fail. Five of them take more than a second.
+func (f *faulty) trap(key string, n int) {
 	f.t.Helper()
 	for range n {
 		f.clock.add(300 * time.Millisecond)
@@ -101,7 +101,8 @@ func (f *fickle) trap(key string, n int) {
 	}
 }
 
-func (f *fickle) good(keys ...string) {
+// good makes an attempt of each key that must succeed.
+func (f *faulty) good(keys ...string) {
 	f.t.Helper()
 	for _, k := range keys {
 		if err := f.attempt(k, "good"); err != nil {
@@ -110,8 +111,9 @@ func (f *fickle) good(keys ...string) {
 	}
 }
 
-// refused wants a key to be kept away without the plugin being called, and returns for how long.
-func (f *fickle) refused(key string) time.Duration {
+// wantRejected fails the test unless an attempt of a key is rejected without a call of the plugin, and returns for how
+// long the circuit stays open.
+func (f *faulty) wantRejected(key string) time.Duration {
 	f.t.Helper()
 	calls := f.calls
 	_, err := f.begin(key)
@@ -128,45 +130,45 @@ func (f *fickle) refused(key string) time.Duration {
 
 // covers: F90
 func TestBreakerPerKey(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	f.good("alice", "bob")
 	f.trap("mallory", 5)
-	want(t, "pause", f.refused("mallory"), time.Second)
+	want(t, "pause", f.wantRejected("mallory"), time.Second)
 	f.good("alice", "bob", "carol")
 	s := f.p.Stats()
 	if s.Breaker != plugin.BreakerSome || s.Opened != 1 || s.Failed[plugin.KindOpen] != 1 {
 		t.Errorf("stats %+v", s)
 	}
 
-	// After the pause one attempt may try, and the pause grows each time that it fails.
+	// After the pause one attempt is admitted as a trial. Each time it fails, the pause grows.
 	for _, pause := range []time.Duration{2, 4, 8, 16, 30, 30} {
-		f.clock.add(f.refused("mallory"))
+		f.clock.add(f.wantRejected("mallory"))
 		wantCallError(t, f.attempt("mallory", "trap"), plugin.KindTrap)
-		want(t, "pause", f.refused("mallory"), pause*time.Second)
+		want(t, "pause", f.wantRejected("mallory"), pause*time.Second)
 		f.good("alice")
 	}
 
-	// One that goes well ends it. Until its first answer is read it has proven nothing.
-	f.clock.add(f.refused("mallory"))
+	// A successful trial closes the circuit, but not before its first event.
+	f.clock.add(f.wantRejected("mallory"))
 	a, err := f.begin("mallory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.refused("mallory")
+	f.wantRejected("mallory")
 	if err := f.event(a, "good"); err != nil {
 		t.Fatal(err)
 	}
 	f.good("mallory", "mallory")
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
 
-	// It begins anew with the least pause.
+	// The next time, the pause is back to the minimum.
 	f.trap("mallory", 5)
-	want(t, "pause", f.refused("mallory"), time.Second)
+	want(t, "pause", f.wantRejected("mallory"), time.Second)
 }
 
 // covers: F90
 func TestBreakerOfOneKeySparesOthers(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	for range 200 {
 		f.good("alice")
 		if err := f.attempt("mallory", "trap"); err == nil {
@@ -174,10 +176,10 @@ func TestBreakerOfOneKeySparesOthers(t *testing.T) {
 		}
 		f.clock.add(100 * time.Millisecond)
 	}
-	for _, key := range []string{"alice", "somebody new"} {
+	for _, key := range []string{"alice", "new key"} {
 		f.good(key)
 	}
-	// Nor do two, and be they ever so many attempts beside those of others.
+	// Two failing keys do not open the circuit for all either, however many attempts they make.
 	for range 200 {
 		for _, key := range []string{"mallory", "mallet"} {
 			if err := f.attempt(key, "trap"); err == nil {
@@ -186,13 +188,13 @@ func TestBreakerOfOneKeySparesOthers(t *testing.T) {
 		}
 		f.clock.add(100 * time.Millisecond)
 	}
-	f.good("alice", "somebody new")
+	f.good("alice", "new key")
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerSome)
 }
 
 // covers: F90
 func TestBreakerIgnoresRareFailures(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	streams := make([]*plugin.Attempt, 100)
 	for i := range streams {
 		a, err := f.begin("alice")
@@ -201,7 +203,7 @@ func TestBreakerIgnoresRareFailures(t *testing.T) {
 		}
 		streams[i] = a
 	}
-	// Now and then one fails, and the streams go on.
+	// Occasional failures, while the streams continue.
 	for range 100 {
 		f.trap("alice", 1)
 		for _, a := range streams {
@@ -215,7 +217,7 @@ func TestBreakerIgnoresRareFailures(t *testing.T) {
 
 // covers: F90
 func TestBreakerOpensForAllKeys(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	running, err := f.begin("alice")
 	if err != nil {
 		t.Fatal(err)
@@ -226,27 +228,27 @@ func TestBreakerOpensForAllKeys(t *testing.T) {
 	for i := range 5 {
 		f.trap(fmt.Sprint("key-", i), 1)
 	}
-	// Of nine keys five fare badly.
+	// Five of nine keys are failing.
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerOpen)
-	f.refused("lucky-0")
-	pause := f.refused("somebody new")
+	f.wantRejected("lucky-0")
+	pause := f.wantRejected("new key")
 
-	// A stream that runs is not touched.
+	// A running stream is not affected.
 	if err := f.event(running, "good"); err != nil {
 		t.Error(err)
 	}
-	// What is loaded next begins anew.
+	// The next generation starts with a closed circuit.
 	old, oldBound := f.p, f.bound
 	f.reload()
-	f.good("key-0", "lucky-0", "somebody new")
+	f.good("key-0", "lucky-0", "new key")
 	want(t, "state of the next generation", f.p.Stats().Breaker, plugin.BreakerClosed)
 	f.p, f.bound = old, oldBound
 
 	f.clock.add(pause)
-	wantCallError(t, f.attempt("somebody new", "trap"), plugin.KindTrap)
-	want(t, "pause", f.refused("lucky-0"), 2*time.Second)
+	wantCallError(t, f.attempt("new key", "trap"), plugin.KindTrap)
+	want(t, "pause", f.wantRejected("lucky-0"), 2*time.Second)
 	f.clock.add(2 * time.Second)
-	f.good("lucky-0", "lucky-1", "key-0", "somebody new")
+	f.good("lucky-0", "lucky-1", "key-0", "new key")
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
 	f.trap("key-0", 2)
 	f.good("key-0")
@@ -254,11 +256,11 @@ func TestBreakerOpensForAllKeys(t *testing.T) {
 
 // covers: F90
 func TestBreakerIgnoresOtherErrors(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	for range 20 {
 		var e *apierror.Error
 		if err := f.attempt("alice", "fail"); !errors.As(err, &e) {
-			t.Fatalf("error %v, want the plugin's refusal", err)
+			t.Fatalf("error %v, want the failure reported by the plugin", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -275,14 +277,14 @@ func TestBreakerIgnoresOtherErrors(t *testing.T) {
 
 // covers: F90
 func TestBreakerForgetsFailures(t *testing.T) {
-	f := newFickle(t)
+	f := newFaulty(t)
 	for range 10 {
 		f.trap("alice", 4)
 		f.clock.add(30 * time.Second)
 	}
 	f.trap("alice", 5)
-	f.refused("alice")
-	// A key that has not been used for a long time is let in again.
+	f.wantRejected("alice")
+	// The circuit of a key that has not been used for a long time is closed.
 	f.clock.add(10 * time.Minute)
 	f.good("bob")
 	f.trap("alice", 4)

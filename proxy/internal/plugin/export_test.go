@@ -1,7 +1,7 @@
 package plugin
 
-// Sweep does what the Host's goroutine does at a tick.
+// Sweep does a sweep, as the Host's goroutine does at each tick.
 func (h *Host) Sweep() { h.sweepOnce() }
 
-// SweepsPerAge is after how many sweeps an unused instance is closed.
+// SweepsPerAge is the number of sweeps after which an unused instance is closed.
 const SweepsPerAge = sweepsPerAge

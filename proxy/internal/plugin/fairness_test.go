@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// burner is a guest whose provider_response asks for a header, so that the test sees it run, and then burns 2 million
+// burner returns a guest whose provider_response reads a header, so that the test sees it run, and then uses 2 million
 // units of fuel if its input begins with x.
 func burner() []byte {
 	m := newModule("text", "response_header").base()
@@ -28,19 +28,20 @@ func burner() []byte {
 	return m.Bytes()
 }
 
-// line is whole-body calls that wait behind one that runs.
+// line is a group of whole-body calls that queue behind a running one.
 type line struct {
-	t     *testing.T
-	host  *plugin.Host
-	calls sync.WaitGroup
-	leave chan struct{}
+	t       *testing.T
+	host    *plugin.Host
+	calls   sync.WaitGroup
+	release chan struct{}
 
 	mu     sync.Mutex
-	served []string // by the name of the caller
+	served []string // names of callers
 	errs   []string
 }
 
-// call makes a call for a tenant, which is served under a name. It returns once the call runs, or waits as the nth.
+// call makes a call for a tenant, and records it under a name when it runs. It returns when the call is running, or, if
+// nth is not 0, when nth calls are waiting.
 func (l *line) call(bound *plugin.Binding, tenant, name, input string, nth int) {
 	l.t.Helper()
 	a := newAttempt(l.t, body)
@@ -51,7 +52,7 @@ func (l *line) call(bound *plugin.Binding, tenant, name, input string, nth int) 
 		l.served = append(l.served, name)
 		l.mu.Unlock()
 		close(begun)
-		<-l.leave
+		<-l.release
 		return nil
 	}
 	l.calls.Go(func() {
@@ -70,30 +71,31 @@ func (l *line) call(bound *plugin.Binding, tenant, name, input string, nth int) 
 
 func (l *line) awaitWaiting(n int) {
 	l.t.Helper()
-	await(l.t, fmt.Sprintf("%d calls wait", n), func() bool { return l.host.Stats().Waiting == n })
+	await(l.t, fmt.Sprintf("%d calls to wait", n), func() bool { return l.host.Stats().Waiting == n })
 }
 
-// await waits for something that happens beside the test.
-func await(t testing.TB, what string, happened func() bool) {
+// await waits until a condition holds that other goroutines bring about.
+func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); runtime.Gosched() {
+	for deadline := time.Now().Add(testTimeout); !holds(); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
 
-// patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
+// testTimeout is how long a test waits for something that must happen.
+const testTimeout = 20 * time.Second
 
 func newLine(t *testing.T, h *plugin.Host) *line {
-	return &line{t: t, host: h, leave: make(chan struct{})}
+	return &line{t: t, host: h, release: make(chan struct{})}
 }
 
-// order lets everybody go on, and returns who was served, in order and with how many times in a row, and then the errors.
+// order releases the running call, and returns the names in the order in which they were served, each with the number of
+// times in a row, and then the errors.
 func (l *line) order() string {
 	l.t.Helper()
-	close(l.leave)
+	close(l.release)
 	l.calls.Wait()
 	var runs []string
 	for i := 0; i < len(l.served); {
@@ -107,8 +109,8 @@ func (l *line) order() string {
 	return strings.Join(append(runs, l.errs...), ", ")
 }
 
-// TestExpensiveCallsDelayOthersByOneCall has plugins, or client keys of one plugin, wait for the only slot for
-// whole-body calls. A flow that uses all its fuel is served again after the others.
+// TestExpensiveCallsDelayOthersByOneCall lets plugins, or client keys of one plugin, compete for the only slot for
+// whole-body calls. A flow with expensive calls is served again only after the others.
 //
 // covers: F92
 func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
@@ -155,10 +157,9 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 			r.call(one, "bob", "bob", "-", 16+i)
 		}
 		got := r.order()
-		want(t, "who is served first and last", got[:5]+"…"+got[len(got)-5:], "1 hog…5 hog")
+		want(t, "first and last in the order", got[:5]+"…"+got[len(got)-5:], "1 hog…5 hog")
 	})
-	t.Run("a hog that others have waited for long enough", func(t *testing.T) {
-		// Two hogs share what there is, whatever else they are called.
+	t.Run("two expensive plugins alternate", func(t *testing.T) {
 		r := newLine(t, h)
 		r.call(three, "k", "third", "-", 0)
 		for i := range 3 {
@@ -171,12 +172,10 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 	})
 }
 
-// TestFairOrder is about short calls: plugins alternate, and so do the keys of each.
-func TestFairOrder(t *testing.T) {
+func TestKeysAlternate(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
-	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
-	load := func() *plugin.Binding { return bind(t, loadNative(t, h, answers), plugin.BindingConfig{}) }
-	bound := load()
+	readHeader := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
+	bound := bind(t, loadNative(t, h, readHeader), plugin.BindingConfig{})
 	r := newLine(t, h)
 	r.call(bound, "first", "first", "", 0)
 	n := 1
@@ -191,27 +190,28 @@ func TestFairOrder(t *testing.T) {
 
 func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour, Queue: 4})
-	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
-	bound := bind(t, loadNative(t, h, answers), plugin.BindingConfig{})
+	readHeader := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
+	bound := bind(t, loadNative(t, h, readHeader), plugin.BindingConfig{})
 	r := newLine(t, h)
 	r.call(bound, "first", "first", "", 0)
 	for i := range 4 {
 		r.call(bound, "many", "many", "", i+1)
 	}
-	// There is no room for a fifth. Of its own tenant it is turned away itself, of another one the last of the many.
+	// The queue is full. A fifth call of the same tenant is rejected; for one of another tenant, the last of the many is.
 	a := newAttempt(t, body)
 	a.Tenant = "many"
 	wantCallError(t, bound.Response(t.Context(), a, 200, nil), plugin.KindBusy)
 	r.call(bound, "few", "few", "", 4)
-	await(t, "one of the many is rejected", func() bool { return statsOf(t, h, "native").Failed[plugin.KindBusy] == 2 })
+	await(t, "one of the many to be rejected", func() bool { return statsOf(t, h, "native").Failed[plugin.KindBusy] == 2 })
 	want(t, "order", r.order(), "1 first, 1 many, 1 few, 2 many, many: plugin native: binding binding: provider_response: no free instance")
 }
 
-// TestWholeBodyCallPrecedesEvents: a whole-body call gets the next free instance, as others wait for it to end.
+// TestWholeBodyCallPrecedesEvents checks that a whole-body call gets the next free instance, because other calls wait for
+// its semaphore.
 func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	var mu sync.Mutex
 	var served []string
-	begun, leave := make(chan struct{}), make(chan struct{})
+	begun, release := make(chan struct{}), make(chan struct{})
 	first := true
 	h := newHost(t, plugin.Options{Instances: 1, Wait: time.Hour})
 	p := loadNative(t, h, native{
@@ -220,7 +220,7 @@ func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 			if first {
 				first = false
 				close(begun)
-				<-leave
+				<-release
 			}
 			return 0
 		},
@@ -228,7 +228,7 @@ func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	})
 	bound := bind(t, p, plugin.BindingConfig{})
 	var calls sync.WaitGroup
-	ask := func(call func(a *plugin.Attempt) error) {
+	start := func(call func(a *plugin.Attempt) error) {
 		a := newAttempt(t, body)
 		calls.Go(func() {
 			if err := call(a); err != nil {
@@ -239,27 +239,27 @@ func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 		})
 	}
 	for i := range 4 {
-		ask(func(a *plugin.Attempt) error {
+		start(func(a *plugin.Attempt) error {
 			return bound.Event(t.Context(), a, abi.EventPlain, nil, b(fmt.Sprint(i)))
 		})
 		if i == 0 {
 			<-begun
 		}
-		await(t, "it waits", func() bool { return p.Stats().Waiting == i })
+		await(t, "the event to wait", func() bool { return p.Stats().Waiting == i })
 	}
-	ask(func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) })
-	await(t, "it waits", func() bool { return p.Stats().Waiting == 4 })
-	close(leave)
+	start(func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) })
+	await(t, "the whole-body call to wait", func() bool { return p.Stats().Waiting == 4 })
+	close(release)
 	calls.Wait()
 	if got := slices.Index(served, "whole"); got != 1 {
-		t.Errorf("served in the order %q", served)
+		t.Errorf("served in the order %q, want whole as the second", served)
 	}
 }
 
-// TestNoStarvation has some calls follow upon each other without a pause, while others come now and then: for one
-// instance, and for the semaphore of whole-body calls.
+// TestNoStarvation makes occasional calls while other goroutines call without a pause: for the only instance, and for the
+// semaphore of whole-body calls.
 func TestNoStarvation(t *testing.T) {
-	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: patience})
+	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: testTimeout})
 	bound := bind(t, loadNative(t, h, native{
 		event:    func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 },
 		response: func(abi.Host, int32, []byte) int32 { return 0 },
@@ -301,7 +301,7 @@ func TestNoStarvation(t *testing.T) {
 			close(stop)
 			others.Wait()
 			if s := h.Stats(); s.WholeCalls != 0 || s.Waiting != 0 || s.Plugins[0].Waiting != 0 || s.Plugins[0].Idle != s.Plugins[0].Instances {
-				t.Errorf("afterwards %+v", s)
+				t.Errorf("afterwards there are calls in progress or waiting, or instances in use: %+v", s)
 			}
 		})
 	}

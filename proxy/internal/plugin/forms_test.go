@@ -103,9 +103,9 @@ func TestInvalidForms(t *testing.T) {
 
 // A module of several plugins exports the function for all of them: only providers are asked.
 func TestRoutersHaveNoForms(t *testing.T) {
-	m := several()
-	m.export(abi.ExportForms, "i", i32(chosenAt), w.I32Load8U, i32('r'), w.I32Eq, w.If(w.Void, w.Unreachable), i32(3))
-	g := loadSeveral(t, newHost(t, plugin.Options{}), severalOf(m.Bytes(), plugin.Shared, "a", "r"))
+	m := multiModule()
+	m.export(abi.ExportForms, "i", i32(letterAt), w.I32Load8U, i32('r'), w.I32Eq, w.If(w.Void, w.Unreachable), i32(3))
+	g := loadAll(t, newHost(t, plugin.Options{}), multiSpecs(m.Bytes(), plugin.Shared, "a", "r"))
 	want(t, "forms of a", bind(t, g.Plugin("a"), plugin.BindingConfig{}).Forms(), abi.FormMessages|abi.FormResponses)
 	want(t, "forms of r", bind(t, g.Plugin("r"), plugin.BindingConfig{}).Forms(), 0)
 }

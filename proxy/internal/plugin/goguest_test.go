@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// goGuest is the guest in testdata/goguest.
+// goGuest builds the guest in testdata/goguest.
 var goGuest = sync.OnceValues(func() ([]byte, error) {
 	dir, err := filepath.Abs("testdata/goguest")
 	if err != nil {
@@ -29,8 +29,8 @@ var goGuest = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// newGoHost is newHost for the Go guest, which takes two seconds to compile: once a run, and with -short not even that, if an earlier
-// run did.
+// newGoHost returns a host that caches compiled modules, because the Go guest takes two seconds to compile. The cache lasts for one
+// test run; with -short it is shared with later runs.
 func newGoHost(t testing.TB, o plugin.Options) *plugin.Host {
 	t.Helper()
 	o.Engine.CacheDir = cacheDir
@@ -56,21 +56,21 @@ func TestHostileGoGuest(t *testing.T) {
 	const prompt = "a prompt of more than a few words"
 	tests := []struct {
 		data  string
-		kind  plugin.CallErrorKind // 0: it does no harm
-		error string               // a part of its text
+		kind  plugin.CallErrorKind // 0 if the call succeeds
+		error string               // part of the error
 	}{
 		{"panic " + prompt, plugin.KindTrap, `provider_event: trap: unreachable: "panic: panic with… at main.event (main.go:`},
 		{"index " + prompt, plugin.KindTrap, `trap: unreachable: "panic: runtime error: slice bounds out of range [:65537] with capacity 6`},
 		{"nil " + prompt, plugin.KindTrap, `trap: unreachable: "panic: assignment to entry in nil map at main.event (main.go:`},
 		{"complain " + prompt, plugin.KindStatus, `failed: status 7: "cannot read… 3"`},
 		{"mumble", plugin.KindStatus, `failed: status 7: "a line"`},
-		{"sleep", 0, ""}, // the call's clock is moved instead
+		{"sleep", 0, ""}, // only advances the call's clock
 		{"deadlock", plugin.KindTrap, `"fatal error: all goroutines are asleep - …! at main.event (main.go:`},
 		{"grow", plugin.KindMemory, "out of memory"},
 		{"recurse", plugin.KindDepth, "call stack too deep"},
 		{"goroutine", 0, ""},
 	}
-	// An event's own budget does not suffice to fill the memory.
+	// The default budget of an event does not suffice to fill the memory.
 	h := newGoHost(t, plugin.Options{Fuel: plugin.Fuel{Event: plugin.DefaultCallFuel}})
 	p := loadGoGuest(t, h, plugin.Shared)
 	bound := bind(t, p, plugin.BindingConfig{})
@@ -104,20 +104,20 @@ func TestGuestOutputGoesToPluginLog(t *testing.T) {
 		t.Errorf("log:\n%s", &log)
 	}
 	if n := strings.Count(log.String(), "\n"); n < 5 || n > 60 {
-		t.Errorf("%d lines of a dying guest:\n%s", n, &log)
+		t.Errorf("%d lines of a panic, want 5 to 60:\n%s", n, &log)
 	}
-	// The last lines of many failed calls are not rate-limited, and are whole.
+	// The last lines of failed calls are complete and not rate-limited.
 	log.Reset()
 	for range 60 {
 		wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("complain loudly")), plugin.KindStatus)
 	}
 	if n := strings.Count(log.String(), `level=ERROR msg="plugin log" plugin=test text="cannot read loudly 3" binding=binding`); n != 60 {
-		t.Errorf("%d of 60 lines:\n%s", n, &log)
+		t.Errorf("%d lines, want 60:\n%s", n, &log)
 	}
 }
 
-// TestCallsAreReproducible checks rule 17 (from a fresh instance the same input gives the same output and uses the same
-// fuel) and rule 16 (an instance that has served others gives the same output).
+// TestCallsAreReproducible checks that calls with the same input on fresh instances return the same output and use the
+// same fuel, and that an instance that has served other calls returns the same output as well.
 //
 // covers: C37
 func TestCallsAreReproducible(t *testing.T) {
@@ -136,10 +136,10 @@ func TestCallsAreReproducible(t *testing.T) {
 		data := rapid.SampledFrom([]string{"echo ", "allocate "}).Draw(t, "command") + strings.Join(words.Draw(t, "words"), " ")
 		out, fuel := call(t, fresh, data)
 		if again, fuelAgain := call(t, fresh, data); again != out || fuelAgain != fuel {
-			t.Fatalf("%d units for %q, then %d for %q", fuel, out, fuelAgain, again)
+			t.Fatalf("first output %q with %d units, second output %q with %d units", out, fuel, again, fuelAgain)
 		}
 		if other, _ := call(t, served, data); other != out {
-			t.Fatalf("a fresh instance answers %q, a used one %q", out, other)
+			t.Fatalf("output of a fresh instance %q, of a used one %q", out, other)
 		}
 	})
 }

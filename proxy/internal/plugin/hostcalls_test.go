@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// script is a series of imports, with their arguments, as bytes that a fuzzer chooses.
+// script decodes bytes chosen by a fuzzer into a sequence of calls of imports.
 type script struct{ rest []byte }
 
 func (s *script) byte() byte {
@@ -25,7 +25,7 @@ func (s *script) byte() byte {
 	return v
 }
 
-// number is mostly a small one.
+// number returns a number that is mostly small.
 func (s *script) number() int32 {
 	switch v := s.byte(); {
 	case v < 200:
@@ -50,7 +50,7 @@ func (s *script) bytes() []byte {
 
 // run makes the calls, whether the phase allows them or not.
 func (s *script) run(h abi.Host) {
-	room := make([]byte, 16)
+	dst := make([]byte, 16)
 	for len(s.rest) > 0 {
 		switch s.byte() % 44 {
 		case 0:
@@ -58,7 +58,7 @@ func (s *script) run(h abi.Host) {
 		case 1:
 			h.Fail(abi.FailKind(s.number()), s.bytes(), s.bytes(), s.bytes(), s.number())
 		case 2:
-			h.BodyGet(s.bytes(), room)
+			h.BodyGet(s.bytes(), dst)
 		case 3:
 			h.BodySet(s.bytes(), s.bytes())
 		case 4:
@@ -82,9 +82,9 @@ func (s *script) run(h abi.Host) {
 		case 13:
 			h.Warn(abi.WarnKind(s.number()), s.bytes())
 		case 14:
-			h.ResponseHeader(s.bytes(), room)
+			h.ResponseHeader(s.bytes(), dst)
 		case 15:
-			h.StateGet(room)
+			h.StateGet(dst)
 		case 16:
 			h.StateSet(s.bytes())
 		case 17:
@@ -124,11 +124,11 @@ func (s *script) run(h abi.Host) {
 		case 35:
 			h.HostMinor()
 		case 36:
-			h.InputGet(s.bytes(), room)
+			h.InputGet(s.bytes(), dst)
 		case 37:
 			h.InputCount(s.bytes())
 		case 38:
-			h.InputText(s.bytes(), room)
+			h.InputText(s.bytes(), dst)
 		case 39:
 			h.RequestString(s.bytes())
 		case 40:
@@ -154,7 +154,7 @@ func FuzzHostCalls(f *testing.F) {
 	f.Add([]byte("\x11\x01a\x01b\x00\x12\x00\x00\x01x\x1d\x00"), []byte("\x1e\x2a{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}  "))
 	f.Add([]byte("\x01\x02\x00\x00\x03bad\x00"), []byte("\x01\x0f\x00\x00\x00\xff"))
 	f.Add([]byte("\x07\x03/v1\x27\x04a\"\n\xc3\x26\x06/model\x24\x00\x25\x06/flags"), []byte("\x25\x00\x24\x02/a"))
-	h := patient(f)
+	h := newFixedClockHost(f)
 	f.Fuzz(func(t *testing.T, request, event []byte) {
 		g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
 			return &native{
@@ -174,7 +174,7 @@ func FuzzHostCalls(f *testing.F) {
 		} else {
 			checkError(t, err)
 			if a.Out.Path != "" || len(a.Warnings) > 0 || len(a.State()) > 0 {
-				t.Fatalf("the failed call left %+v", a)
+				t.Fatalf("the failed call changed the attempt: %+v", a)
 			}
 		}
 		checkFrames(t, output(a))
@@ -184,7 +184,7 @@ func FuzzHostCalls(f *testing.F) {
 			checkError(t, err)
 			var e *plugin.CallError
 			if errors.As(err, &e) && (output(a) != before || !bytes.Equal(a.State(), state)) {
-				t.Fatalf("the failed call left %q, state %q", output(a), a.State())
+				t.Fatalf("the failed call changed the attempt: output %q, state %q", output(a), a.State())
 			}
 		}
 		checkFrames(t, output(a))
@@ -196,11 +196,11 @@ func checkError(t *testing.T, err error) {
 	var call *plugin.CallError
 	var failed *apierror.Error
 	if !errors.As(err, &call) && !errors.As(err, &failed) {
-		t.Fatalf("error %v is neither a CallError nor a apierror.Error", err)
+		t.Fatalf("error %v, want a CallError or an apierror.Error", err)
 	}
 }
 
-// checkRequest checks what a request that succeeded has left.
+// checkRequest checks an attempt after a successful request call.
 func checkRequest(t *testing.T, a *plugin.Attempt) {
 	t.Helper()
 	if !a.Answered && !strings.HasPrefix(a.Out.Path, "/v1") {
@@ -221,7 +221,7 @@ func checkRequest(t *testing.T, a *plugin.Attempt) {
 	}
 }
 
-// checkFrames checks that a stream's bytes are frames of one line of JSON each.
+// checkFrames checks that the output of a stream consists of frames with one line of JSON each.
 func checkFrames(t *testing.T, frames string) {
 	t.Helper()
 	for frame := range strings.SplitSeq(strings.TrimSuffix(frames, "\n\n"), "\n\n") {
@@ -270,11 +270,11 @@ func TestOpenAIEvent(t *testing.T) {
 	}
 	for _, part := range []string{`"id":"c1"`, `"reasoning_content":"why"`, `"content":"so"`, `"name":"f"`} {
 		if !strings.Contains(output(a), part) {
-			t.Errorf("the output lacks %s:\n%s", part, output(a))
+			t.Errorf("the output does not contain %s:\n%s", part, output(a))
 		}
 	}
 	if n := strings.Count(output(a), `"content":"|"`); n != 4 {
-		t.Errorf("%d of 4 events beside it:\n%s", n, output(a))
+		t.Errorf("%d texts of the plugin itself, want 4:\n%s", n, output(a))
 	}
 	err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(`{"error":{"message":"bad key sk-secret","type":"server_error","code":null}}`))
 	var failed *apierror.Error

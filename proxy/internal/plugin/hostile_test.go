@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// hostileImports is what the hostile guests below import.
+// hostileImports are the imports of the hostile guests below.
 var hostileImports = []string{"text", "log", "request_path", "state_get", "tool_arguments", "done", "fail"}
 
-// hostile is a guest that does something hostile when an event begins with x, and echoes all others.
+// hostile returns a guest that runs hostile code if an event begins with x, and echoes other events.
 func hostile(code func(m *module) w.Op) *module {
 	m := newModule(hostileImports...)
 	m.base()
-	// A chain of functions that each call the one before twice: 2^40 calls without a loop.
+	// A chain of functions, each of which calls the previous one twice: 2^40 calls without a loop.
 	chain := m.Func(nil, nil, nil)
 	for range 40 {
 		chain = m.Func(nil, nil, nil, w.Call(chain), w.Call(chain))
@@ -31,7 +31,7 @@ func hostile(code func(m *module) w.Op) *module {
 	return m.provider(when('x', code(m)), m.echo())
 }
 
-// choiceOutOfRange breaks the contract.
+// choiceOutOfRange emits a text for an invalid choice, a protocol error.
 func choiceOutOfRange(m *module) w.Op {
 	return w.Code(i32(-1), i32(0), i32(0), i32(0), m.call("text"))
 }
@@ -51,7 +51,7 @@ func TestHostileCalls(t *testing.T) {
 		code   func(m *module) w.Op
 		kind   plugin.CallErrorKind
 		reason string
-		code2  string // the client's error code
+		client string // error code for the client
 	}{
 		// covers: F90
 		{"unreachable", ops(w.Unreachable), plugin.KindTrap, "trap: unreachable", "plugin_crashed"},
@@ -70,7 +70,7 @@ func TestHostileCalls(t *testing.T) {
 		{"address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: 1 bytes at address 268435456, outside", "plugin_crashed"},
 		{"end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: 2 bytes at address 1048575, outside", "plugin_crashed"},
 		{"address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: 4294967295 bytes at address 4294967295, outside", "plugin_crashed"},
-		{"room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: 100 bytes at address 4294967280, outside", "plugin_crashed"},
+		{"buffer outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: 100 bytes at address 4294967280, outside", "plugin_crashed"},
 		{"the second of two addresses", func(m *module) w.Op {
 			return w.Code(i32(0), i32(0), i32(1), i32(-1), i32(5), i32(0), i32(0), i32(-1), m.call("fail"))
 		}, plugin.KindTrap, "outside of the guest's memory", "plugin_crashed"},
@@ -104,8 +104,8 @@ func TestHostileCalls(t *testing.T) {
 				t.Errorf("error %q quotes the input", e)
 			}
 			c := e.ClientError()
-			if c.Status != 502 || c.Kind != "server_error" || c.Code != tt.code2 || !c.TryNext {
-				t.Errorf("the client sees %v, want %s", c, tt.code2)
+			if c.Status != 502 || c.Kind != "server_error" || c.Code != tt.client || !c.TryNext {
+				t.Errorf("the client sees %v, want %s", c, tt.client)
 			}
 			if output(a) != "" {
 				t.Errorf("output of the failed call: %s", output(a))
@@ -119,10 +119,10 @@ func TestHostileCalls(t *testing.T) {
 func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
 	t.Helper()
 	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(text)); err != nil {
-		t.Fatalf("a neighbour's call: %v", err)
+		t.Fatalf("event %q: %v", text, err)
 	}
 	if !strings.Contains(output(a), `"content":"`+text+`"`) {
-		t.Fatalf("a neighbour's output: %s", output(a))
+		t.Fatalf("event %q: output %s", text, output(a))
 	}
 	a.Writer.Consume()
 }
@@ -157,7 +157,7 @@ func TestInvalidInputBuffers(t *testing.T) {
 			m := newModule("text")
 			m.ExportMemory(16, w.NoMax)
 			m.export(abi.ExportVersion, "", i32(0))
-			// The settings of the binding come first, and are short.
+			// The first input, the settings of the binding, is short.
 			m.export(abi.ExportBuffer, "i", w.LocalGet(0), i32(20<<10), w.I32LtU, w.If(w.Void, i32(inputAt), w.Return), tt.code(m))
 			m.export(abi.ExportConfigure, "ii", i32(0))
 			m.provider(m.echo())
@@ -277,7 +277,7 @@ func TestLoadRejects(t *testing.T) {
 			g, err := h.Load(t.Context(), []plugin.Spec{{Name: "good", Wasm: echoModule().Bytes()}, {Name: "bad", Wasm: tt.wasm()}})
 			if err == nil {
 				g.Close()
-				t.Fatal("it is loaded")
+				t.Fatal("the invalid plugin was loaded")
 			}
 			if !strings.Contains(err.Error(), "plugin bad: ") || !strings.Contains(err.Error(), tt.reason) || strings.Contains(err.Error(), "good") {
 				t.Errorf("error %q, want it to name the plugin and %q", err, tt.reason)
@@ -290,7 +290,7 @@ func TestLoadRejects(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("every plugin at fault is named", func(t *testing.T) {
+	t.Run("error names every invalid plugin", func(t *testing.T) {
 		_, err := h.Load(t.Context(), []plugin.Spec{{Name: "one", Wasm: nil}, {Name: "two", Wasm: b("x")}})
 		if err == nil || !strings.Contains(err.Error(), "plugin one: ") || !strings.Contains(err.Error(), "plugin two: ") {
 			t.Errorf("error %v", err)
@@ -298,7 +298,7 @@ func TestLoadRejects(t *testing.T) {
 	})
 }
 
-// TestFailedCallCostsWhatItUsed: a call that breaks the contract ends where it does so.
+// TestFailedCallCostsWhatItUsed checks that a protocol error ends the call at once.
 //
 // covers: C40
 func TestFailedCallCostsWhatItUsed(t *testing.T) {
@@ -306,11 +306,11 @@ func TestFailedCallCostsWhatItUsed(t *testing.T) {
 	a := newAttempt(t, body)
 	wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")), plugin.KindProtocol)
 	if a.Fuel <= 32 || a.Fuel > 200 {
-		t.Errorf("the call cost %d units", a.Fuel)
+		t.Errorf("the call used %d units, want 33 to 200", a.Fuel)
 	}
 }
 
-// TestImportOfNewerVersion: a plugin that imports what a newer contract has added is loaded with a warning, and works until it calls it.
+// TestImportOfNewerVersion checks that a plugin with an import of a newer ABI is loaded with a warning, and fails only when it calls it.
 //
 // covers: C78
 func TestImportOfNewerVersion(t *testing.T) {
@@ -341,12 +341,12 @@ func TestImportOfNewerVersion(t *testing.T) {
 	m.base()
 	_, err := h.Load(t.Context(), []plugin.Spec{{Name: "bad", Wasm: m.provider(i32(0)).Bytes()}})
 	if err == nil || !strings.Contains(err.Error(), `"later" is (i64) -> (), want (i32) -> ()`) {
-		t.Errorf("one import of two types: %v", err)
+		t.Errorf("the same import with two types: error %v", err)
 	}
 }
 
-// TestFlippedBits flips each bit of a plugin in turn, each fifth in a short run: the module is rejected or works within its limits. It is
-// interpreted, since compiling two thousand modules would take too long; package engine flips bits of compiled ones.
+// TestFlippedBits flips each bit of a plugin in turn, or each fifth with -short. The module must be rejected or stay within its limits.
+// It is interpreted, because compiling two thousand modules would take too long; package engine flips bits of compiled ones.
 //
 // covers: F100
 func TestFlippedBits(t *testing.T) {
@@ -373,6 +373,6 @@ func TestFlippedBits(t *testing.T) {
 		g.Close()
 	}
 	if loaded == 0 {
-		t.Error("no flipped module loads: the test does not reach the calls")
+		t.Error("no flipped module was loaded, so no calls were tested")
 	}
 }

@@ -218,7 +218,7 @@ func FuzzInput(f *testing.F) {
 			f.Add([]byte(s), path)
 		}
 	}
-	h := patient(f)
+	h := newFixedClockHost(f)
 	f.Fuzz(func(t *testing.T, data []byte, path string) {
 		var get, text string
 		var count int32
@@ -264,7 +264,7 @@ func FuzzRequestString(f *testing.F) {
 	for _, s := range []string{"", "a", "\"\\\n\x00\x7f", "é😀", "\xff", "\u2028"} {
 		f.Add(s)
 	}
-	h := patient(f)
+	h := newFixedClockHost(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
 			return &native{host: host, request: func(h abi.Host, _ []byte) int32 {

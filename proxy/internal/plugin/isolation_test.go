@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// keeper is a guest that keeps the first text it sees, and emits it in every call.
+// keeper returns a guest that keeps the first text it gets, and emits it in every call.
 func keeper() *module {
 	m := newModule("text").base()
-	m.Global(w.I32, true, i32(0)) // the length of what is kept
+	m.Global(w.I32, true, i32(0)) // length of the kept text
 	return m.provider(
 		w.GlobalGet(0), w.I32Eqz, w.If(w.Void,
 			i32(keepAt), i32(inputAt), w.LocalGet(3), w.MemoryCopy,
@@ -25,7 +25,7 @@ func keeper() *module {
 
 // covers: C76
 func TestIsolation(t *testing.T) {
-	// Each step is a call for a key with a text, and the text that the guest has kept then.
+	// Each step is a call for a key with a text, and the text that the guest must emit.
 	type step struct{ key, text, kept string }
 	tests := []struct {
 		isolation plugin.Isolation
@@ -35,7 +35,7 @@ func TestIsolation(t *testing.T) {
 		{plugin.PerKey, []step{{"alice", "a1", "a1"}, {"alice", "a2", "a1"}, {"bob", "b1", "b1"}, {"alice", "a3", "a3"}, {"alice", "a4", "a3"}}},
 		{plugin.PerCall, []step{{"alice", "a1", "a1"}, {"alice", "a2", "a2"}, {"bob", "b1", "b1"}}},
 	}
-	// A guest that changes its table while it runs cannot be put back to an image: it is replaced.
+	// A guest that changes its table cannot be restored to an image, so it is replaced.
 	tables := keeper()
 	tables.Table(w.FuncRef, 1, w.NoMax)
 	tables.Func(nil, nil, nil, i32(0), w.RefNull(w.FuncRef), w.TableSet(0))
@@ -71,7 +71,7 @@ func TestIsolationOfBindings(t *testing.T) {
 			m.ExportMemory(16, w.NoMax)
 			m.export(abi.ExportVersion, "", i32(0))
 			m.export(abi.ExportBuffer, "i", i32(inputAt))
-			// The guest keeps the settings of every binding that it is configured for, in a row.
+			// The guest keeps the settings of all bindings that it is configured for, concatenated.
 			m.Global(w.I32, true, i32(keepAt))
 			m.export(abi.ExportConfigure, "ii",
 				w.GlobalGet(0), i32(inputAt), w.LocalGet(1), w.MemoryCopy,
@@ -108,16 +108,15 @@ func TestKeysSharePoolNotInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(output(a), `"content":"`+first[key]+`"`) {
-			t.Errorf("call %d of %s: its instance was not kept beside the other's: %s", i, key, output(a))
+			t.Errorf("call %d of %s: got %s, want the text %s that the key's instance has kept", i, key, output(a), first[key])
 		}
 	}
 	if s := p.Stats(); s.Instances != 2 {
-		t.Errorf("%d instances for three keys, of which two fit", s.Instances)
+		t.Errorf("%d instances for three keys, want 2", s.Instances)
 	}
 }
 
 func TestGatewayAndUnknownKeyAreTenants(t *testing.T) {
-	var instances int
 	h := newHost(t, plugin.Options{Instances: 1})
 	m := newModule("explain").base()
 	m.Global(w.I32, true, i32('0'))
@@ -138,7 +137,6 @@ func TestGatewayAndUnknownKeyAreTenants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		instances++
 		return why
 	}
 	for _, s := range [][2]string{{"alice", "1"}, {"alice", "2"}, {"", "1"}, {"", "1"}, {"nobody", "1"}, {"nobody", "2"}} {
@@ -158,14 +156,14 @@ func TestInputIsClearedAfterCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(output(secret), "what alice said") {
-		t.Fatalf("the guest does not emit its input: %s", output(secret))
+		t.Fatalf("the guest did not emit its input: %s", output(secret))
 	}
 	a := newAttempt(t, body)
 	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("r")); err != nil {
 		t.Fatal(err)
 	}
 	if want := `"content":"r` + strings.Repeat(`\u0000`, 63) + `"`; !strings.Contains(output(a), want) {
-		t.Errorf("the buffer is not clear behind the input: %s", output(a))
+		t.Errorf("output %s, want zeros after the input", output(a))
 	}
 }
 
@@ -180,8 +178,7 @@ func TestParseIsolation(t *testing.T) {
 	}
 }
 
-// The guest is asked for a buffer when the one it gave is too small, and when it is so large that it may give memory
-// back.
+// A new buffer is requested if the current one is too small, or so large that the guest should be able to free it.
 //
 // covers: C24
 func TestInputBufferIsRequestedWhenNeeded(t *testing.T) {
@@ -202,7 +199,7 @@ func TestInputBufferIsRequestedWhenNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(output(a), `"content":"`+s.asked+`"`) {
-			t.Errorf("%d bytes: want the buffer asked for %s times: %s", s.size, s.asked, output(a))
+			t.Errorf("%d bytes: output %s, want %s requests of a buffer", s.size, output(a), s.asked)
 		}
 		a.Writer.Consume()
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Vectors and ranks belong only to responses to requests that ask for them, and must be whole.
+// Vectors and ranks are allowed only in responses to requests for them, and must not be empty.
 //
 // covers: C62
 func TestRejectsInvalidItems(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRejectsInvalidItems(t *testing.T) {
 			err := bound.Response(t.Context(), a, 200, b(`{}`))
 			failed, broken := errors.AsType[*plugin.CallError](err)
 			if _, answer := errors.AsType[*apierror.Error](err); answer || !broken || failed.Kind != plugin.KindProtocol {
-				t.Errorf("%v", err)
+				t.Errorf("error %v, want a protocol error", err)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func bind(t testing.TB, p *plugin.Plugin, c plugin.BindingConfig) *plugin.Bindin
 // body is an ordinary request.
 const body = `{"model":"m","messages":[{"role":"user","content":"hi \u00e4"}],"temperature":0.5}`
 
-// newAttempt is an attempt at a streamed answer to a request. t is a *testing.T, or rapid's.
+// newAttempt returns an attempt with a streaming response. t is a *testing.T or a *rapid.T.
 func newAttempt(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -90,8 +90,8 @@ func newAttempt(t interface {
 	return a
 }
 
-// native is a guest in Go, put together from the functions that a test needs. Exports without one are not there, but
-// sluice_configure and, unless choose is set, provider_request.
+// native is a guest in Go with the functions that a test needs. It has no exports without a function, except
+// sluice_configure and, unless it is a router or a filter, provider_request.
 type native struct {
 	host      abi.Host
 	configure func(h abi.Host, settings []byte) int32
@@ -164,7 +164,7 @@ func (n *native) FilterText(_ int32, what abi.What, choice int32, flags abi.Text
 	return n.filterText(n.host, what, choice, flags, held, text)
 }
 
-// loadNative makes a plugin of which every instance is a copy of n.
+// loadNative loads a plugin whose instances are copies of n.
 func loadNative(t testing.TB, h *plugin.Host, n native) *plugin.Plugin {
 	t.Helper()
 	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
@@ -179,14 +179,14 @@ func loadNative(t testing.TB, h *plugin.Host, n native) *plugin.Plugin {
 	return g.Plugin("native")
 }
 
-// bindNative is a binding of a native plugin on a host of its own.
+// bindNative returns a binding of a native plugin on a new host.
 func bindNative(t testing.TB, n native, c plugin.BindingConfig) *plugin.Binding {
 	t.Helper()
 	return bind(t, loadNative(t, newHost(t, plugin.Options{}), n), c)
 }
 
-// patient is a host that never leaves a plugin alone, however often it fails: no time passes.
-func patient(t testing.TB) *plugin.Host {
+// newFixedClockHost returns a host whose clock stands still, so that no circuit opens however often a plugin fails.
+func newFixedClockHost(t testing.TB) *plugin.Host {
 	t.Helper()
 	return newHost(t, plugin.Options{Now: func() time.Time { return unixMilli(0) }})
 }
@@ -209,6 +209,6 @@ func wantAnyCallError(t testing.TB, err error) {
 	t.Helper()
 	var e *plugin.CallError
 	if !errors.As(err, &e) {
-		t.Errorf("error %v is no CallError", err)
+		t.Errorf("error %v, want a CallError", err)
 	}
 }

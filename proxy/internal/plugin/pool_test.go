@@ -15,19 +15,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// blocking is a guest whose calls say that they have begun, and wait to be let go.
+// blocking is a guest whose calls signal that they have begun, and block until they are released.
 type blocking struct {
-	begun chan struct{}
-	leave chan struct{}
+	begun   chan struct{}
+	release chan struct{}
 }
 
 func newBlocking() *blocking {
-	return &blocking{begun: make(chan struct{}, 100), leave: make(chan struct{})}
+	return &blocking{begun: make(chan struct{}, 100), release: make(chan struct{})}
 }
 
 func (bl *blocking) wait() int32 {
 	bl.begun <- struct{}{}
-	<-bl.leave
+	<-bl.release
 	return 0
 }
 
@@ -62,10 +62,10 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Error("a third call runs on two instances")
 	default:
 	}
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 	if s := p.Stats(); s.Instances != 2 || s.Idle != 2 {
-		t.Errorf("%d instances, %d idle afterwards", s.Instances, s.Idle)
+		t.Errorf("%d instances, %d idle afterwards, want 2 idle", s.Instances, s.Idle)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestInstanceWaitIsBounded(t *testing.T) {
 	if err := bound.Event(ctx, newAttempt(t, body), abi.EventPlain, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 	if err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil); err != nil {
 		t.Errorf("afterwards: %v", err)
@@ -118,13 +118,14 @@ func TestWholeBodyCallsLeaveRoomForEvents(t *testing.T) {
 	<-bl.begun
 	wantCallError(t, bound.Response(t.Context(), newAttempt(t, body), 200, nil), plugin.KindBusy)
 	if err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil); err != nil {
-		t.Errorf("an event beside them: %v", err)
+		t.Errorf("an event during whole-body calls: %v", err)
 	}
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 }
 
-// TestResponsesWaitLongerThanRequests has a request give up while an event that has waited since before still waits.
+// TestResponsesWaitLongerThanRequests checks that a request gives up while an event that began to wait earlier is still
+// waiting.
 func TestResponsesWaitLongerThanRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for as long as a response does")
@@ -146,9 +147,9 @@ func TestResponsesWaitLongerThanRequests(t *testing.T) {
 	event()
 	<-bl.begun
 	event()
-	await(t, "the second event waits", func() bool { return statsOf(t, h, "native").Waiting == 1 })
+	await(t, "the second event to wait", func() bool { return statsOf(t, h, "native").Waiting == 1 })
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindBusy)
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 }
 
@@ -184,7 +185,7 @@ func TestLastUsedInstanceServesFirst(t *testing.T) {
 		})
 		<-bl.begun
 	}
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 	var outputs []string
 	for range 10 {
@@ -211,13 +212,13 @@ func TestIdleInstancesAreClosed(t *testing.T) {
 		h.Sweep()
 	}
 	if s := p.Stats(); s.Instances != 1 {
-		t.Errorf("%d instances while in use", s.Instances)
+		t.Errorf("%d instances while in use, want 1", s.Instances)
 	}
 	for range plugin.SweepsPerAge + 1 {
 		h.Sweep()
 	}
 	if s := p.Stats(); s.Instances != 0 {
-		t.Errorf("%d instances after an idle time", s.Instances)
+		t.Errorf("%d instances after the idle time, want none", s.Instances)
 	}
 	echo(t, bound, a, "again")
 }
@@ -236,7 +237,7 @@ func TestLargeInstancesAreDiscarded(t *testing.T) {
 	}
 }
 
-func TestHousekeepingRunsWhileIdle(t *testing.T) {
+func TestIdleInstancesAreCollected(t *testing.T) {
 	m := newModule("text").base()
 	m.Global(w.I32, true, i32('0'))
 	m.ExportFunc(abi.ExportCollect, nil, nil, nil, w.GlobalGet(0), i32(1), w.I32Add, w.GlobalSet(0))
@@ -249,11 +250,11 @@ func TestHousekeepingRunsWhileIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(output(a), `"content":"`+collected+`"`) {
-			t.Errorf("want %s collections: %s", collected, output(a))
+			t.Errorf("want %s calls of sluice_collect: %s", collected, output(a))
 		}
 		a.Writer.Consume()
-		h.Sweep() // collects
-		h.Sweep() // nothing has been served since
+		h.Sweep() // calls sluice_collect
+		h.Sweep() // does not, because no call was served since
 	}
 }
 
@@ -284,8 +285,8 @@ func TestParallelCallsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestPoolHammer runs calls that succeed, trap, are cancelled and wait, together with sweeps; the pool's counts must
-// add up.
+// TestPoolHammer runs calls that succeed, trap, wait and are cancelled, concurrently with sweeps. Afterwards every
+// instance of the pool must be idle.
 func TestPoolHammer(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), m.echo())
@@ -322,7 +323,7 @@ func TestPoolHammer(t *testing.T) {
 			}
 			calls.Wait()
 			if s := p.Stats(); s.Instances != s.Idle {
-				t.Errorf("%d instances, %d idle, and none is in use", s.Instances, s.Idle)
+				t.Errorf("%d instances, %d idle; want all idle", s.Instances, s.Idle)
 			}
 		})
 	}

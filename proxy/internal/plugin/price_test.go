@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// costly is a guest that calls one import, with the arguments that make most work for the host, until the call ends.
-type costly struct {
+// importLoop is a guest that calls one import, with the arguments that make most work for the host, until the call ends.
+type importLoop struct {
 	name    string
 	imports string
 	request bool // in provider_request, else in provider_event
@@ -27,10 +27,10 @@ type costly struct {
 	results int
 }
 
-// dataAt is where a costly guest has its data.
+// dataAt is where a importLoop guest has its data.
 const dataAt = 1 << 20
 
-func costlyImports() []costly {
+func importLoops() []importLoop {
 	at := func(length int) w.Op { return w.Code(i32(dataAt), i32(int32(length))) }
 	long := bytes.Repeat([]byte("long text "), 6554)
 	escapes := bytes.Repeat([]byte(`\u00e4\n`), 8192)
@@ -38,7 +38,7 @@ func costlyImports() []costly {
 	header := []byte("x-header")
 	none := w.Code(i32(0), i32(0))
 	deep := []byte("/messages/0/content")
-	return []costly{
+	return []importLoop{
 		{"log", "log", false, long, []w.Op{i32(2), at(len(long))}, 0},
 		{"log of a few bytes", "log", false, long, []w.Op{i32(2), at(10)}, 0},
 		{"fail", "fail", false, long, []w.Op{i32(0), at(256), at(256), at(2048), i32(0)}, 0},
@@ -84,7 +84,7 @@ func costlyImports() []costly {
 }
 
 // module builds the guest.
-func (c costly) module() []byte {
+func (c importLoop) module() []byte {
 	m := newModule(c.imports)
 	m.ExportMemory(64, w.NoMax)
 	m.export(abi.ExportVersion, "", i32(0))
@@ -137,7 +137,7 @@ func BenchmarkPrices(b *testing.B) {
 	h := newHost(b, plugin.Options{Now: func() time.Time { return unixMilli(0) }})
 	redactor := credential.NewRedactor(secrets(95)...)
 	request := fmt.Sprintf(`{"model":"m","messages":[%s{"role":"user","content":"hi"}]}`, strings.Repeat(`{"role":"user","content":"hi"},`, 30))
-	for _, c := range costlyImports() {
+	for _, c := range importLoops() {
 		b.Run(c.name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -171,7 +171,7 @@ func BenchmarkPrices(b *testing.B) {
 // each time took 4 to 6 s.
 func TestWarnWithManyCredentials(t *testing.T) {
 	redactor := credential.NewRedactor(secrets(95)...)
-	for _, c := range costlyImports() {
+	for _, c := range importLoops() {
 		if c.name != "warn" {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // aging is a guest that runs code in an event beginning with x, but only where the instance has served before.
-func aging(code func(m *module) w.Op) *module {
+func failsWhenUsed(code func(m *module) w.Op) *module {
 	m := newModule("text", "state_set", "state_get", "openai_event").base()
 	m.Global(w.I32, true, i32(0))
 	return m.provider(
@@ -45,7 +45,7 @@ func TestRetryAfterTrap(t *testing.T) {
 	h := newHost(t, plugin.Options{Instances: 1})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := load(t, h, plugin.Spec{Wasm: aging(tt.code).Bytes()})
+			p := load(t, h, plugin.Spec{Wasm: failsWhenUsed(tt.code).Bytes()})
 			bound := bind(t, p, plugin.BindingConfig{})
 			a := newAttempt(t, body)
 			echo(t, bound, a, "first")

@@ -118,7 +118,7 @@ func TestCallsInFlightOutliveTheSet(t *testing.T) {
 	})
 	<-bl.begun
 	g.Close()
-	close(bl.leave)
+	close(bl.release)
 	calls.Wait()
 	if s := p.Stats(); s.Instances != 0 {
 		t.Errorf("%d instances after the last call", s.Instances)

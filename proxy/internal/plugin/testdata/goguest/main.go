@@ -1,6 +1,6 @@
 //go:build wasip1
 
-// Package main is a Go guest that misbehaves on demand: the first word of an event's data says how. Everything else is
+// Package main is a Go guest that misbehaves on demand. The first word of an event's data selects how; other events are
 // echoed.
 package main
 

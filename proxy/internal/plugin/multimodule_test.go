@@ -15,47 +15,47 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// chosenAt is where the module below keeps the letter of the plugin that it has become, in front of what it keeps.
-const chosenAt = keepAt - 1
+// letterAt is where the module below keeps the letter of the plugin that it has become, in front of what it keeps.
+const letterAt = keepAt - 1
 
 // several is a module of the providers a and b and the router r. In an event each emits its letter and the first text that
 // it has seen, or traps if the event begins with x. Requests fail in a, and b answers them.
-func several() *module {
+func multiModule() *module {
 	const complaintAt = 8 << 10
 	complaint := b("there are a, b and r")
 	m := newModule("text", "log", "done", "candidate").base()
 	m.Data(complaintAt, complaint)
 	m.Global(w.I32, true, i32(0)) // the length of what is kept
 	become := func(letter byte, kind int32) w.Op {
-		return when(letter, i32(chosenAt), i32(int32(letter)), w.I32Store8, i32(kind), w.Return)
+		return when(letter, i32(letterAt), i32(int32(letter)), w.I32Store8, i32(kind), w.Return)
 	}
 	m.export(abi.ExportPlugin, "i",
 		w.LocalGet(0), i32(1), w.I32Eq, w.If(w.Void, become('a', 1), become('b', 1), become('r', 2)),
 		i32(int32(abi.LogError)), i32(complaintAt), i32(int32(len(complaint))), m.call("log"),
 		i32(0))
 	m.export(abi.ExportRequest, "ii",
-		i32(chosenAt), w.I32Load8U, i32('a'), w.I32Eq, w.If(w.Void, i32(1), w.Return),
-		m.text(i32(chosenAt), i32(1)), i32(0), m.call("done"), i32(0))
+		i32(letterAt), w.I32Load8U, i32('a'), w.I32Eq, w.If(w.Void, i32(1), w.Return),
+		m.text(i32(letterAt), i32(1)), i32(0), m.call("done"), i32(0))
 	m.export(abi.ExportEvent, "iiii",
 		when('x', w.Unreachable),
 		w.GlobalGet(0), w.I32Eqz, w.If(w.Void,
 			i32(keepAt), i32(inputAt), w.LocalGet(3), w.MemoryCopy,
 			w.LocalGet(3), w.GlobalSet(0)),
-		m.text(i32(chosenAt), w.Code(w.GlobalGet(0), i32(1), w.I32Add)),
+		m.text(i32(letterAt), w.Code(w.GlobalGet(0), i32(1), w.I32Add)),
 		i32(0))
 	m.export(abi.ExportChoose, "ii", i32(1), m.call("candidate"), i32(0))
 	return m
 }
 
 // severalOf are specs of plugins of one module.
-func severalOf(wasm []byte, isolation plugin.Isolation, names ...string) (specs []plugin.Spec) {
+func multiSpecs(wasm []byte, isolation plugin.Isolation, names ...string) (specs []plugin.Spec) {
 	for _, name := range names {
 		specs = append(specs, plugin.Spec{Name: name, Wasm: wasm, Isolation: isolation})
 	}
 	return specs
 }
 
-func loadSeveral(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Set {
+func loadAll(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Set {
 	t.Helper()
 	g, err := h.Load(t.Context(), specs)
 	if err != nil {
@@ -66,7 +66,7 @@ func loadSeveral(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Set 
 }
 
 // says makes a call with an event and compares what comes of it.
-func says(t testing.TB, bound *plugin.Binding, key, event, want string) {
+func wantEvent(t testing.TB, bound *plugin.Binding, key, event, want string) {
 	t.Helper()
 	a := newAttempt(t, body)
 	a.Tenant = key
@@ -81,16 +81,16 @@ func says(t testing.TB, bound *plugin.Binding, key, event, want string) {
 // covers: C28
 func TestPluginsOfModuleAreSeparate(t *testing.T) {
 	h := newHost(t, plugin.Options{})
-	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
+	g := loadAll(t, h, multiSpecs(multiModule().Bytes(), plugin.Shared, "a", "b"))
 	one, other := bind(t, g.Plugin("a"), plugin.BindingConfig{}), bind(t, g.Plugin("b"), plugin.BindingConfig{})
-	says(t, one, "alice", "1", "a1")
-	says(t, other, "alice", "2", "b2")
-	says(t, one, "alice", "3", "a1")
-	says(t, other, "alice", "4", "b2")
+	wantEvent(t, one, "alice", "1", "a1")
+	wantEvent(t, other, "alice", "2", "b2")
+	wantEvent(t, one, "alice", "3", "a1")
+	wantEvent(t, other, "alice", "4", "b2")
 
 	wantCallError(t, one.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
-	says(t, other, "alice", "5", "b2")
-	says(t, one, "alice", "6", "a6") // another instance, and again of a
+	wantEvent(t, other, "alice", "5", "b2")
+	wantEvent(t, one, "alice", "6", "a6") // another instance, and again of a
 	if a, b := g.Plugin("a").Stats(), g.Plugin("b").Stats(); a.Failures == 0 || b.Failures != 0 || a.Calls <= b.Calls {
 		t.Errorf("the figures are %+v and %+v", a, b)
 	}
@@ -100,11 +100,11 @@ func TestPluginsOfModuleAreSeparate(t *testing.T) {
 func TestImageKeepsChosenPlugin(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
 		h := newHost(t, plugin.Options{Instances: 1})
-		g := loadSeveral(t, h, severalOf(several().Bytes(), isolation, "a", "b"))
+		g := loadAll(t, h, multiSpecs(multiModule().Bytes(), isolation, "a", "b"))
 		for _, name := range []string{"a", "b"} {
 			bound := bind(t, g.Plugin(name), plugin.BindingConfig{})
 			for _, key := range []string{"alice", "bob", "alice"} {
-				says(t, bound, key, key, name+key)
+				wantEvent(t, bound, key, key, name+key)
 			}
 			if s := g.Plugin(name).Stats(); s.Made != 1 {
 				t.Errorf("%v: %d instances were made, and one put back is enough", isolation, s.Made)
@@ -116,7 +116,7 @@ func TestImageKeepsChosenPlugin(t *testing.T) {
 // covers: C29
 func TestKindOfPluginInModule(t *testing.T) {
 	h := newHost(t, plugin.Options{})
-	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "r"))
+	g := loadAll(t, h, multiSpecs(multiModule().Bytes(), plugin.Shared, "a", "r"))
 	provider, router := g.Plugin("a"), g.Plugin("r")
 	if !provider.Provider() || provider.Router() || router.Provider() || !router.Router() {
 		t.Errorf("a is a provider %t and a router %t, r %t and %t", provider.Provider(), provider.Router(), router.Provider(), router.Router())
@@ -134,7 +134,7 @@ func TestKindOfPluginInModule(t *testing.T) {
 func TestPluginsOfModuleFailAlone(t *testing.T) {
 	c := &clock{now: time.Unix(1_700_000_000, 0)}
 	h := newHost(t, plugin.Options{Now: c.Now})
-	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
+	g := loadAll(t, h, multiSpecs(multiModule().Bytes(), plugin.Shared, "a", "b"))
 	bad, good := bind(t, g.Plugin("a"), plugin.BindingConfig{}), bind(t, g.Plugin("b"), plugin.BindingConfig{})
 	for i := range 40 {
 		a := newAttempt(t, body)
@@ -163,43 +163,43 @@ func TestModuleIsReadOnce(t *testing.T) {
 		said = append(said, plugins)
 		return func() { ended.Add(1) }
 	}}})
-	wasm := several().Bytes()
+	wasm := multiModule().Bytes()
 	source := engine.Source{Digest: sha256.Sum256(wasm), Read: func() ([]byte, error) {
 		reads.Add(1)
 		return wasm, nil
 	}}
 	specs := []plugin.Spec{{Name: "a", Source: source}, {Name: "b", Source: source}, {Name: "r", Source: source}}
-	first := loadSeveral(t, h, specs)
+	first := loadAll(t, h, specs)
 	if !slices.Equal(said, []string{"a, b, r"}) || ended.Load() != 1 {
 		t.Errorf("%q were compiled, and %d have ended", said, ended.Load())
 	}
-	loadSeveral(t, h, specs[1:])
+	loadAll(t, h, specs[1:])
 	if reads.Load() != 1 {
 		t.Errorf("the module was read %d times", reads.Load())
 	}
-	says(t, bind(t, first.Plugin("a"), plugin.BindingConfig{}), "alice", "1", "a1")
+	wantEvent(t, bind(t, first.Plugin("a"), plugin.BindingConfig{}), "alice", "1", "a1")
 }
 
 // TestModuleOutlivesOneOfItsSets: what is compiled is closed with the last plugin that uses it.
 func TestModuleOutlivesOneOfItsSets(t *testing.T) {
 	h := newHost(t, plugin.Options{})
-	wasm := several().Bytes()
-	old, err := h.Load(t.Context(), severalOf(wasm, plugin.Shared, "a", "b"))
+	wasm := multiModule().Bytes()
+	old, err := h.Load(t.Context(), multiSpecs(wasm, plugin.Shared, "a", "b"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := loadSeveral(t, h, severalOf(wasm, plugin.Shared, "b"))
+	next := loadAll(t, h, multiSpecs(wasm, plugin.Shared, "b"))
 	bound := bind(t, next.Plugin("b"), plugin.BindingConfig{})
-	says(t, bound, "alice", "1", "b1")
+	wantEvent(t, bound, "alice", "1", "b1")
 	old.Close()
 	next.Retire() // the next call needs a new instance
-	says(t, bound, "alice", "2", "b2")
+	wantEvent(t, bound, "alice", "2", "b2")
 }
 
 // TestModuleLoadsAllPluginsOrNone: the error is of those that are not there.
 func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	h := newHost(t, plugin.Options{})
-	_, err := h.Load(t.Context(), severalOf(several().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))
+	_, err := h.Load(t.Context(), multiSpecs(multiModule().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))
 	if err == nil {
 		t.Fatal("a module is loaded for a plugin that it does not have")
 	}
@@ -211,7 +211,7 @@ func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	if strings.Contains(err.Error(), "plugin a:") || strings.Contains(err.Error(), "plugin b:") {
 		t.Errorf("error %q blames those that are there", err)
 	}
-	_, err = h.Load(t.Context(), severalOf(b("no module"), plugin.Shared, "a", "b"))
+	_, err = h.Load(t.Context(), multiSpecs(b("no module"), plugin.Shared, "a", "b"))
 	if err == nil || strings.Count(err.Error(), "plugins a, b: ") != 1 {
 		t.Errorf("error %v, want it to name both once", err)
 	}
