@@ -16,7 +16,7 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 		store := spendtest.NewStore(func() time.Time { return now })
 		benchmark(b, store, config.DownShare)
 		if calls, _ := store.Syncs(); calls > 100 {
-			b.Errorf("%d round trips", calls)
+			b.Errorf("%d round trips, want at most 100", calls)
 		}
 	})
 }
@@ -26,15 +26,15 @@ func benchmark(b *testing.B, store spend.Store, when config.WhenDown) {
 	day, month := budget(1<<52, config.PerDay), budget(1<<53, config.PerMonth)
 	day.WhenDown, month.WhenDown = when, when
 	var all []spend.Limit
-	for _, s := range []spend.Scope{ofKey, ofTeam, ofModel} {
+	for _, s := range []spend.Scope{keyScope, teamScope, modelScope} {
 		all = append(all, spend.Limit{Scope: s, Limits: limits, Budgets: []config.Budget{day, month}})
 	}
-	of := scopes(open(b, spend.NewBook(spend.Options{Store: store, Manual: true, Now: func() time.Time { return now }}), all...))
+	requestScopes := scopes(open(b, spend.NewBook(spend.Options{Store: store, Manual: true, Now: func() time.Time { return now }}), all...))
 	need := &spend.Need{Prompt: 2, Completion: 10, Fixed: 700, PerMillion: 15_000_000, MaxTokens: 8000, Estimate: 900}
 	b.ReportAllocs()
 	for b.Loop() {
 		var h spend.Hold
-		if e := h.Reserve(of, need, now); e != nil {
+		if e := h.Reserve(requestScopes, need, now); e != nil {
 			b.Fatal(e)
 		}
 		h.Settle(spend.Used{Tokens: 5, Cost: 600}, now)

@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	ofKey   = spend.Scope{Kind: spend.Key, Name: "k"}
-	ofTeam  = spend.Scope{Kind: spend.Team, Name: "research"}
-	ofModel = spend.Scope{Kind: spend.Model, Name: "m"}
+	keyScope   = spend.Scope{Kind: spend.Key, Name: "k"}
+	teamScope  = spend.Scope{Kind: spend.Team, Name: "research"}
+	modelScope = spend.Scope{Kind: spend.Model, Name: "m"}
 )
 
 func budget(limit cost.Nano, per config.Period) config.Budget {
@@ -34,25 +34,25 @@ func scopes(a *spend.Accounts) spend.Scopes {
 	}
 }
 
-// only returns the status of the only budget.
+// only returns the status of the single budget.
 func only(t interface{ Fatalf(string, ...any) }, a *spend.Accounts, at time.Time) spend.Status {
 	all := a.Status(at)
 	if len(all) != 1 {
-		t.Fatalf("%d budgets", len(all))
+		t.Fatalf("%d budgets, want 1", len(all))
 	}
 	return all[0]
 }
 
-func TestBudgetHoldsTheMostThatARequestCanCost(t *testing.T) {
-	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+func TestBudgetHoldsMaximumCost(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(1000, config.PerDay)}})
 	var first, second spend.Hold
 	if e := first.Reserve(scopes(a), &spend.Need{Fixed: 700}, now); e != nil {
 		t.Fatal(e)
 	}
 	e := second.Reserve(scopes(a), &spend.Need{Fixed: 301}, now)
-	// The budget is held, not spent, so the client may retry after the other request has ended.
+	// The budget is only held, so the client may retry after the other request has ended.
 	if e == nil || e.Status != 429 || e.Code != "rate_limit_exceeded" || e.NoRetry || e.RetryAfter == 0 {
-		t.Fatalf("beside what is held: %+v", e)
+		t.Fatalf("budget held by another request: got error %+v", e)
 	}
 	first.Settle(spend.Used{Cost: 200}, now)
 	first.Settle(spend.Used{Cost: 200}, now) // counts once
@@ -61,37 +61,36 @@ func TestBudgetHoldsTheMostThatARequestCanCost(t *testing.T) {
 	}
 	second.Settle(spend.Used{Cost: 301}, now)
 	if s := only(t, a, now); s.Spent != 501 || s.Held != 0 {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got status %+v", s)
 	}
 	e = second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now)
 	if e == nil || e.Status != 429 || e.Code != "insufficient_quota" || e.Kind != apierror.KindInsufficientQuota || !e.NoRetry {
-		t.Fatalf("beyond the budget: %+v", e)
+		t.Fatalf("budget spent: got error %+v", e)
 	}
 	if s := only(t, a, now); s.Refused != 2 || s.Left() != 499 || !s.Strict {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 	if want := "The budget of the key per day is spent. The next day begins at 2026-11-05T00:00:00Z."; e.Message != want {
-		t.Errorf("%q, want %q", e.Message, want)
+		t.Errorf("got message %q, want %q", e.Message, want)
 	}
-	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); !ok || limit.Scope != ofKey || limit.Limit != spend.LimitBudget || limit.Held {
-		t.Errorf("cause %+v", e.Cause)
+	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); !ok || limit.Scope != keyScope || limit.Limit != spend.LimitBudget || limit.Held {
+		t.Errorf("got cause %+v", e.Cause)
 	}
 	if e := second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now.Add(24*time.Hour)); e != nil {
-		t.Errorf("on the next day: %v", e)
+		t.Errorf("on the next day: got error %v", e)
 	}
 }
 
-// TestAllScopesOrNone checks that a refused request changes none of its scopes, and that clients see no amounts except
-// those of their own key.
-func TestAllScopesOrNone(t *testing.T) {
+// TestRejectedRequestChangesNoScope also checks that clients see only the amounts of their own key.
+func TestRejectedRequestChangesNoScope(t *testing.T) {
 	a := open(t, spend.NewBook(spend.Options{}),
-		spend.Limit{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrent: 9}, Budgets: []config.Budget{budget(5000, config.PerHour)}},
-		spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(987_654, config.PerMonth)}},
-		spend.Limit{Scope: ofModel, Limits: config.Limits{Concurrent: 1}, Budgets: []config.Budget{budget(43_210, config.PerTotal)}})
+		spend.Limit{Scope: keyScope, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrent: 9}, Budgets: []config.Budget{budget(5000, config.PerHour)}},
+		spend.Limit{Scope: teamScope, Budgets: []config.Budget{budget(987_654, config.PerMonth)}},
+		spend.Limit{Scope: modelScope, Limits: config.Limits{Concurrent: 1}, Budgets: []config.Budget{budget(43_210, config.PerTotal)}})
 	var h, other spend.Hold
 	need := func(fixed cost.Nano) *spend.Need { return &spend.Need{Prompt: 1, Fixed: fixed} }
 	if e := h.Reserve(scopes(a), need(5001), now); e == nil || h.Held() {
-		t.Errorf("beyond the key's budget: %v", e)
+		t.Errorf("more than the key's budget: got error %v", e)
 	}
 	if e := h.Reserve(scopes(a), need(10), now); e != nil {
 		t.Fatal(e)
@@ -99,72 +98,72 @@ func TestAllScopesOrNone(t *testing.T) {
 	before := fmt.Sprint(a.Status(now), a.Account(spend.Key, "k").Remaining(now))
 	e := other.Reserve(scopes(a), need(10), now)
 	if e == nil || !strings.Contains(e.Message, "model m") || strings.Contains(e.Message, "1 ") {
-		t.Errorf("the model is in use: %v", e)
+		t.Errorf("model at its limit: got error %v", e)
 	}
 	if after := fmt.Sprint(a.Status(now), a.Account(spend.Key, "k").Remaining(now)); after != before || other.Held() {
-		t.Errorf("%s\nbefore %s", after, before)
+		t.Errorf("a rejected request changed\n%s\nto\n%s", before, after)
 	}
 	h.Settle(spend.Used{}, now)
 	for _, s := range a.Status(now) {
 		if s.Held != 0 || s.Spent != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got status %+v", s)
 		}
 	}
 }
 
-func TestResponseIsLoweredToWhatFits(t *testing.T) {
+func TestMaxTokensAreLoweredToBudget(t *testing.T) {
 	for _, c := range []struct {
-		name             string
-		left, held       cost.Nano
-		max, lowered     int64
-		refused, retries bool
+		name         string
+		left, held   cost.Nano
+		max, lowered int64
+		rejected     bool
 	}{
 		{name: "fits", left: 1_000_000, max: 8000, held: 100 + 8000*10},
-		{name: "is lowered", left: 100 + 2000*10 + 9, max: 8000, lowered: 2000, held: 100 + 2000*10},
-		{name: "is lowered to the least", left: 100 + 1024*10, max: 8000, lowered: 1024, held: 100 + 1024*10},
-		{name: "is not lowered below it", left: 100 + 1024*10 - 1, max: 8000, refused: true},
-		{name: "a short one is not lowered", left: 100 + 99*10, max: 100, refused: true},
-		{name: "a short one fits", left: 100 + 100*10, max: 100, held: 100 + 100*10},
-		{name: "the prompt does not fit", left: 99, max: 8000, refused: true},
+		{name: "lowered", left: 100 + 2000*10 + 9, max: 8000, lowered: 2000, held: 100 + 2000*10},
+		{name: "lowered to the minimum", left: 100 + 1024*10, max: 8000, lowered: 1024, held: 100 + 1024*10},
+		{name: "not lowered below the minimum", left: 100 + 1024*10 - 1, max: 8000, rejected: true},
+		{name: "short response is not lowered", left: 100 + 99*10, max: 100, rejected: true},
+		{name: "short response fits", left: 100 + 100*10, max: 100, held: 100 + 100*10},
+		{name: "prompt does not fit", left: 99, max: 8000, rejected: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := open(t, spend.NewBook(spend.Options{}),
-				spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1<<40, config.PerDay)}},
-				spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(c.left, config.PerDay)}})
+				spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(1<<40, config.PerDay)}},
+				spend.Limit{Scope: teamScope, Budgets: []config.Budget{budget(c.left, config.PerDay)}})
 			var h spend.Hold
 			e := h.Reserve(scopes(a), &spend.Need{Fixed: 100, PerMillion: 10_000_000, MaxTokens: c.max}, now)
-			if (e != nil) != c.refused || h.Lowered() != c.lowered {
-				t.Fatalf("%v, lowered to %d", e, h.Lowered())
+			if (e != nil) != c.rejected || h.Lowered() != c.lowered {
+				t.Fatalf("got error %v, lowered to %d, want %d", e, h.Lowered(), c.lowered)
 			}
 			for _, s := range a.Status(now) {
 				if s.Held != c.held {
-					t.Errorf("%s holds %d, want %d", s.Scope, s.Held, c.held)
+					t.Errorf("%s: got %d held, want %d", s.Scope, s.Held, c.held)
 				}
 			}
 		})
 	}
 }
 
-func TestBudgetThatIsNotStrictHoldsAnEstimate(t *testing.T) {
+func TestNonStrictBudgetHoldsEstimate(t *testing.T) {
 	b := config.Budget{Limit: 100, Per: config.PerDay}
-	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}})
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{b}})
 	need := &spend.Need{Fixed: 5000, MaxTokens: 1 << 40, PerMillion: 1 << 40, Estimate: 40}
 	var holds [3]spend.Hold
 	for i := range holds {
 		if e := holds[i].Reserve(scopes(a), need, now); (e == nil) != (i < 2) || holds[i].Lowered() != 0 {
-			t.Errorf("request %d: %v", i, e)
+			t.Errorf("request %d: got error %v", i, e)
 		}
 	}
 	holds[0].Settle(spend.Used{Cost: 90}, now)
 	holds[1].Settle(spend.Used{Cost: 90}, now)
 	if s := only(t, a, now); s.Spent != 180 || s.Held != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
-// TestHoldOutlastsItsWindow checks that a settlement counts only in the windows in which its hold was made.
-func TestHoldOutlastsItsWindow(t *testing.T) {
-	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerHour), budget(1000, config.PerDay)}})
+// TestHoldOutlastsWindow checks that a settlement counts only in the windows in which its hold was made.
+func TestHoldOutlastsWindow(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(100, config.PerHour), budget(1000, config.PerDay)}})
 	var h spend.Hold
 	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 100}, now); e != nil {
 		t.Fatal(e)
@@ -175,14 +174,14 @@ func TestHoldOutlastsItsWindow(t *testing.T) {
 	}
 	h.Settle(spend.Used{Cost: 80}, later)
 	if s := a.Status(later); s[0].Spent != 0 || s[0].Held != 0 || s[1].Spent != 80 || s[1].Held != 0 {
-		t.Errorf("settled: %+v", s)
+		t.Errorf("after the settlement: %+v", s)
 	}
 }
 
-// TestWindowsNeverGoBack checks that a past window does not become current again if the clock is set back or a request
-// reads it late.
-func TestWindowsNeverGoBack(t *testing.T) {
-	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerMinute)}})
+// TestPastWindowIsNotReused checks that a past window does not become current again if the clock is set back, or if a
+// request has read the clock earlier than another.
+func TestPastWindowIsNotReused(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(100, config.PerMinute)}})
 	var first, second spend.Hold
 	if e := first.Reserve(scopes(a), &spend.Need{Fixed: 60}, now.Add(time.Minute)); e != nil {
 		t.Fatal(e)
@@ -196,19 +195,18 @@ func TestWindowsNeverGoBack(t *testing.T) {
 	first.Settle(spend.Used{Cost: 1}, now)
 	second.Settle(spend.Used{Cost: 2}, now)
 	if s := only(t, a, now); s.Spent != 3 || s.Held != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
-// TestBudgetUnderConcurrency lets 32 clients race for one budget. It is not exceeded by a single nano-dollar, and the
-// sums agree.
+// TestBudgetUnderConcurrency sends requests from 32 clients. They never exceed the budget, and the sums match.
 func TestBudgetUnderConcurrency(t *testing.T) {
 	const limit, clients = 1_000_000, 32
 	a := open(t, spend.NewBook(spend.Options{}),
-		spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(limit, config.PerDay)}},
-		spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(2*limit, config.PerDay)}},
-		spend.Limit{Scope: ofModel, Limits: config.Limits{Concurrent: 1 << 30}, Budgets: []config.Budget{budget(3*limit, config.PerTotal)}})
-	var spent, refused atomic.Int64
+		spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(limit, config.PerDay)}},
+		spend.Limit{Scope: teamScope, Budgets: []config.Budget{budget(2*limit, config.PerDay)}},
+		spend.Limit{Scope: modelScope, Limits: config.Limits{Concurrent: 1 << 30}, Budgets: []config.Budget{budget(3*limit, config.PerTotal)}})
+	var spent, rejected atomic.Int64
 	var all sync.WaitGroup
 	for client := range clients {
 		all.Go(func() {
@@ -220,11 +218,11 @@ func TestBudgetUnderConcurrency(t *testing.T) {
 				var h spend.Hold
 				fixed := cost.Nano(1 + (client*7919+i*104729)%997)
 				if e := h.Reserve(s, &spend.Need{Fixed: fixed}, now); e != nil {
-					refused.Add(1)
+					rejected.Add(1)
 					continue
 				}
 				if now := a.Status(now)[0]; now.Spent+now.Held > limit {
-					t.Errorf("%d spent and %d held", now.Spent, now.Held)
+					t.Errorf("%d spent and %d held with a budget of %d", now.Spent, now.Held, limit)
 				}
 				amount := fixed * cost.Nano(i%3) / 2 // none, half or all
 				spent.Add(int64(amount))
@@ -235,15 +233,15 @@ func TestBudgetUnderConcurrency(t *testing.T) {
 	all.Wait()
 	s := a.Status(now)
 	if s[0].Spent != cost.Nano(spent.Load()) || s[2].Spent != s[0].Spent || s[0].Held != 0 || s[1].Held != 0 || s[2].Held != 0 {
-		t.Errorf("%+v, and %d was spent", s, spent.Load())
+		t.Errorf("got status %+v, want %d spent", s, spent.Load())
 	}
-	if spent.Load() < limit*99/100 || refused.Load() == 0 {
-		t.Errorf("%d spent, %d refused: the budget was not reached", spent.Load(), refused.Load())
+	if spent.Load() < limit*99/100 || rejected.Load() == 0 {
+		t.Errorf("%d spent, %d requests rejected: the budget was not reached", spent.Load(), rejected.Load())
 	}
 }
 
-// log is an in-memory journal that fails while broken is set.
-type log struct {
+// memoryJournal is an in-memory journal that fails while broken is set.
+type memoryJournal struct {
 	mu      sync.Mutex
 	holds   map[spend.ID]spend.Record
 	settled map[spend.ID]spend.Record
@@ -251,11 +249,11 @@ type log struct {
 	broken  error
 }
 
-func newLog() *log {
-	return &log{holds: make(map[spend.ID]spend.Record), settled: make(map[spend.ID]spend.Record)}
+func newMemoryJournal() *memoryJournal {
+	return &memoryJournal{holds: make(map[spend.ID]spend.Record), settled: make(map[spend.ID]spend.Record)}
 }
 
-func (l *log) Hold(r *spend.Record) error {
+func (l *memoryJournal) Hold(r *spend.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken == nil {
@@ -264,7 +262,7 @@ func (l *log) Hold(r *spend.Record) error {
 	return l.broken
 }
 
-func (l *log) Settle(r *spend.Record) {
+func (l *memoryJournal) Settle(r *spend.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, held := l.holds[r.ID]; !held {
@@ -276,14 +274,14 @@ func (l *log) Settle(r *spend.Record) {
 	l.settled[r.ID] = *r
 }
 
-func (l *log) Adjust(c *spend.Adjustment) error {
+func (l *memoryJournal) Adjust(c *spend.Adjustment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes = append(l.changes, *c)
 	return l.broken
 }
 
-func (l *log) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
+func (l *memoryJournal) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, r := range l.holds {
@@ -304,8 +302,8 @@ func (l *log) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjust
 }
 
 func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
-	journal := newLog()
-	limits := []spend.Limit{{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 4}, Budgets: []config.Budget{budget(1000, config.PerDay)}}}
+	journal := newMemoryJournal()
+	limits := []spend.Limit{{Scope: keyScope, Limits: config.Limits{RequestsPerMinute: 4}, Budgets: []config.Budget{budget(1000, config.PerDay)}}}
 	before := open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)
 	var settled, crashed spend.Hold
 	for h, fixed := range map[*spend.Hold]cost.Nano{&settled: 500, &crashed: 300} {
@@ -317,17 +315,17 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	book := spend.NewBook(spend.Options{Journal: journal})
 	after := open(t, book, limits...)
 	if s := only(t, after, now); s.Spent != 423 || s.Held != 0 {
-		t.Errorf("after the restart: %+v", s)
+		t.Errorf("after the restart: got status %+v", s)
 	}
 	if r := after.Account(spend.Key, "k").Remaining(now); r.Requests != 2 {
 		t.Errorf("%d requests remain, want 2", r.Requests)
 	}
-	// A reload does not count the same scopes again.
+	// A reload must not replay the same scopes again.
 	if s := only(t, open(t, book, limits...), now); s.Spent != 423 {
-		t.Errorf("after a reload: %+v", s)
+		t.Errorf("after a reload: got status %+v", s)
 	}
-	// A restart and a reload agree on the raised limit.
-	if err := book.Adjust(spend.Adjustment{Scope: ofKey, Per: config.PerDay, At: now, Credit: 50, Reason: "a demo"}); err != nil {
+	// A raised limit survives a restart.
+	if err := book.Adjust(spend.Adjustment{Scope: keyScope, Per: config.PerDay, At: now, Credit: 50, Reason: "a demo"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, a := range map[string]*spend.Accounts{"running": after, "restarted": open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)} {
@@ -340,24 +338,24 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	}
 }
 
-func TestJournalThatFailsRefuses(t *testing.T) {
-	journal := newLog()
-	a := open(t, spend.NewBook(spend.Options{Journal: journal}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+func TestJournalFailureRejectsRequests(t *testing.T) {
+	journal := newMemoryJournal()
+	a := open(t, spend.NewBook(spend.Options{Journal: journal}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{budget(1000, config.PerDay)}})
 	journal.broken = errors.New("no space left on device")
 	var h spend.Hold
 	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 10}, now); e == nil || e.Status != 503 || !errors.Is(e.Cause, journal.broken) {
-		t.Errorf("%v", e)
+		t.Errorf("got error %v", e)
 	}
 	if s := only(t, a, now); s.Held != 0 || h.Held() {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
-func TestEventsOfBudgets(t *testing.T) {
+func TestBudgetEvents(t *testing.T) {
 	var events []spend.Event
 	b := budget(1000, config.PerDay)
 	b.Warn = 0.8
-	a := open(t, spend.NewBook(spend.Options{Events: func(e spend.Event) { events = append(events, e) }}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}})
+	a := open(t, spend.NewBook(spend.Options{Events: func(e spend.Event) { events = append(events, e) }}), spend.Limit{Scope: keyScope, Budgets: []config.Budget{b}})
 	for _, amount := range []cost.Nano{799, 1, 50, 160} {
 		var h spend.Hold
 		if e := h.Reserve(scopes(a), &spend.Need{Fixed: min(amount, 150)}, now); e != nil {
@@ -366,34 +364,34 @@ func TestEventsOfBudgets(t *testing.T) {
 		h.Settle(spend.Used{Cost: amount}, now)
 	}
 	want := []spend.Event{
-		{Kind: spend.EventExceededHold, Scope: ofKey, Amount: 649},
-		{Kind: spend.EventWarned, Scope: ofKey, Per: config.PerDay, Amount: 1000},
-		{Kind: spend.EventExceededHold, Scope: ofKey, Amount: 10},
+		{Kind: spend.EventExceededHold, Scope: keyScope, Amount: 649},
+		{Kind: spend.EventWarned, Scope: keyScope, Per: config.PerDay, Amount: 1000},
+		{Kind: spend.EventExceededHold, Scope: keyScope, Amount: 10},
 	}
 	if fmt.Sprint(events) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", events, want)
+		t.Errorf("got events %v, want %v", events, want)
 	}
-	// The excess is counted, and no further request fits.
+	// The excess counts, so no further request fits.
 	if s := only(t, a, now); s.Spent != 1010 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 	var h spend.Hold
 	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 1}, now); e == nil {
-		t.Error("a request beyond the budget")
+		t.Error("a request was admitted after the budget was exceeded")
 	}
 }
 
-// TestNoHoldLeaks runs random histories of requests that are refused, succeed, fail or lose their clients, of reloads
-// that change limits, and of restarts. What a budget counts as held and spent is always the sum of what the requests
-// hold and have spent, and never exceeds the budget under which they were admitted.
+// TestNoHoldLeaks runs random histories of requests that are admitted or rejected and settled, of reloads that change
+// limits, and of restarts. The amounts that a budget reports as held and spent always equal the sums over the requests,
+// and a request is rejected only if it does not fit.
 func TestNoHoldLeaks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		journal := newLog()
+		journal := newMemoryJournal()
 		at := now
 		book := spend.NewBook(spend.Options{Journal: journal})
 		periods := rapid.SliceOfNDistinct(rapid.IntRange(0, config.Periods-1), 1, 3, rapid.ID[int]).Draw(t, "periods")
 		draw := func() (limits []spend.Limit) {
-			for _, s := range []spend.Scope{ofKey, ofTeam, ofModel} {
+			for _, s := range []spend.Scope{keyScope, teamScope, modelScope} {
 				l := spend.Limit{Scope: s, Limits: config.Limits{Concurrent: 1 << 20}}
 				for _, p := range periods {
 					l.Budgets = append(l.Budgets, budget(cost.Nano(rapid.Int64Range(1, 20_000).Draw(t, "limit")), config.Period(p)))
@@ -409,7 +407,7 @@ func TestNoHoldLeaks(t *testing.T) {
 			at     time.Time
 			amount cost.Nano
 		}
-		var flying, past []request // past ones have spent amount
+		var inflight, past []request // past requests have spent amount
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			at = at.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 20, 3600, 86_400}).Draw(t, "seconds")) * time.Second)
 			switch rapid.SampledFrom([]string{"begin", "begin", "end", "end", "reload", "restart"}).Draw(t, "step") {
@@ -418,29 +416,29 @@ func TestNoHoldLeaks(t *testing.T) {
 				h := new(spend.Hold)
 				before := accounts.Status(at)
 				if e := h.Reserve(scopes(accounts), &spend.Need{Fixed: fixed}, at); e == nil {
-					flying = append(flying, request{h, at, fixed})
+					inflight = append(inflight, request{h, at, fixed})
 				} else if after := accounts.Status(at); !sameSums(before, after) {
-					t.Fatalf("a refused request changed %v to %v", before, after)
+					t.Fatalf("a rejected request changed %v to %v", before, after)
 				} else if !exceeds(before, fixed) {
-					t.Fatalf("%d was refused: %v, with %v", fixed, e, before)
+					t.Fatalf("request of %d was rejected: %v, with %v", fixed, e, before)
 				}
 			case "end":
-				if len(flying) == 0 {
+				if len(inflight) == 0 {
 					continue
 				}
-				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
-				f := flying[i]
+				i := rapid.IntRange(0, len(inflight)-1).Draw(t, "which")
+				f := inflight[i]
 				amount := cost.Nano(rapid.Int64Range(0, int64(f.amount)).Draw(t, "cost"))
 				f.hold.Settle(spend.Used{Cost: amount}, at)
 				past = append(past, request{nil, f.at, amount})
-				flying = append(flying[:i], flying[i+1:]...)
+				inflight = append(inflight[:i], inflight[i+1:]...)
 			case "reload":
 				limits = draw()
 				accounts = open(t, book, limits...)
 				book.Prune(accounts)
 			case "restart":
-				// Requests in flight never end: their holds count as spent.
-				past, flying = append(past, flying...), nil
+				// The holds of requests in flight are never settled and count as spent.
+				past, inflight = append(past, inflight...), nil
 				book = spend.NewBook(spend.Options{Journal: journal})
 				var err error
 				if accounts, err = book.Open(limits, at); err != nil {
@@ -454,20 +452,20 @@ func TestNoHoldLeaks(t *testing.T) {
 						spent += r.amount
 					}
 				}
-				for _, r := range flying {
+				for _, r := range inflight {
 					if !r.at.Before(s.Start) {
 						held += r.amount
 					}
 				}
 				if s.Spent != spent || s.Held != held {
-					t.Fatalf("%s per %s at %s: %d spent and %d held, want %d and %d", s.Scope, s.Per, at, s.Spent, s.Held, spent, held)
+					t.Fatalf("%s per %s at %s: got %d spent and %d held, want %d and %d", s.Scope, s.Per, at, s.Spent, s.Held, spent, held)
 				}
 			}
 		}
 	})
 }
 
-// sameSums reports whether two states are the same, apart from how many requests were refused.
+// sameSums reports whether two statuses are equal except for the number of rejected requests.
 func sameSums(a, b []spend.Status) bool {
 	return slices.EqualFunc(a, b, func(a, b spend.Status) bool {
 		a.Refused, b.Refused = 0, 0
@@ -475,7 +473,7 @@ func sameSums(a, b []spend.Status) bool {
 	})
 }
 
-// exceeds reports whether an amount does not fit one of the budgets.
+// exceeds reports whether an amount exceeds one of the budgets.
 func exceeds(all []spend.Status, amount cost.Nano) bool {
 	for _, s := range all {
 		if s.Spent+s.Held+amount > s.Limit {

@@ -21,16 +21,16 @@ type history struct {
 	store    *spendtest.Store
 	snapshot any
 	names    []string
-	gateways map[string]*gateway // nil for one that has crashed
-	journals map[string]*log
+	gateways map[string]*gateway // nil for a gateway that has crashed
+	journals map[string]*memoryJournal
 	limits   map[string][]spend.Limit
-	flying   []*flight
-	refusal  error // why the last request was refused
+	requests []*flight
+	rejected error // error of the last request; nil if it was admitted
 	crashed  time.Time
-	forget   time.Duration     // how long after a crash the lost counts stop mattering
+	forget   time.Duration     // time after a crash until the lost counts no longer matter
 	faults   []spendtest.Fault // faults of the next round trips
 	draw     func() []spend.Limit
-	heard    map[string]time.Time // when a gateway reported last
+	reported map[string]time.Time // time of each gateway's last report
 }
 
 // flight is a request and its outcome.
@@ -41,11 +41,11 @@ type flight struct {
 	amount  cost.Nano // held, later settled
 	tokens  int64
 	settled time.Time
-	lapsed  bool // its gateway's lease expired while it was in flight
+	lapsed  bool // the gateway's lease expired while the request was in flight
 }
 
 func newHistory(t *rapid.T, draw func() []spend.Limit) *history {
-	h := &history{t: t, clock: &clock{at: now}, draw: draw, gateways: make(map[string]*gateway), heard: make(map[string]time.Time), journals: make(map[string]*log), limits: make(map[string][]spend.Limit)}
+	h := &history{t: t, clock: &clock{at: now}, draw: draw, gateways: make(map[string]*gateway), reported: make(map[string]time.Time), journals: make(map[string]*memoryJournal), limits: make(map[string][]spend.Limit)}
 	h.store = spendtest.NewStore(h.clock.now)
 	h.store.Inject(func() spendtest.Fault {
 		if len(h.faults) == 0 {
@@ -58,7 +58,7 @@ func newHistory(t *rapid.T, draw func() []spend.Limit) *history {
 	h.names = []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "gateways")]
 	first := draw()
 	for _, name := range h.names {
-		h.journals[name], h.limits[name] = newLog(), first
+		h.journals[name], h.limits[name] = newMemoryJournal(), first
 		h.start(name)
 	}
 	return h
@@ -67,7 +67,7 @@ func newHistory(t *rapid.T, draw func() []spend.Limit) *history {
 func (h *history) start(name string) {
 	h.clock.move(time.Millisecond)
 	h.gateways[name] = start(h.t, h.store, h.clock, name, h.journals[name], h.limits[name]...)
-	h.heard[name] = h.clock.now()
+	h.reported[name] = h.clock.now()
 }
 
 // running returns the name of a gateway that has not crashed, or "" if all have.
@@ -84,21 +84,21 @@ func (h *history) running() string {
 	return rapid.SampledFrom(names).Draw(h.t, "gateway")
 }
 
-// begin starts a request, if it is admitted.
+// begin starts a request. It returns nil if the request is rejected.
 func (h *history) begin(name string, n *spend.Need) *flight {
-	h.refusal = nil
+	h.rejected = nil
 	f := &flight{gateway: name, hold: new(spend.Hold), at: h.clock.now()}
 	if e := f.hold.Reserve(scopes(h.gateways[name].accounts), n, f.at); e != nil {
-		h.refusal = e
+		h.rejected = e
 		return nil
 	}
 	f.amount, f.tokens = n.Fixed, n.Prompt
-	h.flying = append(h.flying, f)
+	h.requests = append(h.requests, f)
 	return f
 }
 
 func (h *history) open() (open []*flight) {
-	for _, f := range h.flying {
+	for _, f := range h.requests {
 		if f.hold != nil {
 			open = append(open, f)
 		}
@@ -111,10 +111,10 @@ func (h *history) end(f *flight, used spend.Used) {
 	f.hold, f.amount, f.tokens, f.settled = nil, used.Cost, used.Tokens, h.clock.now()
 }
 
-// crash kills a gateway. What its requests hold stays counted.
+// crash kills a gateway. The holds of its requests still count.
 func (h *history) crash(name string) {
 	h.gateways[name], h.crashed = nil, h.clock.now()
-	for _, f := range h.flying {
+	for _, f := range h.requests {
 		if f.gateway == name && f.hold != nil {
 			f.hold, f.settled = nil, h.clock.now()
 		}
@@ -123,11 +123,11 @@ func (h *history) crash(name string) {
 
 func (h *history) sync(name string) {
 	if h.gateways[name].Sync() == nil {
-		h.heard[name] = h.clock.now()
+		h.reported[name] = h.clock.now()
 	}
 }
 
-// pass lets time pass, in which most gateways report.
+// pass advances the clock. Most gateways report in the meantime.
 func (h *history) pass(d time.Duration) {
 	const lease = 10 * time.Second
 	for d > 0 {
@@ -138,7 +138,7 @@ func (h *history) pass(d time.Duration) {
 		now := h.clock.move(step)
 		d -= step
 		for _, f := range h.open() {
-			f.lapsed = f.lapsed || now.Sub(h.heard[f.gateway]) >= lease
+			f.lapsed = f.lapsed || now.Sub(h.reported[f.gateway]) >= lease
 		}
 		for _, name := range h.names {
 			if h.gateways[name] != nil && rapid.IntRange(0, 3).Draw(h.t, "reports") > 0 {
@@ -148,7 +148,7 @@ func (h *history) pass(d time.Duration) {
 	}
 }
 
-// recover restarts crashed gateways and ends the faults.
+// recover restarts crashed gateways and removes the faults.
 func (h *history) recover() {
 	h.faults = nil
 	for _, name := range h.names {
@@ -158,8 +158,8 @@ func (h *history) recover() {
 	}
 }
 
-// lose makes the store lose its data. All gateways report, in any order and while requests continue, before the store
-// grants anything again.
+// lose makes the store lose its data. All gateways report, in random order and while requests continue, before the
+// store grants anything.
 func (h *history) lose(begin func()) {
 	h.recover()
 	if since := h.clock.now().Sub(h.crashed); since < h.forget {
@@ -226,7 +226,7 @@ func (h *history) step(begin func(), end func(*flight)) {
 	}
 }
 
-// quiet ends all requests and faults, and waits until every gateway has reported and given back its unused grants.
+// quiet ends all requests and faults, and waits until every gateway has reported and returned its unused grants.
 func (h *history) quiet(end func(*flight)) {
 	h.recover()
 	h.store.Deliver()
@@ -245,20 +245,20 @@ func (h *history) quiet(end func(*flight)) {
 	}
 }
 
-// TestSharedBudgetsHold runs random histories of several gateways with one store: requests are refused, succeed, fail
-// or lose their clients; reloads change limits; gateways crash and restart; round trips are lost on the way there or
-// back, delayed or repeated; and the store loses its data or comes back with old data. The requests of all gateways
-// together never hold and spend more than a budget. In the end, all gateways and the store agree on what was spent, and
-// each gateway can use what is left.
+// TestSharedBudgetsHold runs random histories of several gateways with one store. Requests are admitted or rejected and
+// settled, reloads change limits, gateways crash and restart, round trips are delayed, repeated or lost in either
+// direction, and the store loses its data or returns with old data. The requests of all gateways together never hold
+// and spend more than a budget. In the end, all gateways and the store agree on the amount spent, and a gateway can use
+// the rest.
 //
-// Similar defects elsewhere: leaking holds (litellm#30522, #27639), counters seeded once per process (#28247), an old
-// snapshot that reads low (#30684).
+// Similar defects elsewhere: leaking holds (litellm#30522, #27639), counters initialized once per process (#28247), an
+// old snapshot with lower counts (#30684).
 func TestSharedBudgetsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		periods := rapid.SliceOfNDistinct(rapid.IntRange(0, config.Periods-1), 1, 3, rapid.ID[int]).Draw(t, "periods")
 		highest := make(map[string]cost.Nano) // by scope and period
 		h := newHistory(t, func() (limits []spend.Limit) {
-			for _, s := range []spend.Scope{ofKey, ofTeam} {
+			for _, s := range []spend.Scope{keyScope, teamScope} {
 				l := spend.Limit{Scope: s}
 				for _, p := range periods {
 					b := shared(cost.Nano(rapid.Int64Range(1, 20_000).Draw(t, "limit")), config.Period(p))
@@ -272,7 +272,7 @@ func TestSharedBudgetsHold(t *testing.T) {
 			return limits
 		})
 		total := func(start time.Time) (sum cost.Nano) {
-			for _, f := range h.flying {
+			for _, f := range h.requests {
 				if !f.at.Before(start) {
 					sum += f.amount
 				}
@@ -290,7 +290,7 @@ func TestSharedBudgetsHold(t *testing.T) {
 			}
 			for _, s := range h.gateways[name].accounts.Status(h.clock.now()) {
 				if sum, limit := total(s.Start), highest[fmt.Sprint(s.Scope, s.Per)]; sum > limit {
-					t.Fatalf("%d held and spent of %s per %s, with a limit of %d", sum, s.Scope, s.Per, limit)
+					t.Fatalf("%s per %s: %d held and spent with a limit of %d", s.Scope, s.Per, sum, limit)
 				}
 			}
 		}
@@ -308,7 +308,7 @@ func TestSharedBudgetsHold(t *testing.T) {
 			h.sync(name)
 			for _, s := range h.gateways[name].accounts.Status(h.clock.now()) {
 				if spent := total(s.Start); s.Spent != spent || s.Held != 0 {
-					t.Fatalf("gateway %s: %d spent and %d held of %s per %s, want %d", name, s.Spent, s.Held, s.Scope, s.Per, spent)
+					t.Fatalf("gateway %s, %s per %s: got %d spent and %d held, want %d spent", name, s.Scope, s.Per, s.Spent, s.Held, spent)
 				}
 				left = min(left, s.Left())
 			}
@@ -319,7 +319,7 @@ func TestSharedBudgetsHold(t *testing.T) {
 		}
 		f := h.begin(name, &spend.Need{Fixed: left})
 		if f == nil {
-			t.Fatalf("%d is left, and not for gateway %s: %v", left, name, h.refusal)
+			t.Fatalf("%d is left, but gateway %s cannot use it: %v", left, name, h.rejected)
 		}
 		h.end(f, spend.Used{Cost: left / 2})
 		for _, name := range h.names {
@@ -330,42 +330,42 @@ func TestSharedBudgetsHold(t *testing.T) {
 		for _, s := range h.gateways[name].accounts.Status(h.clock.now()) {
 			at := h.store.Total(s.Scope, spend.Money, spend.Window{Per: s.Per, Start: s.Start, End: s.End}, int64(s.Limit))
 			if spent := int64(total(s.Start)); at.Used != spent || at.Taken != spent || at.Outstanding != 0 {
-				t.Fatalf("the store has %+v of %s per %s, and %d was spent", at, s.Scope, s.Per, spent)
+				t.Fatalf("%s per %s: the store has %+v, want %d spent", s.Scope, s.Per, at, spent)
 			}
 		}
 	})
 }
 
 // TestSharedRatesHold runs the same kind of history with limits of requests, tokens and concurrent requests. In any
-// interval, no more is admitted than the limit plus what is replenished, whatever happens to gateways and store, unless
-// limits are configured to continue without the store.
+// interval, the admitted requests and tokens do not exceed the limit plus what is replenished, whatever happens to
+// gateways and store, unless when_down is local.
 //
-// Similar defects elsewhere: limits per replica (bifrost#3547), silently per process (litellm#32232).
+// Similar defects elsewhere: limits apply per replica (bifrost#3547), or silently per process (litellm#32232).
 func TestSharedRatesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.Limits{
-			RequestsPerMinute: rapid.SampledFrom([]int64{0, 1, 3, 20, 200}).Draw(t, "requests a minute"),
-			TokensPerMinute:   rapid.SampledFrom([]int64{0, 1, 7, 1000, 100_000}).Draw(t, "tokens a minute"),
+			RequestsPerMinute: rapid.SampledFrom([]int64{0, 1, 3, 20, 200}).Draw(t, "requests per minute"),
+			TokensPerMinute:   rapid.SampledFrom([]int64{0, 1, 7, 1000, 100_000}).Draw(t, "tokens per minute"),
 			Concurrent:        rapid.SampledFrom([]int64{0, 1, 4}).Draw(t, "concurrent"),
 			WhenDown:          rapid.SampledFrom([]config.WhenDown{config.DownShare, config.DownDeny}).Draw(t, "mode"),
 		}
 		if limits.RequestsPerMinute+limits.TokensPerMinute+limits.Concurrent == 0 {
 			limits.RequestsPerMinute = 10
 		}
-		h := newHistory(t, func() []spend.Limit { return []spend.Limit{{Scope: ofKey, Limits: limits}} })
-		h.forget = time.Minute + 20*time.Second // the journal does not restore rates
+		h := newHistory(t, func() []spend.Limit { return []spend.Limit{{Scope: keyScope, Limits: limits}} })
+		h.forget = time.Minute + 20*time.Second // because the journal does not restore rates
 		begin := func() {
 			name := h.running()
 			if name == "" {
 				return
 			}
-			most := min(max(limits.TokensPerMinute, 10), 5000)
-			if h.begin(name, &spend.Need{Prompt: rapid.Int64Range(0, most).Draw(t, "tokens")}) == nil || limits.Concurrent == 0 {
+			maxPrompt := min(max(limits.TokensPerMinute, 10), 5000)
+			if h.begin(name, &spend.Need{Prompt: rapid.Int64Range(0, maxPrompt).Draw(t, "tokens")}) == nil || limits.Concurrent == 0 {
 				return
 			}
 			open := slices.DeleteFunc(h.open(), func(f *flight) bool { return f.lapsed })
 			if int64(len(open)) > limits.Concurrent {
-				t.Fatalf("%d at a time, with a limit of %d", len(open), limits.Concurrent)
+				t.Fatalf("%d concurrent requests with a limit of %d", len(open), limits.Concurrent)
 			}
 		}
 		end := func(f *flight) { h.end(f, spend.Used{Tokens: rapid.Int64Range(0, f.tokens).Draw(t, "used")}) }
@@ -379,14 +379,14 @@ func TestSharedRatesHold(t *testing.T) {
 			n  int64
 		}
 		var requests, tokens []use
-		for _, f := range h.flying {
+		for _, f := range h.requests {
 			requests = append(requests, use{f.at, 1})
 			if !f.lapsed {
 				tokens = append(tokens, use{f.settled, f.tokens})
 			}
 		}
 		slices.SortFunc(tokens, func(a, b use) int { return a.at.Compare(b.at) })
-		for what, c := range map[string]struct {
+		for kind, c := range map[string]struct {
 			limit int64
 			uses  []use
 		}{"requests": {limits.RequestsPerMinute, requests}, "tokens": {limits.TokensPerMinute, tokens}} {
@@ -397,14 +397,14 @@ func TestSharedRatesHold(t *testing.T) {
 				sum := int64(0)
 				for _, u := range c.uses[from:] {
 					sum += u.n
-					stretch := u.at.Sub(c.uses[from].at)
-					if allowed := float64(c.limit) * (1 + stretch.Minutes()); float64(sum) > allowed+1e-6*float64(c.limit) {
-						t.Fatalf("%d %s in %s, with a limit of %d a minute", sum, what, stretch, c.limit)
+					interval := u.at.Sub(c.uses[from].at)
+					if allowed := float64(c.limit) * (1 + interval.Minutes()); float64(sum) > allowed+1e-6*float64(c.limit) {
+						t.Fatalf("%d %s in %s with a limit of %d per minute", sum, kind, interval, c.limit)
 					}
 				}
 			}
 		}
-		// Nothing leaks: after a minute the full limit is available again.
+		// Nothing leaks: after some minutes the full limit is available.
 		h.clock.move(3 * time.Minute)
 		for _, name := range h.names {
 			h.sync(name)
@@ -419,7 +419,7 @@ func TestSharedRatesHold(t *testing.T) {
 		name := h.running()
 		for range limits.Concurrent {
 			if h.begin(name, &spend.Need{}) == nil && (limits.RequestsPerMinute == 0 || limits.RequestsPerMinute >= limits.Concurrent) {
-				t.Fatalf("a request of %d at a time is refused: %v", limits.Concurrent, h.refusal)
+				t.Fatalf("one of %d concurrent requests was rejected: %v", limits.Concurrent, h.rejected)
 			}
 		}
 		for _, f := range h.open() {
@@ -430,10 +430,10 @@ func TestSharedRatesHold(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for of, limit := range map[spend.CounterKind]int64{spend.Requests: limits.RequestsPerMinute, spend.Tokens: limits.TokensPerMinute, spend.Concurrent: limits.Concurrent} {
+		for counter, limit := range map[spend.CounterKind]int64{spend.Requests: limits.RequestsPerMinute, spend.Tokens: limits.TokensPerMinute, spend.Concurrent: limits.Concurrent} {
 			if limit > 0 {
-				if at := h.store.Total(ofKey, of, spend.Window{}, limit); at.Outstanding != 0 {
-					t.Fatalf("held of counter %d: %+v", of, at)
+				if at := h.store.Total(keyScope, counter, spend.Window{}, limit); at.Outstanding != 0 {
+					t.Fatalf("counter %d: the store has %+v, want nothing outstanding", counter, at)
 				}
 			}
 		}

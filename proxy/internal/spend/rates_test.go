@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 4, 10, 30, 0, 0, time.UTC)
 
-// client is a key whose requests are admitted by its limits.
+// client sends requests with a key that has limits.
 type client struct{ account *spend.Account }
 
 func (c client) Admit(prompt, completion int64, at time.Time) (admitted, *apierror.Error) {
@@ -60,7 +60,7 @@ func TestRequestsPerMinute(t *testing.T) {
 	}
 	_, e := k.Admit(10, 10, now)
 	if e == nil || e.Status != 429 || e.Kind != apierror.KindRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
-		t.Fatalf("the 61st: %+v", e)
+		t.Fatalf("request 61: got error %+v", e)
 	}
 	if s, ok := k.Remaining(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {
 		t.Errorf("remaining %+v", s)
@@ -68,12 +68,12 @@ func TestRequestsPerMinute(t *testing.T) {
 	// One more request is admitted each second.
 	for _, after := range []time.Duration{time.Second - time.Microsecond, time.Second, 2*time.Second - time.Microsecond, 2 * time.Second} {
 		_, e := k.Admit(10, 10, now.Add(after))
-		if late := after%time.Second == 0; (e == nil) != late {
-			t.Errorf("after %s: %v", after, e)
+		if want := after%time.Second == 0; (e == nil) != want {
+			t.Errorf("after %s: got error %v, want admitted: %t", after, e, want)
 		}
 	}
 	if s, _ := k.Remaining(now.Add(2 * time.Minute)); s.Requests != 60 || s.RequestsReset != 0 {
-		t.Errorf("after a rest: %+v", s)
+		t.Errorf("after two minutes: %+v", s)
 	}
 }
 
@@ -88,16 +88,16 @@ func TestConcurrentRequestLimit(t *testing.T) {
 		t.Fatal(e)
 	}
 	if _, e := k.Admit(1, 1, now.Add(time.Hour)); e == nil || e.RetryAfter != time.Second || !strings.Contains(e.Message, "2 concurrent requests") {
-		t.Fatalf("the third: %v", e)
+		t.Fatalf("third request: got error %v", e)
 	}
 	first.Release(5, now)
-	// The end of a request counts once.
+	// Releasing twice counts once.
 	first.Release(5, now)
 	if _, e := k.Admit(1, 1, now); e != nil {
 		t.Fatal(e)
 	}
 	if _, e := k.Admit(1, 1, now); e == nil {
-		t.Fatal("a third one was let in")
+		t.Fatal("a third concurrent request was admitted")
 	}
 }
 
@@ -108,47 +108,47 @@ func TestTokensPerMinute(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	// Another request cannot use what a request in flight may need.
+	// Tokens reserved by a request in flight are not available to others.
 	if _, e := k.Admit(1000, 1, now); e == nil || !strings.Contains(e.Message, "1000 remain, and the request may need 1001") {
-		t.Fatalf("beyond what is left: %v", e)
+		t.Fatalf("more than the remaining tokens: got error %v", e)
 	}
 	b, e := k.Admit(900, 100, now)
 	if e != nil {
 		t.Fatal(e)
 	}
-	// The next request can use what it did not need.
+	// Unused reserved tokens become available at the end of a request.
 	a.Release(1500, now)
 	if s, _ := k.Remaining(now); s.Tokens != 3500 || s.TokensReset != 15*time.Second {
 		t.Errorf("remaining %+v", s)
 	}
-	// Usage beyond the reservation has to drain first, so the limit cannot be exceeded for long.
+	// Usage beyond the reservation has to drain first, so that the limit holds on average.
 	b.Release(14_500, now)
 	if s, _ := k.Remaining(now); s.Tokens != 0 || s.TokensReset != 160*time.Second {
 		t.Errorf("remaining %+v", s)
 	}
 	if _, e := k.Admit(1, 0, now.Add(100*time.Second)); e == nil || e.RetryAfter != 10*time.Millisecond {
-		t.Errorf("in debt: %v", e)
+		t.Errorf("before the excess has drained: got error %v", e)
 	}
 	d, e := k.Admit(1, 0, now.Add(100*time.Second+10*time.Millisecond))
 	if e != nil {
-		t.Errorf("out of debt: %v", e)
+		t.Errorf("after the excess has drained: got error %v", e)
 	}
 	d.Release(0, now.Add(101*time.Second))
-	// A prompt longer than the limit is refused without a retry. A response that may be longer than the limit needs the
+	// A prompt longer than the limit is rejected without Retry-After. A response that may exceed the limit reserves the
 	// whole limit.
 	if _, e := k.Admit(6001, 0, now.Add(time.Hour)); e == nil || !e.NoRetry || e.RetryAfter != 0 {
-		t.Errorf("a prompt beyond the limit: %v", e)
+		t.Errorf("prompt longer than the limit: got error %v", e)
 	}
 	c, e := k.Admit(100, 1_000_000, now.Add(time.Hour))
 	if e != nil {
-		t.Errorf("an answer beyond the limit: %v", e)
+		t.Errorf("response that may exceed the limit: got error %v", e)
 	}
 	if _, e := k.Admit(1, 0, now.Add(2*time.Hour)); e == nil || e.RetryAfter < time.Second {
-		t.Errorf("beside it: %v", e)
+		t.Errorf("concurrent request: got error %v", e)
 	}
 	c.Release(1<<60, now.Add(2*time.Hour))
 	if s, _ := k.Remaining(now.Add(2 * time.Hour)); s.Tokens != 0 || s.TokensReset <= 0 {
-		t.Errorf("a count beyond measure: %+v", s)
+		t.Errorf("after an enormous usage: %+v", s)
 	}
 }
 
@@ -162,19 +162,19 @@ func TestRejectedRequestUsesNothing(t *testing.T) {
 	before, _ := k.Remaining(now)
 	for range 100 {
 		if _, e := k.Admit(200, 0, now); e == nil {
-			t.Fatal("more tokens than there are")
+			t.Fatal("admitted a request for more than the remaining tokens")
 		}
 	}
 	if after, _ := k.Remaining(now); after != before {
-		t.Errorf("%+v, before %+v", after, before)
+		t.Errorf("rejected requests changed what remains from %+v to %+v", before, after)
 	}
 	a.Release(0, now)
 	if s, _ := k.Remaining(now); s.Tokens != 1000 || s.Requests != 9 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
-// TestUsageSurvivesReload checks that usage is kept by the key's name, whatever else changes.
+// TestUsageSurvivesReload checks that a key keeps its usage if it has the same name after a reload.
 //
 // covers: F139
 func TestUsageSurvivesReload(t *testing.T) {
@@ -189,21 +189,21 @@ func TestUsageSurvivesReload(t *testing.T) {
 	book.Prune(accounts)
 	after := client{accounts.Account(spend.Key, "limited")}
 	if _, e := after.Admit(1, 1, now); e == nil {
-		t.Error("the request in flight is forgotten")
+		t.Error("the request in flight no longer counts after the reload")
 	}
 	a.Release(1, now)
 	for i := range 3 {
 		a, e := after.Admit(1, 1, now)
 		if (e == nil) != (i < 2) {
-			t.Errorf("request %d of the new limit: %v", i+2, e)
+			t.Errorf("request %d under the new limit: got error %v", i+2, e)
 		}
 		a.Release(1, now)
 	}
-	// A removed key is forgotten.
+	// The usage of a removed key is dropped.
 	book.Prune(open(t, book))
 	again := limited(t, book, config.Limits{RequestsPerMinute: 2})
 	if s, _ := again.Remaining(now); s.Requests != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
@@ -211,13 +211,13 @@ func TestUsageSurvivesReload(t *testing.T) {
 func TestUnsetLimitsAreUnlimited(t *testing.T) {
 	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{})
 	a, e := k.Admit(1<<40, 1<<40, now)
-	if _, is := k.Remaining(now); e != nil || is || a.Held() {
-		t.Errorf("%v, %v, limited %t", a, e, is)
+	if _, limited := k.Remaining(now); e != nil || limited || a.Held() {
+		t.Errorf("got error %v, limited %t, held %t", e, limited, a.Held())
 	}
 	a.Release(5, now)
 }
 
-// TestLimitsUnderConcurrency lets clients race for the remaining requests. No request above the limit is admitted.
+// TestLimitsUnderConcurrency sends requests from several goroutines. No request above the limit is admitted.
 //
 // covers: F139
 func TestLimitsUnderConcurrency(t *testing.T) {
@@ -244,21 +244,22 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 			}
 			all.Wait()
 			if n := admitted.Load(); n != c.want {
-				t.Errorf("%d were let in, want %d", n, c.want)
+				t.Errorf("%d requests admitted, want %d", n, c.want)
 			}
 		})
 	}
 }
 
-// TestLimitHoldsInEveryWindow starts and ends requests at random times. In any window of time no more is admitted than
-// the limit plus what is replenished in that time, and a client that waits for Retry-After is admitted.
+// TestLimitHoldsInEveryWindow starts and ends requests at random times. In any interval, the admitted requests and
+// tokens do not exceed the limit plus what is replenished in the interval, and a client that waits for Retry-After is
+// admitted.
 //
 // covers: F139
 func TestLimitHoldsInEveryWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.Limits{
-			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests a minute"),
-			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens a minute"),
+			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests per minute"),
+			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens per minute"),
 		}
 		k := limited(t, spend.NewBook(spend.Options{}), limits)
 		type use struct {
@@ -274,7 +275,7 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 		at := now
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			at = at.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 999, 1_000_000, 1_000_000_007, 59_999_999_999, 600_000_000_000}).Draw(t, "ns")))
-			if len(inflight) > 0 && rapid.Bool().Draw(t, "one ends") {
+			if len(inflight) > 0 && rapid.Bool().Draw(t, "end") {
 				i := rapid.IntRange(0, len(inflight)-1).Draw(t, "which")
 				f := inflight[i]
 				used := rapid.Int64Range(0, f.reserved).Draw(t, "used")
@@ -284,37 +285,37 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 				continue
 			}
 			prompt := rapid.Int64Range(0, limits.TokensPerMinute+1).Draw(t, "prompt")
-			answer := rapid.Int64Range(0, limits.TokensPerMinute).Draw(t, "answer")
-			a, e := k.Admit(prompt, answer, at)
+			completion := rapid.Int64Range(0, limits.TokensPerMinute).Draw(t, "completion")
+			a, e := k.Admit(prompt, completion, at)
 			if e != nil {
 				if prompt <= limits.TokensPerMinute && e.RetryAfter <= 0 {
-					t.Fatalf("no time to wait for: %v", e)
+					t.Fatalf("no Retry-After: %v", e)
 				}
 				if prompt > limits.TokensPerMinute || len(inflight) > 0 {
 					continue
 				}
-				// More than one limit may be exceeded, one after the other.
+				// Both limits may be exceeded, one after the other.
 				for range 2 {
 					if e != nil {
 						at = at.Add(e.RetryAfter)
-						a, e = k.Admit(prompt, answer, at)
+						a, e = k.Admit(prompt, completion, at)
 					}
 				}
 				if e != nil {
-					t.Fatalf("after the time that was said: %v", e)
+					t.Fatalf("after Retry-After: %v", e)
 				}
 			}
 			requests = append(requests, use{at, 1})
-			inflight = append(inflight, flight{a, min(prompt+answer, limits.TokensPerMinute)})
+			inflight = append(inflight, flight{a, min(prompt+completion, limits.TokensPerMinute)})
 		}
-		for what, uses := range map[int64][]use{limits.RequestsPerMinute: requests, limits.TokensPerMinute: tokens} {
+		for limit, uses := range map[int64][]use{limits.RequestsPerMinute: requests, limits.TokensPerMinute: tokens} {
 			for from := range uses {
 				sum := int64(0)
 				for _, u := range uses[from:] {
 					sum += u.n
-					stretch := u.at.Sub(uses[from].at) + time.Microsecond
-					if allowed := float64(what) * (1 + stretch.Minutes()); float64(sum) > allowed+1e-6*float64(what) {
-						t.Fatalf("%d in %s, with a limit of %d a minute", sum, stretch, what)
+					interval := u.at.Sub(uses[from].at) + time.Microsecond
+					if allowed := float64(limit) * (1 + interval.Minutes()); float64(sum) > allowed+1e-6*float64(limit) {
+						t.Fatalf("%d uses in %s with a limit of %d per minute", sum, interval, limit)
 					}
 				}
 			}

@@ -31,12 +31,12 @@ func (c *clock) move(d time.Duration) time.Time {
 	return c.at
 }
 
-// shared returns a budget that gateways share.
+// shared returns a budget that is shared by gateways.
 func shared(limit cost.Nano, per config.Period) config.Budget {
 	return config.Budget{Limit: limit, Per: per, Strict: true, WhenDown: config.DownShare}
 }
 
-// gateway is one of several gateways with one store.
+// gateway is one of several gateways that share a store.
 type gateway struct {
 	*spend.Book
 	accounts *spend.Accounts
@@ -44,7 +44,7 @@ type gateway struct {
 	events   []spend.EventKind
 }
 
-// start starts a gateway that reports only when Sync is called.
+// start starts a gateway that reports only on calls of Sync.
 func start(tb interface{ Fatal(...any) }, store spend.Store, c *clock, name string, journal spend.Journal, limits ...spend.Limit) *gateway {
 	g := new(gateway)
 	g.Book = spend.NewBook(spend.Options{
@@ -63,10 +63,10 @@ func start(tb interface{ Fatal(...any) }, store spend.Store, c *clock, name stri
 	return g
 }
 
-func TestGatewaysShareABudget(t *testing.T) {
+func TestGatewaysShareBudget(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerDay)}}
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerDay)}}
 	a, b := start(t, store, c, "a", nil, limit), start(t, store, c, "b", nil, limit)
 	var first, second, third spend.Hold
 	if e := first.Reserve(scopes(a.accounts), &spend.Need{Fixed: 700}, now); e != nil {
@@ -74,13 +74,13 @@ func TestGatewaysShareABudget(t *testing.T) {
 	}
 	e := second.Reserve(scopes(b.accounts), &spend.Need{Fixed: 301}, now)
 	if e == nil || e.Status != 429 || e.Code != "rate_limit_exceeded" || e.NoRetry || e.RetryAfter == 0 {
-		t.Fatalf("what another gateway holds: %+v", e)
+		t.Fatalf("budget held by another gateway: got error %+v", e)
 	}
 	if e := second.Reserve(scopes(b.accounts), &spend.Need{Fixed: 300}, now); e != nil {
 		t.Fatal(e)
 	}
 	if a, b := a.Stats(), b.Stats(); a.Requests.Done != 1 || a.Denied != 0 || b.Requests.Done != 2 || b.Denied != 1 {
-		t.Errorf("round trips: %+v, %+v", a, b)
+		t.Errorf("got statistics %+v and %+v", a, b)
 	}
 	first.Settle(spend.Used{Cost: 700}, now)
 	second.Settle(spend.Used{Cost: 200}, now)
@@ -91,7 +91,7 @@ func TestGatewaysShareABudget(t *testing.T) {
 	}
 	e = third.Reserve(scopes(b.accounts), &spend.Need{Fixed: 101}, now)
 	if e == nil || e.Code != "insufficient_quota" || !e.NoRetry {
-		t.Fatalf("what was spent: %+v", e)
+		t.Fatalf("budget spent: got error %+v", e)
 	}
 	if e := third.Reserve(scopes(a.accounts), &spend.Need{Fixed: 100}, now); e != nil {
 		t.Fatal(e)
@@ -105,24 +105,24 @@ func TestGatewaysShareABudget(t *testing.T) {
 	}
 	for _, g := range []*gateway{a, b} {
 		if s := only(t, g.accounts, now); s.Spent != 950 || s.Held != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got status %+v", s)
 		}
 	}
 	later := c.move(24 * time.Hour)
 	if e := third.Reserve(scopes(b.accounts), &spend.Need{Fixed: 900}, later); e != nil {
-		t.Errorf("on the next day: %v", e)
+		t.Errorf("on the next day: got error %v", e)
 	}
 }
 
-// TestShareInHandNeedsNoRoundTrip checks that most requests are served from the grant, and requests without shared
-// limits never ask the store.
-func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
+// TestGrantNeedsNoRoundTrip checks that most requests are served from the gateway's grant, and that requests without
+// shared limits never use the store.
+func TestGrantNeedsNoRoundTrip(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
 	limits := config.Limits{RequestsPerMinute: 1_000_000, TokensPerMinute: 100_000_000, Concurrent: 1000, WhenDown: config.DownLocal}
 	g := start(t, store, c, "a", nil,
-		spend.Limit{Scope: ofKey, Limits: limits, Budgets: []config.Budget{shared(1_000_000, config.PerDay)}},
-		spend.Limit{Scope: ofTeam, Limits: config.Limits{RequestsPerMinute: 1 << 30}, Budgets: []config.Budget{budget(1<<40, config.PerDay)}})
+		spend.Limit{Scope: keyScope, Limits: limits, Budgets: []config.Budget{shared(1_000_000, config.PerDay)}},
+		spend.Limit{Scope: teamScope, Limits: config.Limits{RequestsPerMinute: 1 << 30}, Budgets: []config.Budget{budget(1<<40, config.PerDay)}})
 	calls := func() int {
 		n, _ := store.Syncs()
 		return n
@@ -139,16 +139,16 @@ func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
 		request(scopes(g.accounts))
 	}
 	if n := calls() - before; n != 1 {
-		t.Errorf("%d round trips for a share that suffices for all requests", n)
+		t.Errorf("%d round trips for a grant that suffices for all requests, want 1", n)
 	}
 	before = calls()
 	for range 1000 {
 		request(spend.Scopes{spend.Team: g.accounts.Account(spend.Team, "research")})
 	}
 	if n := calls() - before; n != 0 {
-		t.Errorf("%d round trips for a team that shares nothing", n)
+		t.Errorf("%d round trips for a team without shared limits, want 0", n)
 	}
-	// A grant that is half used is topped up in the background.
+	// A half-used grant is replenished in the background.
 	for range 500 {
 		request(scopes(g.accounts))
 		if err := g.Sync(); err != nil {
@@ -156,18 +156,18 @@ func TestShareInHandNeedsNoRoundTrip(t *testing.T) {
 		}
 	}
 	if s := g.Stats(); s.Requests.Done != 1 {
-		t.Errorf("%d round trips that requests waited for", s.Requests.Done)
+		t.Errorf("requests waited for %d round trips, want 1", s.Requests.Done)
 	}
 }
 
-// TestReserveAllocatesNothing checks that a request that needs no round trip does not allocate.
-func TestReserveAllocatesNothing(t *testing.T) {
+// TestReserveDoesNotAllocate measures a request that needs no round trip.
+func TestReserveDoesNotAllocate(t *testing.T) {
 	c := &clock{at: now}
 	limits := config.Limits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrent: 1 << 10}
-	alone := start(t, nil, c, "", nil, spend.Limit{Scope: ofKey, Limits: limits, Budgets: []config.Budget{budget(1<<50, config.PerDay)}})
+	alone := start(t, nil, c, "", nil, spend.Limit{Scope: keyScope, Limits: limits, Budgets: []config.Budget{budget(1<<50, config.PerDay)}})
 	limits.WhenDown = config.DownLocal
-	of := spend.Limit{Scope: ofKey, Limits: limits, Budgets: []config.Budget{shared(1<<50, config.PerDay)}}
-	for name, g := range map[string]*gateway{"alone": alone, "shared": start(t, spendtest.NewStore(c.now), c, "a", nil, of)} {
+	limit := spend.Limit{Scope: keyScope, Limits: limits, Budgets: []config.Budget{shared(1<<50, config.PerDay)}}
+	for name, g := range map[string]*gateway{"alone": alone, "shared": start(t, spendtest.NewStore(c.now), c, "a", nil, limit)} {
 		s := scopes(g.accounts)
 		if n := testing.AllocsPerRun(100, func() {
 			var h spend.Hold
@@ -181,13 +181,12 @@ func TestReserveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGatewaysRace lets clients of several gateways race for a budget, a rate and concurrent requests while round trips
-// are lost and gateways report in the background. Not one nano-dollar or request too many is admitted, and in the end
-// nothing is held.
+// TestGatewaysRace lets clients of several gateways compete for a budget, a rate and concurrent requests, while round
+// trips are lost and gateways report. The limits are never exceeded, and in the end nothing is held.
 //
-// A similar defect elsewhere: limits per replica (bifrost#3547).
+// A similar defect elsewhere: limits apply per replica (bifrost#3547).
 func TestGatewaysRace(t *testing.T) {
-	const limit, most, concurrent = 1_000_000, 900, 8
+	const limit, maxRequests, concurrent = 1_000_000, 900, 8
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
 	var trips atomic.Int64
@@ -198,15 +197,15 @@ func TestGatewaysRace(t *testing.T) {
 		return spendtest.None
 	})
 	limits := []spend.Limit{
-		{Scope: ofKey, Budgets: []config.Budget{shared(limit, config.PerDay), shared(2*limit, config.PerMonth)}},
-		{Scope: ofTeam, Limits: config.Limits{RequestsPerMinute: most, WhenDown: config.DownShare}},
-		{Scope: ofModel, Limits: config.Limits{Concurrent: concurrent, WhenDown: config.DownDeny}},
+		{Scope: keyScope, Budgets: []config.Budget{shared(limit, config.PerDay), shared(2*limit, config.PerMonth)}},
+		{Scope: teamScope, Limits: config.Limits{RequestsPerMinute: maxRequests, WhenDown: config.DownShare}},
+		{Scope: modelScope, Limits: config.Limits{Concurrent: concurrent, WhenDown: config.DownDeny}},
 	}
 	var gateways []*gateway
 	for _, name := range []string{"a", "b", "c"} {
 		gateways = append(gateways, start(t, store, c, name, nil, limits...))
 	}
-	var spent, admitted, flying atomic.Int64
+	var spent, admitted, inflight atomic.Int64
 	var all sync.WaitGroup
 	for client := range 24 {
 		all.Go(func() {
@@ -220,13 +219,13 @@ func TestGatewaysRace(t *testing.T) {
 				if h.Reserve(scopes(g.accounts), &spend.Need{Fixed: fixed}, now) != nil {
 					continue
 				}
-				if n := flying.Add(1); n > concurrent {
-					t.Errorf("%d at a time", n)
+				if n := inflight.Add(1); n > concurrent {
+					t.Errorf("%d concurrent requests with a limit of %d", n, concurrent)
 				}
 				admitted.Add(1)
 				amount := fixed * cost.Nano(i%3) / 2 // none, half or all
 				spent.Add(int64(amount))
-				flying.Add(-1)
+				inflight.Add(-1)
 				h.Settle(spend.Used{Cost: amount}, now)
 			}
 		})
@@ -240,38 +239,38 @@ func TestGatewaysRace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if spent.Load() > limit || admitted.Load() > most {
-		t.Errorf("%d spent, with a budget of %d; %d requests, with a limit of %d", spent.Load(), limit, admitted.Load(), most)
+	if spent.Load() > limit || admitted.Load() > maxRequests {
+		t.Errorf("%d spent with a budget of %d; %d requests with a limit of %d", spent.Load(), limit, admitted.Load(), maxRequests)
 	}
-	if admitted.Load() < most/2 {
+	if admitted.Load() < maxRequests/2 {
 		t.Errorf("only %d requests were admitted", admitted.Load())
 	}
 	day, month := spend.Window{Per: config.PerDay}, spend.Window{Per: config.PerMonth}
 	day.Start, day.End = config.PerDay.Window(now, time.UTC)
 	month.Start, month.End = config.PerMonth.Window(now, time.UTC)
 	for name, at := range map[string]spendtest.Total{
-		"day": store.Total(ofKey, spend.Money, day, limit), "month": store.Total(ofKey, spend.Money, month, 2*limit),
+		"day": store.Total(keyScope, spend.Money, day, limit), "month": store.Total(keyScope, spend.Money, month, 2*limit),
 	} {
 		if at.Used != spent.Load() || at.Taken != at.Used {
-			t.Errorf("per %s the store has %+v, and %d was spent", name, at, spent.Load())
+			t.Errorf("budget per %s: the store has %+v, want %d spent", name, at, spent.Load())
 		}
 	}
-	if at := store.Total(ofTeam, spend.Requests, spend.Window{}, most); at.Taken != admitted.Load() || at.Outstanding != 0 {
-		t.Errorf("of requests the store has %+v, and %d were admitted", at, admitted.Load())
+	if at := store.Total(teamScope, spend.Requests, spend.Window{}, maxRequests); at.Taken != admitted.Load() || at.Outstanding != 0 {
+		t.Errorf("requests: the store has %+v, want %d taken", at, admitted.Load())
 	}
-	if at := store.Total(ofModel, spend.Concurrent, spend.Window{}, concurrent); at.Taken != 0 {
-		t.Errorf("in flight the store has %+v", at)
+	if at := store.Total(modelScope, spend.Concurrent, spend.Window{}, concurrent); at.Taken != 0 {
+		t.Errorf("concurrent requests: the store has %+v, want 0 taken", at)
 	}
 }
 
-// TestResponseIsLoweredToWhatIsLeftForAll checks that a response is lowered to what all gateways have left, not to what
-// happens to be granted to this one.
+// TestMaxTokensAreLoweredToSharedBudget checks that max_tokens are lowered to what all gateways together have left, not
+// to the grant of the gateway.
 //
-// A similar defect elsewhere: requests refused far below the limit (bifrost#5770).
-func TestResponseIsLoweredToWhatIsLeftForAll(t *testing.T) {
+// A similar defect elsewhere: requests rejected far below the limit (bifrost#5770).
+func TestMaxTokensAreLoweredToSharedBudget(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(100_000, config.PerDay)}}
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(100_000, config.PerDay)}}
 	a, b := start(t, store, c, "a", nil, limit), start(t, store, c, "b", nil, limit)
 	need := func(tokens int64) *spend.Need {
 		return &spend.Need{Fixed: 100, PerMillion: 10_000_000, MaxTokens: tokens}
@@ -281,22 +280,22 @@ func TestResponseIsLoweredToWhatIsLeftForAll(t *testing.T) {
 		t.Fatal(e, first.Lowered())
 	}
 	if e := second.Reserve(scopes(b.accounts), need(8000), now); e != nil || second.Lowered() != 0 {
-		t.Fatalf("%v, lowered to %d, with 98 %% of the budget left", e, second.Lowered())
+		t.Fatalf("with 98 %% of the budget left: got error %v, lowered to %d", e, second.Lowered())
 	}
 	if e := third.Reserve(scopes(a.accounts), need(8000), now); e != nil || third.Lowered() != 1870 {
-		t.Errorf("%v, lowered to %d, with 18,800 left", e, third.Lowered())
+		t.Errorf("with 18,800 left: got error %v, lowered to %d, want 1870", e, third.Lowered())
 	}
 	if e := new(spend.Hold).Reserve(scopes(b.accounts), need(8000), now); e == nil || e.Code != "rate_limit_exceeded" {
-		t.Errorf("with nothing left: %v", e)
+		t.Errorf("with nothing left: got error %v", e)
 	}
 }
 
-// TestRemovedScopeGivesBack checks that the grants of a scope that a reload removes are given back once its requests
+// TestRemovedScopeReturnsGrants checks that the grants of a scope that a reload removes are returned when its requests
 // have ended.
-func TestRemovedScopeGivesBack(t *testing.T) {
+func TestRemovedScopeReturnsGrants(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
 	g := start(t, store, c, "a", nil, limit)
 	var h spend.Hold
 	if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 400}, now); e != nil {
@@ -308,26 +307,26 @@ func TestRemovedScopeGivesBack(t *testing.T) {
 		if err := g.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		return store.Total(ofKey, spend.Money, spend.Window{Per: config.PerTotal}, 1000).Taken
+		return store.Total(keyScope, spend.Money, spend.Window{Per: config.PerTotal}, 1000).Taken
 	}
 	if n := total(); n != 400 {
-		t.Errorf("%d are taken while a request is in flight", n)
+		t.Errorf("%d taken while a request is in flight, want 400", n)
 	}
 	h.Settle(spend.Used{Cost: 50}, now)
 	if n := total(); n != 50 {
-		t.Errorf("%d are taken", n)
+		t.Errorf("%d taken after the request, want 50", n)
 	}
-	// If it is added again, it still has its usage.
+	// If the scope is added again, it has spent 50, or 0 until the store has reported its usage.
 	if s := only(t, open(t, g.Book, limit), now); s.Spent != 0 && s.Spent != 50 {
-		t.Errorf("%+v", s)
+		t.Errorf("got status %+v", s)
 	}
 }
 
-// TestRemainingIsThatOfAllGateways checks the values of x-ratelimit headers.
-func TestRemainingIsThatOfAllGateways(t *testing.T) {
+// TestRemainingIncludesAllGateways checks the values of x-ratelimit headers.
+func TestRemainingIncludesAllGateways(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, WhenDown: config.DownLocal}}
+	limit := spend.Limit{Scope: keyScope, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, WhenDown: config.DownLocal}}
 	a, b := start(t, store, c, "a", nil, limit), start(t, store, c, "b", nil, limit)
 	var h spend.Hold
 	for range 40 {
@@ -345,15 +344,15 @@ func TestRemainingIsThatOfAllGateways(t *testing.T) {
 	h.Settle(spend.Used{Tokens: 100}, now)
 	r := b.accounts.Account(spend.Key, "k").Remaining(now)
 	if r.Requests != 59 || r.Tokens != 5900 || r.RequestsReset != 24600*time.Millisecond || r.TokensReset != 24600*time.Millisecond {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 	if r := b.accounts.Account(spend.Key, "k").Remaining(now.Add(6 * time.Second)); r.Requests != 69 {
-		t.Errorf("after six seconds %+v", r)
+		t.Errorf("after six seconds: got %+v", r)
 	}
-	// By itself, a gateway counts for itself: its own request was six seconds ago.
+	// Without the store, the gateway counts only its own request, which has drained in the six seconds since.
 	store.Inject(func() spendtest.Fault { return spendtest.Lose })
 	b.Sync()
 	if r := b.accounts.Account(spend.Key, "k").Remaining(now); r.Requests != 100 {
-		t.Errorf("while the store is down %+v", r)
+		t.Errorf("while the store is down: got %+v", r)
 	}
 }

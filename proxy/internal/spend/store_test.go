@@ -15,28 +15,29 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend/spendtest"
 )
 
-// TestModesWhileStoreIsDown checks what each mode promises once the store is gone, that no request waits for it then, and that it is told.
+// TestModesWhileStoreIsDown checks that each mode of when_down keeps its promise, that no request waits for the store,
+// and that events report the failure.
 //
-// A defect of others: per process without a word (litellm#32232).
+// A similar defect elsewhere: limits apply per process, without a message (litellm#32232).
 func TestModesWhileStoreIsDown(t *testing.T) {
 	for _, c := range []struct {
 		mode   config.WhenDown
-		served int // requests of 100, of 20, with a share of 200 of 1000
+		served int // number of 20 requests for 100 that are admitted, with a grant of 200 of 1000
 	}{
 		{mode: config.DownDeny, served: 0},
 		{mode: config.DownShare, served: 2},
 		{mode: config.DownLocal, served: 10},
 	} {
-		for _, what := range []string{"budget", "rate"} {
-			t.Run(string(c.mode)+" "+what, func(t *testing.T) {
+		for _, kind := range []string{"budget", "rate"} {
+			t.Run(string(c.mode)+" "+kind, func(t *testing.T) {
 				clock := &clock{at: now}
 				store := spendtest.NewStore(clock.now)
-				limit := spend.Limit{Scope: ofKey, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: c.mode}}
+				limit := spend.Limit{Scope: keyScope, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: c.mode}}
 				need := func(n int64) *spend.Need { return &spend.Need{Prompt: n} }
-				if what == "budget" {
+				if kind == "budget" {
 					b := shared(1000, config.PerDay)
 					b.WhenDown = c.mode
-					limit = spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}}
+					limit = spend.Limit{Scope: keyScope, Budgets: []config.Budget{b}}
 					need = func(n int64) *spend.Need { return &spend.Need{Fixed: cost.Nano(n)} }
 				}
 				g := start(t, store, clock, "a", nil, limit)
@@ -44,7 +45,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				if e := h.Reserve(scopes(g.accounts), need(200), now); e != nil {
 					t.Fatal(e)
 				}
-				h.Settle(spend.Used{}, now) // 200 are granted and free
+				h.Settle(spend.Used{}, now) // 200 are granted and not held
 				store.Inject(func() spendtest.Fault { return spendtest.Lose })
 				g.Sync()
 				if s, ok := g.State(); !ok || !s.Down || s.Err == nil {
@@ -59,16 +60,16 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 						served++
 					case c.mode == config.DownLocal && e.Status != 429,
 						c.mode != config.DownLocal && (e.Status != 503 || e.Code != "store_unavailable" || e.RetryAfter == 0 || !errors.Is(e.Cause, spend.ErrStoreDown)):
-						t.Fatalf("%+v", e)
+						t.Fatalf("got error %+v", e)
 					}
 				}
 				if served != c.served {
-					t.Errorf("%d requests were served, want %d", served, c.served)
+					t.Errorf("%d requests were admitted, want %d", served, c.served)
 				}
 				if after, _ := store.Syncs(); after != before {
-					t.Errorf("%d round trips on the way of requests while the store is down", after-before)
+					t.Errorf("requests made %d round trips while the store was down", after-before)
 				}
-				// When the store is back, usage in the meantime counts.
+				// When the store is back, the usage during the failure counts.
 				store.Inject(nil)
 				if err := g.Sync(); err != nil {
 					t.Fatal(err)
@@ -77,7 +78,7 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 					t.Errorf("state %+v", s)
 				}
 				var later time.Time
-				for range 2 { // after more than the lease, everything that is not held is given back
+				for range 2 { // after the lease, unused grants are returned
 					later = clock.move(6 * time.Second)
 					if err := g.Sync(); err != nil {
 						t.Fatal(err)
@@ -87,10 +88,10 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				var last spend.Hold
 				left := int64(1000 - 100*c.served)
 				if e := last.Reserve(scopes(other.accounts), need(left+1), later); e == nil {
-					t.Errorf("more than %d are left", left)
+					t.Errorf("more than %d is left", left)
 				}
 				if e := last.Reserve(scopes(other.accounts), need(left), later); e != nil {
-					t.Errorf("%d are left: %v", left, e)
+					t.Errorf("less than %d is left: %v", left, e)
 				}
 				if want := []spend.EventKind{spend.EventStoreDown, spend.EventStoreUp}; !slices.Equal(g.events, want) {
 					t.Errorf("events %v, want %v", g.events, want)
@@ -100,17 +101,17 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 	}
 }
 
-// TestBackgroundReports checks that a gateway reports its usage, sends events about the store, and gives back grants
-// without calls of Sync.
+// TestBackgroundReports checks that without calls of Sync, a gateway reports its usage, sends events about the store,
+// and returns grants.
 func TestBackgroundReports(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for reports, which are made each second")
+		t.Skip("waits for background reports, one per second")
 	}
 	store := spendtest.NewStore(time.Now)
 	changes := make(chan spend.EventKind, 100)
 	book := spend.NewBook(spend.Options{Store: store, Timeout: time.Minute, Events: func(e spend.Event) { changes <- e.Kind }})
 	at := time.Now()
-	accounts, err := book.Open([]spend.Limit{{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}}, at)
+	accounts, err := book.Open([]spend.Limit{{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerTotal)}}}, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestBackgroundReports(t *testing.T) {
 	}
 	h.Settle(spend.Used{Cost: 70}, at)
 	total := func() spendtest.Total {
-		return store.Total(ofKey, spend.Money, spend.Window{Per: config.PerTotal}, 1000)
+		return store.Total(keyScope, spend.Money, spend.Window{Per: config.PerTotal}, 1000)
 	}
 	trips := make(chan struct{}, 1)
 	store.Inject(func() spendtest.Fault {
@@ -148,24 +149,24 @@ func TestBackgroundReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at := total(); at.Taken != 70 || at.Used != 70 {
-		t.Errorf("%+v", at)
+		t.Errorf("the store has %+v", at)
 	}
 }
 
-// TestWindowsAreThoseOfTheStore runs a gateway whose clock is wrong by hours.
-func TestWindowsAreThoseOfTheStore(t *testing.T) {
+// TestStoreClockDeterminesWindows runs a gateway whose clock is wrong by hours or days.
+func TestStoreClockDeterminesWindows(t *testing.T) {
 	for _, wrong := range []time.Duration{-20 * time.Hour, 20 * time.Hour, 40 * 24 * time.Hour} {
 		c := &clock{at: now}
 		store := spendtest.NewStore(c.now)
 		own := &clock{at: now.Add(wrong)}
-		limits := []spend.Limit{{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerMinute), shared(2000, config.PerDay)}}}
+		limits := []spend.Limit{{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerMinute), shared(2000, config.PerDay)}}}
 		g, other := start(t, store, own, "a", nil, limits...), start(t, store, c, "b", nil, limits...)
 		var h spend.Hold
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 900}, own.now()); e != nil {
 			t.Fatalf("%s: %v", wrong, e)
 		}
 		if e := new(spend.Hold).Reserve(scopes(other.accounts), &spend.Need{Fixed: 101}, c.now()); e == nil {
-			t.Errorf("%s: the budget was passed", wrong)
+			t.Errorf("%s: the budget was exceeded", wrong)
 		}
 		h.Settle(spend.Used{Cost: 900}, own.now())
 		start, end := config.PerDay.Window(now, time.UTC)
@@ -175,7 +176,7 @@ func TestWindowsAreThoseOfTheStore(t *testing.T) {
 		// The next window starts by the store's clock.
 		c.move(time.Minute)
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 1000}, own.now()); e == nil {
-			t.Errorf("%s: before the gateway knows of it", wrong)
+			t.Errorf("%s: the next window was used before the store reported it", wrong)
 		}
 		if err := g.Sync(); err != nil {
 			t.Fatal(err)
@@ -186,12 +187,12 @@ func TestWindowsAreThoseOfTheStore(t *testing.T) {
 	}
 }
 
-// TestCopiedIdentity runs two processes with the same identity, as after copying a state folder. The one that notices
-// continues under a new identity, and the budget holds from then on.
+// TestCopiedIdentity runs two processes with the same identity, as after copying a state folder. The one that detects
+// the conflict continues with a new identity, and from then on the budget holds.
 func TestCopiedIdentity(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerDay)}}
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerDay)}}
 	first := start(t, store, c, "same", nil, limit)
 	var h spend.Hold
 	if e := h.Reserve(scopes(first.accounts), &spend.Need{Fixed: 300}, now); e != nil {
@@ -216,9 +217,9 @@ func TestCopiedIdentity(t *testing.T) {
 	}
 	e := h.Reserve(scopes(copied.accounts), &spend.Need{Fixed: 301}, later)
 	if e == nil || e.Code != "insufficient_quota" {
-		t.Errorf("%v", e)
+		t.Errorf("got error %v", e)
 	}
-	// A process whose clock was set back since the previous process is not taken for a copy.
+	// A process that restarts with its clock set back is not mistaken for a copy.
 	c.move(-time.Hour)
 	again := start(t, store, c, "same", nil, limit)
 	if e := h.Reserve(scopes(again.accounts), &spend.Need{Fixed: 100}, c.now()); e != nil {
@@ -229,13 +230,13 @@ func TestCopiedIdentity(t *testing.T) {
 	}
 }
 
-// TestRaisedBudgetIsRaisedForAll raises a budget on one gateway. The raise takes effect once, even if it is repeated,
-// and is sent again after the store has lost its data.
-func TestRaisedBudgetIsRaisedForAll(t *testing.T) {
+// TestBudgetIsRaisedForAllGateways raises a budget on one gateway. The raise counts once even if it is sent twice, and
+// it is sent again after the store has lost its data.
+func TestBudgetIsRaisedForAllGateways(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	journal := newLog()
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerDay)}}
+	journal := newMemoryJournal()
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerDay)}}
 	a, b := start(t, store, c, "a", journal, limit), start(t, store, c, "b", nil, limit)
 	sync := func() {
 		t.Helper()
@@ -251,55 +252,55 @@ func TestRaisedBudgetIsRaisedForAll(t *testing.T) {
 			}
 		}
 	}
-	check := func(what string) {
+	check := func(when string) {
 		t.Helper()
 		for _, g := range []*gateway{a, b} {
 			if s := only(t, g.accounts, c.now()); s.Limit != 1500 || s.Raised != 500 {
-				t.Errorf("%s: %+v", what, s)
+				t.Errorf("%s: got status %+v", when, s)
 			}
 		}
 	}
 	store.Inject(func() spendtest.Fault { return spendtest.LoseBack })
-	if err := a.Adjust(spend.Adjustment{Scope: ofKey, Per: config.PerDay, At: c.now(), Credit: 500, Reason: "a demo", ID: "1"}); err != nil {
+	if err := a.Adjust(spend.Adjustment{Scope: keyScope, Per: config.PerDay, At: c.now(), Credit: 500, Reason: "a demo", ID: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	store.Inject(nil)
 	sync()
-	check("after a reply that was lost")
+	check("after a lost reply")
 	a = start(t, store, c, "a", journal, limit)
 	sync()
 	check("after a restart")
 	store.Wipe()
 	sync()
-	check("after a loss of data")
+	check("after the loss of the store's data")
 	if e := new(spend.Hold).Reserve(scopes(b.accounts), &spend.Need{Fixed: 1500}, c.now()); e != nil {
 		t.Error(e)
 	}
 }
 
-// TestLostDataIsReported checks the state, events and refusals of gateways when the store has lost its data, and that
-// an idle gateway notices.
+// TestLostDataIsReported checks the state, events and errors of gateways after the store has lost its data, and that an
+// idle gateway detects the loss.
 func TestLostDataIsReported(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
+	limit := spend.Limit{Scope: keyScope, Budgets: []config.Budget{shared(1000, config.PerTotal)}}
 	a, b := start(t, store, c, "a", nil, limit), start(t, store, c, "b", nil, limit)
 	var h spend.Hold
 	if e := h.Reserve(scopes(a.accounts), &spend.Need{Fixed: 900}, now); e != nil {
 		t.Fatal(e)
 	}
 	h.Settle(spend.Used{Cost: 900}, now)
-	for range 3 { // until it is idle
+	for range 3 { // until the gateway is idle
 		c.move(5 * time.Second)
 		if err := a.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	store.Wipe()
-	// The first to ask is a gateway that never used anything. It is granted nothing before the other one has reported.
+	// The first gateway to report has never used anything. It is granted nothing until the other one has reported.
 	e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 500}, c.now())
 	if e == nil || e.Status != 503 {
-		t.Fatalf("%v", e)
+		t.Fatalf("got error %v", e)
 	}
 	c.move(time.Second)
 	for range 2 {
@@ -325,20 +326,20 @@ func TestLostDataIsReported(t *testing.T) {
 		}
 	}
 	if e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 101}, c.now()); e == nil || e.Code != "insufficient_quota" {
-		t.Errorf("%v", e)
+		t.Errorf("got error %v", e)
 	}
 	if e := h.Reserve(scopes(b.accounts), &spend.Need{Fixed: 100}, c.now()); e != nil {
 		t.Error(e)
 	}
 }
 
-// slow is a store whose round trips block while it is held.
-type slow struct {
+// slowStore is a store whose round trips can be held.
+type slowStore struct {
 	*spendtest.Store
-	held chan struct{} // closed when round trips need not wait
+	held chan struct{} // closed unless round trips are held
 }
 
-func (s *slow) Sync(ctx context.Context, reports []spend.Report, replies []spend.Reply) error {
+func (s *slowStore) Sync(ctx context.Context, reports []spend.Report, replies []spend.Reply) error {
 	select {
 	case <-s.held:
 	case <-ctx.Done():
@@ -347,15 +348,15 @@ func (s *slow) Sync(ctx context.Context, reports []spend.Report, replies []spend
 	return s.Store.Sync(ctx, reports, replies)
 }
 
-// slowly starts a gateway with a budget of 1000, of which a request holds 10, and then holds the round trips of its
+// startSlow starts a gateway with a budget of 1000, of which a request holds 10, and then holds the round trips of its
 // store.
-func slowly(t *testing.T, when config.WhenDown) (*gateway, *slow, *spend.Hold) {
+func startSlow(t *testing.T, when config.WhenDown) (*gateway, *slowStore, *spend.Hold) {
 	c := &clock{at: now}
-	store := &slow{spendtest.NewStore(c.now), make(chan struct{})}
+	store := &slowStore{spendtest.NewStore(c.now), make(chan struct{})}
 	close(store.held)
 	b := shared(1000, config.PerDay)
 	b.WhenDown = when
-	g := start(t, store, c, "a", nil, spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}}, spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+	g := start(t, store, c, "a", nil, spend.Limit{Scope: keyScope, Budgets: []config.Budget{b}}, spend.Limit{Scope: teamScope, Budgets: []config.Budget{budget(1000, config.PerDay)}})
 	h := new(spend.Hold)
 	if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 10}, now); e != nil {
 		t.Fatal(e)
@@ -364,11 +365,11 @@ func slowly(t *testing.T, when config.WhenDown) (*gateway, *slow, *spend.Hold) {
 	return g, store, h
 }
 
-// TestRequestsWaitTogether checks that requests that arrive during a round trip are all served by the next one, and
-// that nothing else waits.
-func TestRequestsWaitTogether(t *testing.T) {
+// TestWaitingRequestsShareRoundTrip checks that requests that arrive during a round trip are all served by the next
+// one, and that nothing else waits.
+func TestWaitingRequestsShareRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, store, before := slowly(t, config.DownShare)
+		g, store, before := startSlow(t, config.DownShare)
 		calls, _ := store.Syncs()
 		var all sync.WaitGroup
 		for range 20 {
@@ -379,10 +380,10 @@ func TestRequestsWaitTogether(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		// No lock is held meanwhile, and a scope that shares nothing is not affected.
+		// No lock is held during a round trip, and a scope without shared limits is not affected.
 		before.Settle(spend.Used{Cost: 5}, now)
 		if s := g.accounts.Status(now); s[0].Spent != 5 {
-			t.Errorf("%+v", s)
+			t.Errorf("got status %+v", s)
 		}
 		if e := new(spend.Hold).Reserve(spend.Scopes{spend.Team: g.accounts.Account(spend.Team, "research")}, &spend.Need{Fixed: 30}, now); e != nil {
 			t.Error(e)
@@ -390,23 +391,23 @@ func TestRequestsWaitTogether(t *testing.T) {
 		close(store.held)
 		all.Wait()
 		if after, _ := store.Syncs(); after-calls > 2 {
-			t.Errorf("%d round trips for 20 requests at once", after-calls)
+			t.Errorf("%d round trips for 20 concurrent requests, want at most 2", after-calls)
 		}
 	})
 }
 
-// TestRequestsWaitNoLongerThanTheTimeout uses a store that does not respond. The first requests wait for the timeout,
-// and later ones do not wait at all.
-func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
+// TestStoreTimeout uses a store that does not respond. The first requests wait until the timeout, and later ones do not
+// wait at all.
+func TestStoreTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, store, _ := slowly(t, config.DownShare)
+		g, store, _ := startSlow(t, config.DownShare)
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
 				e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now)
 				if e == nil || e.Status != 503 {
-					t.Errorf("%v", e)
+					t.Errorf("got error %v", e)
 				}
 			})
 			synctest.Wait()
@@ -414,7 +415,7 @@ func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
 		}
 		all.Wait()
 		if took := time.Since(began); took != time.Minute {
-			t.Errorf("the last one waited until %s, with a timeout of a minute", took)
+			t.Errorf("the requests waited for %s, want a minute", took)
 		}
 		if e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now); e == nil || time.Since(began) != time.Minute {
 			t.Errorf("%v after %s", e, time.Since(began))
@@ -429,12 +430,12 @@ func TestRequestsWaitNoLongerThanTheTimeout(t *testing.T) {
 	})
 }
 
-// TestGrantedRatesEndWithTheLease checks that a gateway that cannot reach the store stops using its grant of a rate
-// when its lease ends, because others may then have it.
-func TestGrantedRatesEndWithTheLease(t *testing.T) {
+// TestRateGrantExpiresWithLease checks that a gateway that cannot reach the store stops using its grant of a rate when
+// its lease expires, because the store may then grant it to other gateways.
+func TestRateGrantExpiresWithLease(t *testing.T) {
 	c := &clock{at: now}
 	store := spendtest.NewStore(c.now)
-	limit := spend.Limit{Scope: ofKey, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: config.DownShare}}
+	limit := spend.Limit{Scope: keyScope, Limits: config.Limits{TokensPerMinute: 1000, WhenDown: config.DownShare}}
 	g := start(t, store, c, "a", nil, limit)
 	request := func(tokens int64) int {
 		var h spend.Hold
@@ -451,10 +452,10 @@ func TestGrantedRatesEndWithTheLease(t *testing.T) {
 	g.Sync()
 	c.move(10*time.Second - 1)
 	if status := request(500); status != 200 {
-		t.Errorf("status %d before the lease has ended", status)
+		t.Errorf("status %d before the lease has expired, want 200", status)
 	}
 	c.move(1)
 	if status := request(1); status != 503 {
-		t.Errorf("status %d after the lease has ended", status)
+		t.Errorf("status %d after the lease has expired, want 503", status)
 	}
 }

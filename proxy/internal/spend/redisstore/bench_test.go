@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// BenchmarkSync measures reports of a scope with budgets per day and per month and both rates, singly and 64 in a
-// pipeline, and the memory of a scope in Redis.
+// BenchmarkSync measures reports of a scope with budgets per day and per month and both rates, one at a time and 64 in
+// a pipeline, and the memory of a scope in Redis.
 func BenchmarkSync(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("reports=%d", n), func(b *testing.B) {

@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// wait polls until is returns true.
-func wait(tb testing.TB, is func() bool) {
+// wait polls until condition returns true.
+func wait(tb testing.TB, condition func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatal("does not happen")
+			tb.Fatal("timed out waiting for a condition")
 		}
 	}
 }
@@ -30,13 +30,13 @@ func port(addr string) string {
 	return port
 }
 
-// relay is a TCP proxy that can hold back the server's responses.
+// relay is a TCP proxy that can delay the server's responses.
 type relay struct {
 	addr string
 
 	mu     sync.Mutex
 	target string
-	held   chan struct{} // closed when responses may pass; nil if they are not held
+	held   chan struct{} // closed when responses may pass; nil unless they are held
 	conns  map[net.Conn]bool
 }
 
@@ -60,13 +60,13 @@ func newRelay(tb testing.TB, target string) *relay {
 	tb.Cleanup(func() {
 		_ = l.Close()
 		r.pass()
-		r.use("")
+		r.redirect("")
 		under.Wait()
 	})
 	return r
 }
 
-// hold holds back responses until pass is called.
+// hold delays responses until pass is called.
 func (r *relay) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,8 @@ func (r *relay) pass() {
 	}
 }
 
-// use closes all connections and forwards new ones to another server.
-func (r *relay) use(target string) {
+// redirect closes all connections and forwards new ones to target.
+func (r *relay) redirect(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target = target
@@ -138,10 +138,10 @@ func (r *relay) forward(client net.Conn) {
 }
 
 // TestFaults kills, stops, slows down and disconnects the server. Reports fail within their timeout, the store recovers
-// when the server does, and grants made in the meantime count once.
+// together with the server, and grants made in the meantime count once.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for deadlines of calls, in four cases")
+		t.Skip("waits for timeouts of calls in four cases")
 	}
 	for _, c := range []struct {
 		name     string
@@ -150,13 +150,13 @@ func TestFaults(t *testing.T) {
 		{name: "killed", down: func(s *redistest.Server, _ *relay) { s.Kill() }, up: func(s *redistest.Server, _ *relay) { s.Restart() }},
 		{name: "stopped", down: func(s *redistest.Server, _ *relay) { _ = syscall.Kill(s.Pid(), syscall.SIGSTOP) }, up: func(s *redistest.Server, _ *relay) { _ = syscall.Kill(s.Pid(), syscall.SIGCONT) }},
 		{name: "slow", down: func(_ *redistest.Server, r *relay) { r.hold() }, up: func(_ *redistest.Server, r *relay) { r.pass() }},
-		{name: "unreachable", down: func(_ *redistest.Server, r *relay) { r.use("127.0.0.1:1") }, up: func(s *redistest.Server, r *relay) { r.use(s.Addr) }},
+		{name: "unreachable", down: func(_ *redistest.Server, r *relay) { r.redirect("127.0.0.1:1") }, up: func(s *redistest.Server, r *relay) { r.redirect(s.Addr) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Options{})
 			relay := newRelay(t, server.Addr)
 			g := newGateway(t, "redis://"+relay.addr, "a")
-			g.ask(10)
+			g.request(10)
 			g.used = 10
 			c.down(server, relay)
 			failed := 0
@@ -171,12 +171,12 @@ func TestFaults(t *testing.T) {
 				return failed == 3
 			})
 			c.up(server, relay)
-			r := g.ask(0)
+			r := g.request(0)
 			if r.Counters[0] != (spend.Granted{Granted: 10, Taken: 10, Used: 10}) {
-				t.Errorf("%+v", r)
+				t.Errorf("got reply %+v", r)
 			}
-			if r := g.ask(90); r.Counters[0].Granted != 100 {
-				t.Errorf("the rest: %+v", r)
+			if r := g.request(90); r.Counters[0].Granted != 100 {
+				t.Errorf("remaining budget: got reply %+v", r)
 			}
 		})
 	}
@@ -193,22 +193,22 @@ func TestServerStartsLater(t *testing.T) {
 	defer s.Close()
 	redisstore.SetRecovery(s, 0)
 	g := &gateway{Store: s, tb: t, report: spend.Report{Scope: scope, Instance: "a", Lease: time.Hour}}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	err = g.Sync(ctx, []spend.Report{g.report}, make([]spend.Reply, 1))
 	if err == nil || !strings.HasPrefix(err.Error(), "store: connect: ") {
-		t.Errorf("without a server: %v", err)
+		t.Errorf("without a server: got error %v", err)
 	}
 	server.Restart()
-	if r := g.ask(10); g.granted != 10 {
-		t.Errorf("%+v", r)
+	if r := g.request(10); g.granted != 10 {
+		t.Errorf("got reply %+v", r)
 	}
 }
 
-// TestCloseDoesNotWaitForTheServer closes a store with calls in flight to a stopped server.
-func TestCloseDoesNotWaitForTheServer(t *testing.T) {
+// TestCloseDoesNotWaitForServer closes a store while a call waits for a response that does not arrive.
+func TestCloseDoesNotWaitForServer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes as long as a call may take")
+		t.Skip("waits for the timeout of a call")
 	}
 	server := redistest.Start(t, redistest.Options{})
 	relay := newRelay(t, server.Addr)
@@ -217,11 +217,11 @@ func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1)); err == nil {
-		t.Error("a report of which the reply was held back was answered")
+		t.Error("Sync succeeded although the reply was held")
 	}
 	s.Close()
 	if err := s.Sync(context.Background(), []spend.Report{{Scope: scope}}, make([]spend.Reply, 1)); err == nil || err.Error() != "store: closed" {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("after Close: got error %v", err)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	for _, url := range []string{"redis://:opensesame@" + server.Addr, "redis://user:opensesame@" + server.Addr, "redis://:opensesame@%zz"} {
 		s, err := redisstore.Open(at(url))
 		if err == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 			err = s.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1))
 			cancel()
 			s.Close()
@@ -240,7 +240,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if g := newGateway(t, "redis://:right@"+server.Addr, "a"); g.ask(1).Counters[0].Granted != 1 {
-		t.Error("the right password does not help")
+	if g := newGateway(t, "redis://:right@"+server.Addr, "a"); g.request(1).Counters[0].Granted != 1 {
+		t.Error("the correct password was not accepted")
 	}
 }

@@ -21,16 +21,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A Cluster client waits up to a second before it refreshes its nodes, even after it was closed.
+	// A Cluster client waits up to a second before it refreshes its nodes, even after it is closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
-// patience is the timeout of everything that tests wait for, generous enough for a loaded machine.
-const patience = time.Minute
+// waitTimeout is the maximum time that a test waits for an event, long enough for a loaded machine.
+const waitTimeout = time.Minute
 
 var scope = spend.Scope{Kind: spend.Key, Name: "a"}
 
-// total is the window of a budget that never ends.
+// total is the window of a budget per total.
 var total = spend.Window{Per: config.PerTotal}
 
 // open opens a store with the given recovery and waits until it is connected.
@@ -43,7 +43,7 @@ func open(tb testing.TB, c *config.Store, recovery time.Duration) *redisstore.St
 	tb.Cleanup(s.Close)
 	redisstore.SetRecovery(s, recovery)
 	wait(tb, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		return s.Sync(ctx, nil, nil) == nil
 	})
@@ -59,10 +59,10 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-// sync1 sends one report.
-func sync1(tb fataler, s spend.Store, r spend.Report) spend.Reply {
+// syncOne sends one report.
+func syncOne(tb fataler, s spend.Store, r spend.Report) spend.Reply {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	replies := make([]spend.Reply, 1)
 	if err := s.Sync(ctx, []spend.Report{r}, replies); err != nil {
@@ -71,12 +71,12 @@ func sync1(tb fataler, s spend.Store, r spend.Report) spend.Reply {
 	return replies[0]
 }
 
-// money returns a counter of a budget that never ends.
+// money returns a counter of a budget per total.
 func money(limit, granted, used, want int64) spend.Counter {
 	return spend.Counter{Of: spend.Money, Window: total, Limit: limit, Granted: granted, Used: used, Want: want, Least: want}
 }
 
-func TestGrantsUpToTheLimit(t *testing.T) {
+func TestGrantsUpToLimit(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)
 	r := spend.Report{Scope: scope, Instance: "g1", Lease: time.Hour, Number: 10, First: 1}
@@ -87,28 +87,28 @@ func TestGrantsUpToTheLimit(t *testing.T) {
 		counter  spend.Counter
 		want     spend.Granted
 	}{
-		{"of an untouched budget", "g1", 10, money(100, 0, 0, 30), spend.Granted{Granted: 30, Taken: 30}},
-		{"more, with what was used", "g1", 11, money(100, 30, 20, 30), spend.Granted{Granted: 60, Taken: 60, Used: 20}},
-		{"to another gateway", "g2", 5, money(100, 0, 0, 40), spend.Granted{Granted: 40, Taken: 100, Used: 20}},
-		{"nothing is left", "g2", 6, money(100, 40, 0, 1), spend.Granted{Granted: 40, Taken: 100, Used: 20}},
-		{"given back", "g1", 12, money(100, 25, 25, 0), spend.Granted{Granted: 25, Taken: 65, Used: 25}},
-		{"less than what helps", "g2", 7, spend.Counter{Of: spend.Money, Window: total, Limit: 100, Granted: 40, Want: 50, Least: 36}, spend.Granted{Granted: 40, Taken: 65, Used: 25}},
-		{"less than is wanted", "g2", 8, spend.Counter{Of: spend.Money, Window: total, Limit: 100, Granted: 40, Want: 50, Least: 35}, spend.Granted{Granted: 75, Taken: 100, Used: 25}},
-		{"a share of what is left", "g3", 1, spend.Counter{Of: spend.Money, Window: total, Limit: 1100, Want: 1, Least: 1, Share: 0.1}, spend.Granted{Granted: 100, Taken: 200, Used: 25}},
+		{"unused budget", "g1", 10, money(100, 0, 0, 30), spend.Granted{Granted: 30, Taken: 30}},
+		{"further grant, with usage", "g1", 11, money(100, 30, 20, 30), spend.Granted{Granted: 60, Taken: 60, Used: 20}},
+		{"second gateway", "g2", 5, money(100, 0, 0, 40), spend.Granted{Granted: 40, Taken: 100, Used: 20}},
+		{"nothing left", "g2", 6, money(100, 40, 0, 1), spend.Granted{Granted: 40, Taken: 100, Used: 20}},
+		{"grant returned", "g1", 12, money(100, 25, 25, 0), spend.Granted{Granted: 25, Taken: 65, Used: 25}},
+		{"less than Least left", "g2", 7, spend.Counter{Of: spend.Money, Window: total, Limit: 100, Granted: 40, Want: 50, Least: 36}, spend.Granted{Granted: 40, Taken: 65, Used: 25}},
+		{"less than Want left", "g2", 8, spend.Counter{Of: spend.Money, Window: total, Limit: 100, Granted: 40, Want: 50, Least: 35}, spend.Granted{Granted: 75, Taken: 100, Used: 25}},
+		{"share of the rest", "g3", 1, spend.Counter{Of: spend.Money, Window: total, Limit: 1100, Want: 1, Least: 1, Share: 0.1}, spend.Granted{Granted: 100, Taken: 200, Used: 25}},
 	} {
 		r.Instance, r.Number, r.Counters = c.instance, c.number, []spend.Counter{c.counter}
-		reply := sync1(t, s, r)
+		reply := syncOne(t, s, r)
 		if reply.Stale || reply.Lost || len(reply.Counters) != 1 || reply.Counters[0] != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, reply, c.want)
+			t.Errorf("%s: got %+v, want %+v", c.name, reply, c.want)
 		}
 	}
 	r.Counters[0].Granted = 0
-	if reply := sync1(t, s, r); !reply.Stale || reply.Number != 1 {
-		t.Errorf("the same number again: %+v", reply)
+	if reply := syncOne(t, s, r); !reply.Stale || reply.Number != 1 {
+		t.Errorf("repeated report: got %+v, want stale", reply)
 	}
 }
 
-// TestIntegersAreExact counts single nano-dollars at the largest amounts.
+// TestIntegersAreExact counts single nano-dollars at amounts close to the largest exact integer of Lua.
 func TestIntegersAreExact(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)
@@ -118,27 +118,27 @@ func TestIntegersAreExact(t *testing.T) {
 	for i, want := range []int64{limit - 1, 1, 1} {
 		r.Number++
 		r.Counters = []spend.Counter{money(limit, granted, granted, want)}
-		reply := sync1(t, s, r)
+		reply := syncOne(t, s, r)
 		granted = reply.Counters[0].Granted
 		if full := min(limit, limit-1+int64(i)); granted != full || reply.Counters[0].Taken != full {
-			t.Fatalf("report %d: %+v, want %d", i, reply, full)
+			t.Fatalf("report %d: got %+v, want %d", i, reply, full)
 		}
 	}
 	r.Counters = nil
-	if now := sync1(t, s, r).Time; time.Since(now).Abs() > time.Minute {
-		t.Errorf("the store's time is %s", now)
+	if now := syncOne(t, s, r).Time; time.Since(now).Abs() > time.Minute {
+		t.Errorf("got store time %s", now)
 	}
 	rate := spend.Report{Scope: scope, Instance: "g2", Lease: time.Hour, Number: 2, First: 1, Counters: []spend.Counter{
 		{Of: spend.Tokens, Limit: 1_000_000_000, Granted: 1_000_000_000, Used: 1_000_000_000, Level: 1_000_000_000},
 		{Of: spend.Requests, Limit: 1, Granted: 1, Used: 1, Level: 1, Want: 1, Least: 1},
 	}}
-	if c := sync1(t, s, rate).Counters; c[0].Taken != 1_000_000_000 || c[1].Taken != 1 || c[1].Retry != time.Minute {
-		t.Errorf("the largest and the smallest rate: %+v", c)
+	if c := syncOne(t, s, rate).Counters; c[0].Taken != 1_000_000_000 || c[1].Taken != 1 || c[1].Retry != time.Minute {
+		t.Errorf("largest and smallest rate: got %+v", c)
 	}
 }
 
-// TestAgreesWithTheModel checks that the script and the model reply the same to random reports.
-func TestAgreesWithTheModel(t *testing.T) {
+// TestAgreesWithModel checks that the script and the model return the same replies to random reports.
+func TestAgreesWithModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes thousands of round trips")
 	}
@@ -177,8 +177,8 @@ func TestAgreesWithTheModel(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "reports") {
 			i := rapid.IntRange(0, len(gateways)-1).Draw(t, "gateway")
 			g := &gateways[i]
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0: // another process
+			switch rapid.IntRange(0, 9).Draw(t, "action") {
+			case 0: // a new process of the gateway
 				g.first++
 				g.acknowledged = 0
 				for j := range g.counters {
@@ -189,9 +189,9 @@ func TestAgreesWithTheModel(t *testing.T) {
 			case 1:
 				w, credit, id := rapid.SampledFrom(windows).Draw(t, "window"), amount("credit", limit/100), strconv.Itoa(rapid.IntRange(0, 3).Draw(t, "id"))
 				now = time.Now()
-				id += fmt.Sprint(w.Per, credit) // an ID is of one credit
-				for _, of := range []spend.Store{s, model} {
-					if err := of.Credit(context.Background(), name, w, cost.Nano(credit), id); err != nil {
+				id += fmt.Sprint(w.Per, credit) // an ID identifies one credit
+				for _, store := range []spend.Store{s, model} {
+					if err := store.Credit(context.Background(), name, w, cost.Nano(credit), id); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -216,7 +216,7 @@ func TestAgreesWithTheModel(t *testing.T) {
 				c.Share = rapid.SampledFrom([]float64{0, 0.02, 0.3, 1}).Draw(t, "share")
 			}
 			r.Counters = g.counters
-			got := sync1(t, s, r)
+			got := syncOne(t, s, r)
 			now = got.Time
 			var want [1]spend.Reply
 			if err := model.Sync(context.Background(), []spend.Report{r}, want[:]); err != nil {
@@ -231,7 +231,7 @@ func TestAgreesWithTheModel(t *testing.T) {
 			}
 			g.acknowledged = g.number
 			for j := range g.counters {
-				if c := &g.counters[j]; j != 2 { // its window is over
+				if c := &g.counters[j]; j != 2 { // its window has ended
 					c.Granted = got.Counters[j].Granted
 				}
 			}
@@ -239,8 +239,8 @@ func TestAgreesWithTheModel(t *testing.T) {
 	})
 }
 
-// TestRace lets many gateways, each with its own connection, race for a budget and a rate. Their grants add up to
-// exactly the limit.
+// TestRace lets many gateways, on several connections, compete for a budget, a rate and concurrent requests. Their
+// grants add up to exactly the limits.
 func TestRace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes thousands of round trips")
@@ -263,7 +263,7 @@ func TestRace(t *testing.T) {
 						{Of: spend.Tokens, Limit: 700, Granted: rates[n], Want: 1, Least: 1},
 					}
 					r.Counters[0].Least = 1
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 					replies := make([]spend.Reply, 1)
 					err := s.Sync(ctx, []spend.Report{r}, replies)
 					cancel()
@@ -286,6 +286,6 @@ func TestRace(t *testing.T) {
 		money, concurrent, tokens = money+granted[i], concurrent+requests[i], tokens+rates[i]
 	}
 	if money != limit || concurrent != 500 || tokens != 700 {
-		t.Errorf("granted %d of %d, %d requests of 500 and %d tokens of 700", money, limit, concurrent, tokens)
+		t.Errorf("granted %d, %d requests and %d tokens; want %d, 500 and 700", money, concurrent, tokens, limit)
 	}
 }

@@ -39,9 +39,9 @@ func deployed(t *testing.T, changes ...string) *redistest.Server {
 	return redistest.Start(t, redistest.Options{Config: file})
 }
 
-// TestUserWithFewRights runs every path of the scripts as the user of examples/deploy, which has only the rights that
+// TestLeastPrivilege runs every path of the scripts as the user of examples/deploy, which has only the permissions that
 // they need.
-func TestUserWithFewRights(t *testing.T) {
+func TestLeastPrivilege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 600 round trips")
 	}
@@ -49,37 +49,37 @@ func TestUserWithFewRights(t *testing.T) {
 	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
 	window := spend.Window{Per: config.PerHour, Start: start, End: start.Add(time.Hour)}
 	r := spend.Report{Scope: scope, First: 1, Lease: time.Millisecond, Number: 1}
-	for i := range 600 { // more gateways than the store remembers
+	for i := range 600 { // more gateways than the store keeps records of
 		r.Instance = fmt.Sprint("g", i)
 		r.Counters = []spend.Counter{
 			money(1000, 0, 0, 1), {Of: spend.Money, Window: window, Limit: 1000, Want: 1, Least: 1},
 			{Of: spend.Requests, Limit: 1000, Want: 1, Least: 1}, {Of: spend.Concurrent, Limit: 1000, Want: 1, Least: 1},
 		}
-		sync1(t, s, r)
+		syncOne(t, s, r)
 	}
 	if err := s.Credit(context.Background(), scope, window, 5, "1"); err != nil {
 		t.Error(err)
 	}
 	r.Number, r.Counters[0].Want = 2, 0
-	if c := sync1(t, s, r).Counters; c[0].Taken != 599 || c[1].Credit != 5 {
-		t.Errorf("%+v", c)
+	if c := syncOne(t, s, r).Counters; c[0].Taken != 599 || c[1].Credit != 5 {
+		t.Errorf("got %+v", c)
 	}
-	// Without one of the rights, a report fails.
+	// Without one of the permissions, a report fails.
 	less := open(t, at("redis://sluice:opensesame@"+deployed(t, " +info", "").Addr), 0)
 	if err := less.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
-		t.Errorf("without a right: %v", err)
+		t.Errorf("without a permission: got error %v", err)
 	}
 }
 
 func TestDatabaseAndPrefix(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, &config.Store{URL: config.Secret(server.URL() + "/3"), Prefix: "team-a"}, 0)
-	sync1(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}})
+	syncOne(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}})
 	if keys := server.Do("KEYS", "*"); len(keys) != 0 {
-		t.Errorf("in database 0: %q", keys)
+		t.Errorf("database 0 has keys: %q", keys)
 	}
 	if space := strings.Join(server.Do("INFO", "keyspace"), ""); !strings.Contains(space, "db3:keys="+strconv.Itoa(redisstore.Tags+2)) {
-		t.Errorf("keys: %s", space)
+		t.Errorf("database 3: got keyspace %s", space)
 	}
 }
 
@@ -87,13 +87,13 @@ func TestUnixSocket(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s")
 	redistest.Start(t, redistest.Options{Args: []string{"--unixsocket", file}})
 	s := open(t, at("unix://"+file+"?db=2"), 0)
-	if c := sync1(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}}).Counters[0]; c.Granted != 1 {
-		t.Errorf("%+v", c)
+	if c := syncOne(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}}).Counters[0]; c.Granted != 1 {
+		t.Errorf("got %+v", c)
 	}
 }
 
-// TestOpensWhatTheConfigurationAccepts opens a store for each form of URL that package config accepts.
-func TestOpensWhatTheConfigurationAccepts(t *testing.T) {
+// TestOpensConfiguredURLs opens a store for each form of URL that package config accepts.
+func TestOpensConfiguredURLs(t *testing.T) {
 	for _, url := range []string{
 		"redis://127.0.0.1:1", "redis://:pass%2fword@127.0.0.1:1/0", "rediss://user:pass@[::1]:1?db=7", "redis://127.0.0.1:1?addr=127.0.0.1:2&addr=127.0.0.1:3",
 		"rediss://:pass@127.0.0.1:1/2?addr=127.0.0.1:2&master_set=mymaster", "unix:///no/such/socket?db=1",
@@ -114,20 +114,20 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	files := certificate(t, dir)
 	server := redistest.Start(t, redistest.Options{TLS: files})
-	sync1(t, open(t, &config.Store{URL: config.Secret(server.URL()), CA: files.CA, Prefix: "sluice"}, 0), spend.Report{Scope: scope})
+	syncOne(t, open(t, &config.Store{URL: config.Secret(server.URL()), CA: files.CA, Prefix: "sluice"}, 0), spend.Report{Scope: scope})
 	unknown, err := redisstore.Open(at(server.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unknown.Close()
 	wait(t, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		err := unknown.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1))
 		return err != nil && strings.Contains(err.Error(), "x509: ")
 	})
 	if _, err := redisstore.Open(&config.Store{URL: config.Secret(server.URL()), CA: files.Key, Prefix: "sluice"}); err == nil {
-		t.Error("a file without certificates is taken for an authority")
+		t.Error("a file without certificates was accepted as CA")
 	}
 }
 
@@ -167,10 +167,10 @@ func certificate(t *testing.T, dir string) *redistest.TLS {
 	return &redistest.TLS{Cert: write("redis.crt", "CERTIFICATE", der), Key: write("redis.key", "PRIVATE KEY", private), CA: write("ca.crt", "CERTIFICATE", root)}
 }
 
-// TestCluster counts on three nodes, and on the remaining ones when one dies.
+// TestCluster uses three nodes, and the other two after one has died.
 func TestCluster(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds until the nodes agree")
+		t.Skip("waits seconds for the nodes to form a cluster")
 	}
 	var nodes [3]*redistest.Server
 	for i := range nodes {
@@ -198,7 +198,7 @@ func TestCluster(t *testing.T) {
 			money(10, 0, 0, 7), {Of: spend.Requests, Limit: 10, Want: 1, Least: 1},
 		}}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if err := s.Sync(ctx, reports, replies); err != nil {
 		t.Fatal(err)
@@ -210,10 +210,10 @@ func TestCluster(t *testing.T) {
 	}
 	for _, n := range nodes {
 		if keys := len(n.Do("KEYS", "*money*")); keys == 0 || keys == scopes {
-			t.Errorf("a node has %d of %d budgets", keys, scopes)
+			t.Errorf("a node has %d of %d budgets, want some but not all", keys, scopes)
 		}
 	}
-	// Scopes on the other nodes can be used while one is down.
+	// Scopes on the other nodes can be used while one node is down.
 	nodes[2].Kill()
 	served, failed := 0, 0
 	for i := range reports {
@@ -230,14 +230,14 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	if served < 10 || failed == 0 {
-		t.Errorf("with two of three nodes %d reports were answered, and %d failed", served, failed)
+		t.Errorf("with two of three nodes: %d reports succeeded and %d failed", served, failed)
 	}
 }
 
-// TestSentinel finds the master through a sentinel, before and after a failover.
+// TestSentinel uses the master found through a sentinel, before and after a failover.
 func TestSentinel(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds until a replica takes over")
+		t.Skip("waits seconds for a failover")
 	}
 	master := redistest.Start(t, redistest.Options{Args: []string{"--repl-diskless-sync-delay", "0"}})
 	replica := redistest.Start(t, redistest.Options{Args: []string{"--replicaof", "127.0.0.1 " + port(master.Addr)}})
@@ -247,15 +247,15 @@ func TestSentinel(t *testing.T) {
 	})
 	wait(t, func() bool { return len(sentinel.Do("SENTINEL", "REPLICAS", "mymaster")) > 0 })
 	g := newGateway(t, "redis://"+sentinel.Addr+"?master_set=mymaster", "a")
-	g.ask(10)
+	g.request(10)
 	if g.granted != 10 || len(master.Do("KEYS", "*money*")) != 1 {
-		t.Fatalf("granted %d", g.granted)
+		t.Fatalf("granted %d, want 10", g.granted)
 	}
 	master.Kill()
-	if r := g.ask(20); r.Counters[0] != (spend.Granted{Granted: 30, Taken: 30}) {
-		t.Errorf("after the failover: %+v", r)
+	if r := g.request(20); r.Counters[0] != (spend.Granted{Granted: 30, Taken: 30}) {
+		t.Errorf("after the failover: got %+v", r)
 	}
 	if keys := len(replica.Do("KEYS", "*money*")); keys != 1 {
-		t.Errorf("the new master has %d budgets", keys)
+		t.Errorf("the new master has %d budgets, want 1", keys)
 	}
 }
