@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// cpu reports the process's own time for an operation since it was called: on a machine with other things to do it says
+// cpu returns a function that reports the processor time per operation since cpu was called. On a busy machine that says
 // more than ns/op.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
@@ -26,7 +26,7 @@ func cpu(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64((used()-began).Nanoseconds())/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkEvent measures one event through a guest that echoes it, and through the response writer.
+// BenchmarkEvent measures an event that a guest echoes, including the response writer.
 func BenchmarkEvent(b *testing.B) {
 	h := newGoHost(b, plugin.Options{})
 	guests := []struct {
@@ -55,7 +55,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkEventParallel is BenchmarkEvent on all cores and one pool.
+// BenchmarkEventParallel is BenchmarkEvent on all cores, with one pool.
 func BenchmarkEventParallel(b *testing.B) {
 	h := newGoHost(b, plugin.Options{})
 	bound := bind(b, load(b, h, plugin.Spec{Wasm: echoModule().Bytes()}), plugin.BindingConfig{})
@@ -94,7 +94,7 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkContention measures a whole-body call by eight clients per core, which do something else in between.
+// BenchmarkContention measures whole-body calls by eight clients per core, each of which does other work in between.
 func BenchmarkContention(b *testing.B) {
 	const loops = 4000
 	m := newModule("text").base()
@@ -117,7 +117,7 @@ func BenchmarkContention(b *testing.B) {
 	b.ReportMetric(float64(bound.Plugin().Stats().Waits)/float64(b.N), "waits/op")
 }
 
-// work is in the place of what the rest of a request costs.
+// work stands in for the other work of a request.
 func work(x int) int64 {
 	for i := range 20_000 {
 		x += i * x
@@ -127,7 +127,7 @@ func work(x int) int64 {
 
 var worked atomic.Int64
 
-// BenchmarkTrap measures an event in which a Go guest panics, including the retry and the instance for the next event.
+// BenchmarkTrap measures an event in which a Go guest panics, including the retry and the replacement of the instance.
 func BenchmarkTrap(b *testing.B) {
 	h := newGoHost(b, plugin.Options{})
 	bound := bind(b, loadGoGuest(b, h, plugin.Shared), plugin.BindingConfig{})

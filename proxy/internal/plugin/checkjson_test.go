@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The provider is at fault for what is not JSON where the plugin expects nothing else, and the plugin is not called.
+// If the plugin has declared that it reads only JSON, other data is the provider's failure, and the plugin is not called.
 //
 // covers: C53
 func TestEventsThatAreNotJSON(t *testing.T) {
@@ -67,7 +67,7 @@ func TestEventsThatAreNotJSON(t *testing.T) {
 	}
 }
 
-// A bundled plugin's body is taken as it is.
+// The body of a bundled plugin is not checked.
 func TestBodyOfBundledPluginIsNotChecked(t *testing.T) {
 	m := newModule("request_path", "request_write").base()
 	m.Data(keepAt, b("/v1{"))
@@ -107,7 +107,7 @@ func TestBodyOfPluginIsJSON(t *testing.T) {
 			continue
 		}
 		if e := wantCallError(t, err, plugin.KindProtocol); !strings.Contains(e.Error(), reason) || strings.Contains(e.Error(), "secret") {
-			t.Errorf("%q: error %q, want it to say %q", written, e, reason)
+			t.Errorf("%q: error %q, want it to contain %q", written, e, reason)
 		}
 	}
 }

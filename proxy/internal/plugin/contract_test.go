@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// contract returns the text of sdk/abi/README.md with runs of white space replaced by a space.
+// contract returns the text of sdk/abi/README.md with each run of white space replaced by a space.
 func contract(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../sdk/abi/README.md")
@@ -23,7 +23,7 @@ func contract(t *testing.T) string {
 	return strings.Join(strings.Fields(string(page)), " ")
 }
 
-// streamed returns the chunks and the error of a stream in which a plugin reports events in one call.
+// streamed returns the output and the error of a stream in which a plugin reports events in one call.
 func streamed(t *testing.T, report func(h abi.Host)) (string, error) {
 	t.Helper()
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 { report(h); return 0 }}, plugin.BindingConfig{})
@@ -32,7 +32,7 @@ func streamed(t *testing.T, report func(h abi.Host)) (string, error) {
 	return output(a), err
 }
 
-// requested returns the status that an import returns in provider_request.
+// requested returns the status of an import that a plugin calls in provider_request.
 func requested(t *testing.T, request func(h abi.Host) abi.Status) (status abi.Status) {
 	t.Helper()
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { status = request(h); h.RequestPath(b("/v1")); return 0 }},
@@ -43,8 +43,8 @@ func requested(t *testing.T, request func(h abi.Host) abi.Status) (status abi.St
 	return status
 }
 
-// TestSentencesOfTheContract tests the sentences of the contract about unusual behaviour of a plugin, and checks that each
-// sentence is in sdk/abi/README.md.
+// TestSentencesOfTheContract tests what the contract says about unusual behaviour of a plugin, and checks that
+// sdk/abi/README.md contains each of the sentences.
 func TestSentencesOfTheContract(t *testing.T) {
 	page := contract(t)
 	reports := func(report func(h abi.Host), parts map[string]int) func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 			}
 			for part, n := range parts {
 				if got := strings.Count(out, part); got != n {
-					t.Errorf("%d times %q, want %d:\n%s", got, part, n, out)
+					t.Errorf("the output contains %q %d times, want %d:\n%s", part, got, n, out)
 				}
 			}
 		}
@@ -180,7 +180,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 			h := newHost(t, plugin.Options{})
 			load(t, h, plugin.Spec{Wasm: build(900_000)})
 			if _, err := h.Load(t.Context(), []plugin.Spec{{Name: "test", Wasm: build(1_100_000)}}); err == nil {
-				t.Error("a start function that takes too long is loaded")
+				t.Error("loaded a plugin whose start function exceeds its budget")
 			}
 		}},
 		// covers: C13
@@ -216,7 +216,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		// TestRouterOrdersTargets in proxy/internal/routing tests the order, isolation_test.go each isolation.
+		// TestRouterOrdersTargets in proxy/internal/routing tests the order, and isolation_test.go the isolation modes.
 		{"order of candidates", "The host moves those that are not `healthy` to the end, and otherwise keeps the order.", nil},
 		// covers: C16
 		{"isolation of a key", "`key` separates clients, but not the requests of one client: a plugin can leak one request into another of the same key. Only `call` prevents that.", func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if !strings.Contains(page, tt.sentence) {
-				t.Errorf("sdk/abi/README.md lacks %q", tt.sentence)
+				t.Errorf("sdk/abi/README.md does not contain %q", tt.sentence)
 			}
 			if tt.test != nil {
 				tt.test(t)
@@ -269,11 +269,11 @@ func TestSummaryOfTheContract(t *testing.T) {
 	}
 	for name := range written {
 		if _, ok := shown[name]; !ok && name != "key" {
-			t.Errorf("the page's summary lacks %s", name)
+			t.Errorf("the summary in the README lacks %s", name)
 		}
 		delete(shown, name)
 	}
 	for name := range shown {
-		t.Errorf("the page's summary has %s, the host's not", name)
+		t.Errorf("the summary in the README has %s, but Summary does not", name)
 	}
 }

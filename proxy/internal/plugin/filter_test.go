@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// bindFilter is a binding of a native filter that does one thing to each text.
+// bindFilter returns a binding of a native filter that calls do for each text.
 func bindFilter(t testing.TB, do func(h abi.Host, flags abi.TextFlags, text string)) *plugin.Binding {
 	return bindNative(t, native{filterText: func(h abi.Host, _ abi.What, _ int32, flags abi.TextFlags, _ int32, text []byte) int32 {
 		do(h, flags, string(text))
@@ -40,12 +40,12 @@ func TestFilterText(t *testing.T) {
 		{"nothing", "ab", "cd", 0, func(abi.Host, func(abi.Status)) {}, "abcd", 0, false, nil},
 		{"no text", "", "", abi.TextComplete, func(abi.Host, func(abi.Status)) {}, "", 0, false, nil},
 		{"a replacement", "", "a secret", 0, func(h abi.Host, s func(abi.Status)) { s(h.Replace(2, 8, b("***"))) }, "a ***", 0, true, []abi.Status{0}},
-		{"across what was held", "a se", "cret!", 0, func(h abi.Host, s func(abi.Status)) { s(h.Replace(2, 8, b("***"))) }, "a ***!", 0, true, []abi.Status{0}},
+		{"a replacement across held text", "a se", "cret!", 0, func(h abi.Host, s func(abi.Status)) { s(h.Replace(2, 8, b("***"))) }, "a ***!", 0, true, []abi.Status{0}},
 		{"an insertion at each end", "", "x", 0, func(h abi.Host, s func(abi.Status)) {
 			s(h.Replace(0, 0, b("<")))
 			s(h.Replace(1, 1, b(">")))
 		}, "<x>", 0, true, []abi.Status{0, 0}},
-		{"ranges that overlap, fall back or are outside", "", "abcdef", 0, func(h abi.Host, s func(abi.Status)) {
+		{"ranges that overlap, are out of order or outside", "", "abcdef", 0, func(h abi.Host, s func(abi.Status)) {
 			s(h.Replace(1, 3, b("-")))
 			s(h.Replace(2, 4, b("!")))
 			s(h.Replace(0, 1, b("!")))
@@ -54,17 +54,17 @@ func TestFilterText(t *testing.T) {
 			s(h.Replace(-1, 4, b("!")))
 			s(h.Replace(3, 4, nil))
 		}, "a-ef", 0, true, []abi.Status{0, refused, refused, refused, refused, refused, 0}},
-		{"within a character, and no text", "", "ä", 0, func(h abi.Host, s func(abi.Status)) {
+		{"ranges within a character, and invalid UTF-8", "", "ä", 0, func(h abi.Host, s func(abi.Status)) {
 			s(h.Replace(1, 2, b("a")))
 			s(h.Replace(0, 1, b("a")))
 			s(h.Replace(0, 2, b("\xff")))
 		}, "ä", 0, false, []abi.Status{refused, refused, refused}},
 		{"a hold", "a", "bc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(2)) }, "a", 2, false, []abi.Status{0}},
 		{"the last hold counts", "", "abc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(2)); s(h.Hold(1)) }, "ab", 1, false, []abi.Status{0, 0}},
-		{"more than there is", "", "abc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(1024)) }, "", 3, false, []abi.Status{0}},
-		{"more than the limit", "", "abc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(1025)); s(h.Hold(-1)) }, "abc", 0, false, []abi.Status{tooLarge, refused}},
-		{"a part of a character", "a\u20ac", "b", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(2)) }, "a", 4, false, []abi.Status{0}},
-		{"a replacement of what is held", "", "abcd", 0, func(h abi.Host, s func(abi.Status)) {
+		{"a hold of more than the text", "", "abc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(1024)) }, "", 3, false, []abi.Status{0}},
+		{"a hold of more than the limit", "", "abc", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(1025)); s(h.Hold(-1)) }, "abc", 0, false, []abi.Status{tooLarge, refused}},
+		{"a hold of a part of a character", "a\u20ac", "b", 0, func(h abi.Host, s func(abi.Status)) { s(h.Hold(2)) }, "a", 4, false, []abi.Status{0}},
+		{"a replacement of held text", "", "abcd", 0, func(h abi.Host, s func(abi.Status)) {
 			s(h.Hold(2))
 			s(h.Replace(1, 3, b("!")))
 			s(h.Replace(1, 2, b("-")))
@@ -92,7 +92,7 @@ func TestFilterText(t *testing.T) {
 	}
 }
 
-// TestFilterTextIsCutAnywhere puts what a filter passes on and what it holds together again.
+// TestFilterTextIsCutAnywhere checks that the text passed on and the held text together are the input.
 //
 // covers: C70
 func TestFilterTextIsCutAnywhere(t *testing.T) {
@@ -131,7 +131,7 @@ func TestFilterTags(t *testing.T) {
 	if err := bound.FilterRequest(t.Context(), &f, b(`{"summary":{}}`)); err != nil || f.Set != 2 {
 		t.Fatalf("tags %b, %v", f.Set, err)
 	}
-	// What a call has set that fails is dropped with all else.
+	// The tags of a failed call are dropped.
 	if _, err := bound.FilterText(t.Context(), &f, &plugin.Text{Flags: abi.TextOfRequest, New: b("bad")}); err == nil || f.Set != 2 {
 		t.Errorf("tags %b, %v", f.Set, err)
 	}
@@ -158,7 +158,7 @@ func TestFilterRefuses(t *testing.T) {
 	if !errors.As(err, &e) || e.Status != 400 || e.Message != "not here" || len(r.Out) > 0 {
 		t.Errorf("%q, %v", r.Out, err)
 	}
-	// A filter without the export is not told of requests.
+	// A filter without the export is not called for requests.
 	if err := bound.FilterRequest(t.Context(), &f, b("{}")); err != nil {
 		t.Error(err)
 	}
@@ -190,14 +190,15 @@ func TestFilterPhases(t *testing.T) {
 	wantCallError(t, bound.FilterRequest(t.Context(), new(plugin.Filtering), b("{}")), plugin.KindProtocol)
 }
 
-// filterModule is a filter in WebAssembly. Parameters are the binding, what, choice, flags, held and length; locals 6 and 7 are free.
+// filterModule returns a filter in WebAssembly with the given filter_text. Its parameters 0 to 5 are the binding, what, choice, flags,
+// held and length; locals 6 and 7 are free.
 func filterModule(imports []string, text func(m *module) []w.Op) *module {
 	m := newModule(imports...).base()
 	m.ExportFunc(abi.ExportFilterText, types("iiiiii"), types("i"), types("ii"), text(m)...)
 	return m
 }
 
-// starModule replaces the first byte of each text by a star and holds the last.
+// starModule returns a filter that replaces the first byte of each text with a star and holds the last byte.
 func starModule() *module {
 	return filterModule([]string{"replace", "hold"}, func(m *module) []w.Op {
 		return []w.Op{
@@ -208,7 +209,7 @@ func starModule() *module {
 	})
 }
 
-// data writes a letter at keepAt.
+// data writes the first byte of s at keepAt.
 func (m *module) data(s string) w.Op { return w.Code(i32(keepAt), i32(int32(s[0])), w.I32Store8) }
 
 func TestFilterInWasm(t *testing.T) {
@@ -224,7 +225,7 @@ func TestFilterInWasm(t *testing.T) {
 	}
 }
 
-// TestFilterCircuit checks that an open circuit keeps new requests away from a filter, and none that it serves well.
+// TestFilterCircuit checks that an open circuit rejects new requests of the key, but not other keys or a stream in progress.
 func TestFilterCircuit(t *testing.T) {
 	c := &clock{now: unixMilli(0)}
 	bound := bind(t, loadNative(t, newHost(t, plugin.Options{Now: c.Now}), native{filterText: func(_ abi.Host, _ abi.What, _ int32, _ abi.TextFlags, _ int32, text []byte) int32 {
@@ -251,17 +252,17 @@ func TestFilterCircuit(t *testing.T) {
 		}
 	}
 	if !open {
-		t.Error("the circuit of a filter that always traps stays closed")
+		t.Error("the circuit of a filter that always traps did not open")
 	}
 	if err := text(&bob, "x"); err != nil {
 		t.Errorf("another key: %v", err)
 	}
 	if err := text(&stream, "x"); err != nil {
-		t.Errorf("a stream that is served already: %v", err)
+		t.Errorf("a stream in progress: %v", err)
 	}
 }
 
-// BenchmarkFilter measures one piece of text through a filter that does nothing, and one that replaces and holds.
+// BenchmarkFilter measures passing a piece of text to a filter that does nothing, and to one that replaces and holds text.
 func BenchmarkFilter(b *testing.B) {
 	h := newHost(b, plugin.Options{})
 	for name, m := range map[string]*module{

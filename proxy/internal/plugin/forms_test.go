@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// formsModule is the trivial provider with an export sluice_forms.
+// formsModule returns the trivial provider with an export sluice_forms.
 func formsModule(code func(m *module) w.Op) *module {
 	m := newModule("text", "log", "done").base()
 	m.export(abi.ExportForms, "i", code(m))
@@ -32,10 +32,10 @@ func TestForms(t *testing.T) {
 		{"none", formsModule(formsBits(0)), abi.FormChat},
 		{"one", formsModule(formsBits(1)), abi.FormMessages},
 		{"several", formsModule(formsBits(2 | 16)), abi.FormResponses | abi.FormEmbeddings},
-		{"those of tomorrow", formsModule(formsBits(1<<30 | 128 | 1)), abi.FormMessages},
+		{"unknown bits", formsModule(formsBits(1<<30 | 128 | 1)), abi.FormMessages},
 		{"all", formsModule(formsBits(1<<31 - 1)), abi.FormsKnown},
-		{"by the binding", formsModule(func(*module) w.Op { return w.Code(w.LocalGet(0), i32(1), w.I32Add) }), abi.FormMessages},
-		{"with a line for the log", formsModule(func(m *module) w.Op {
+		{"depending on the binding", formsModule(func(*module) w.Op { return w.Code(w.LocalGet(0), i32(1), w.I32Add) }), abi.FormMessages},
+		{"with a log line", formsModule(func(m *module) w.Op {
 			return w.Code(i32(3), i32(0), i32(4), m.call("log"), i32(2))
 		}), abi.FormResponses},
 	}
@@ -86,7 +86,7 @@ func TestInvalidForms(t *testing.T) {
 				_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "binding"})
 				e := wantCallError(t, err, tt.kind)
 				if !strings.HasPrefix(e.Error(), "plugin test: binding binding: sluice_forms: ") || !strings.Contains(e.Error(), tt.want) {
-					t.Errorf("error %q, want it to say %q", e, tt.want)
+					t.Errorf("error %q, want it to contain %q", e, tt.want)
 				}
 			}
 		})
@@ -101,7 +101,7 @@ func TestInvalidForms(t *testing.T) {
 	})
 }
 
-// A module of several plugins exports the function for all of them: only providers are asked.
+// A module of several plugins exports sluice_forms for all of them, but it is called for providers only.
 func TestRoutersHaveNoForms(t *testing.T) {
 	m := multiModule()
 	m.export(abi.ExportForms, "i", i32(letterAt), w.I32Load8U, i32('r'), w.I32Eq, w.If(w.Void, w.Unreachable), i32(3))

@@ -98,7 +98,7 @@ func TestHostileCalls(t *testing.T) {
 			err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("x marks the prompt"))
 			e := wantCallError(t, err, tt.kind)
 			if !strings.HasPrefix(e.Error(), "plugin test: binding binding: provider_event: ") || !strings.Contains(e.Error(), tt.reason) {
-				t.Errorf("error %q, want it to say %q", e, tt.reason)
+				t.Errorf("error %q, want it to contain %q", e, tt.reason)
 			}
 			if strings.Contains(e.Error(), "prompt") {
 				t.Errorf("error %q quotes the input", e)
@@ -166,7 +166,7 @@ func TestInvalidInputBuffers(t *testing.T) {
 			echo(t, bound, a, "before")
 			e := wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, make([]byte, 30<<10)), tt.kind)
 			if !strings.Contains(e.Error(), tt.reason) {
-				t.Errorf("error %q, want it to say %q", e, tt.reason)
+				t.Errorf("error %q, want it to contain %q", e, tt.reason)
 			}
 			echo(t, bound, a, "after")
 		})
@@ -331,7 +331,7 @@ func TestImportOfNewerVersion(t *testing.T) {
 		echo(t, bound, a, "before")
 		e := wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")), plugin.KindProtocol)
 		if want := fmt.Sprintf(`"later" is not an import of ABI %d.%d: it needs a newer gateway`, abi.Major, abi.Minor); !strings.Contains(e.Error(), want) {
-			t.Errorf("error %q, want it to say %q", e, want)
+			t.Errorf("error %q, want it to contain %q", e, want)
 		}
 		echo(t, bound, a, "after")
 	}

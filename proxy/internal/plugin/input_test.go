@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// look makes the three look-ups of a path in the input, with room for all of it.
-func look(h abi.Host, path string) (get string, count int32, text string) {
+// lookUp looks up a path in the input with each of the three imports. A negative status is returned as text.
+func lookUp(h abi.Host, path string) (get string, count int32, text string) {
 	read := func(f func(path, dst []byte) int32) string {
 		n := f(b(path), nil)
 		if n < 0 {
@@ -71,7 +71,7 @@ func TestInputByPath(t *testing.T) {
 	}
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
 		for _, c := range cases {
-			get, count, text := look(h, c.path)
+			get, count, text := lookUp(h, c.path)
 			if got := (want{c.path, get, count, text}); got != c {
 				t.Errorf("%q: got %+v, want %+v", c.path, got, c)
 			}
@@ -87,12 +87,12 @@ func TestInputByPath(t *testing.T) {
 	}
 }
 
-// The input is that of the call that is running, whichever it is.
+// The imports read the input of the running call, whichever export it is.
 //
 // covers: C44
 func TestInputOfEachCall(t *testing.T) {
 	check := func(h abi.Host, path, want string) int32 {
-		if got, _, _ := look(h, path); got != want {
+		if got, _, _ := lookUp(h, path); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 		return 0
@@ -146,7 +146,7 @@ func TestInputThatIsNotJSON(t *testing.T) {
 	} {
 		bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
 			for _, path := range []string{"", "/a"} {
-				if get, count, text := look(h, path); get != "-2" || count != -2 || text != "-2" {
+				if get, count, text := lookUp(h, path); get != "-2" || count != -2 || text != "-2" {
 					t.Errorf("%s, %q: %s, %d, %s", name, path, get, count, text)
 				}
 			}
@@ -158,7 +158,7 @@ func TestInputThatIsNotJSON(t *testing.T) {
 	}
 }
 
-// A module reads its input and writes its body without a JSON parser of its own.
+// A module can read its input and write its body without a JSON parser of its own.
 func TestInputAndStringsInModule(t *testing.T) {
 	m := newModule("host_minor", "input_text", "request_string", "request_path").base()
 	m.Data(keepAt, b("/v1/model"))
@@ -209,7 +209,7 @@ func TestRequestString(t *testing.T) {
 	}
 }
 
-// FuzzInput compares look-ups in an input with those of a document that keeps every value.
+// FuzzInput compares look-ups in an input with look-ups in a document whose arrays of numbers are indexed.
 //
 // covers: C45
 func FuzzInput(f *testing.F) {
@@ -224,7 +224,7 @@ func FuzzInput(f *testing.F) {
 		var count int32
 		g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
 			return &native{host: host, event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
-				get, count, text = look(h, path)
+				get, count, text = lookUp(h, path)
 				return 0
 			}}
 		})

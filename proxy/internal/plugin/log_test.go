@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// textLog is a log without times.
+// textLog returns a logger that writes lines without times to w.
 func textLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(&lockedWriter{w: w}, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
@@ -74,18 +74,18 @@ func TestPluginLogLimits(t *testing.T) {
 		t.Errorf("log:\n%s", got)
 	}
 	if strings.Contains(got, "sk-") {
-		t.Errorf("half a credential at the end of a line:\n%s", got)
+		t.Errorf("the log contains part of a credential:\n%s", got)
 	}
 	if n := strings.Count(got, "y"); n != abi.MaxLogLine+strings.Count(got, "key") {
-		t.Errorf("%d bytes of a line of 1000", n)
+		t.Errorf("%d bytes of a line of 1000, want %d", n, abi.MaxLogLine)
 	}
 	if n := strings.Count(got, "\n"); n < 20 || n > 40 {
-		t.Errorf("%d lines of a flood", n)
+		t.Errorf("%d lines of a flood, want 20 to 40", n)
 	}
 }
 
-// TestLogFloodIsChargedAndLimited has a guest log a million lines, in calls that run out of fuel. The last lines of each are
-// not rate-limited.
+// TestLogFloodIsChargedAndLimited runs a guest that logs a million lines, in calls that run out of fuel. The last lines of each
+// call are not rate-limited.
 //
 // covers: F96
 func TestLogFloodIsChargedAndLimited(t *testing.T) {
@@ -95,7 +95,8 @@ func TestLogFloodIsChargedAndLimited(t *testing.T) {
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	p := load(t, h, plugin.Spec{Wasm: m.Bytes()})
 	bound := bind(t, p, plugin.BindingConfig{})
-	const perLine, perCall = 64, 64 // units of a line at most: the import, its bytes and the loop; and lines of a call
+	const perLine = 64 // maximum units for a line: the import, its bytes and the loop
+	const perCall = 64 // maximum lines of a call in the log
 	calls := 0
 	flood := 1_000_000
 	if testing.Short() {
@@ -104,15 +105,15 @@ func TestLogFloodIsChargedAndLimited(t *testing.T) {
 	for lines := 0; lines < flood; lines += plugin.DefaultEventFuel / perLine {
 		calls++
 		a := newAttempt(t, body)
-		a.Tenant = fmt.Sprint(lines) // or the first would soon be kept away
+		a.Tenant = fmt.Sprint(lines) // a different key each time, so that no circuit opens
 		wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("flood")), plugin.KindOutOfFuel)
 		if a.Fuel < plugin.DefaultEventFuel {
-			t.Errorf("the flood has used %d units", a.Fuel)
+			t.Errorf("a call used %d units, want at least %d", a.Fuel, plugin.DefaultEventFuel)
 		}
 	}
-	most := calls * perCall
-	if n := strings.Count(log.String(), "\n"); n < 20 || n > most || !strings.Contains(log.String(), "dropped_before=") {
-		t.Errorf("%d lines of the flood, want 20 to %d", n, most)
+	limit := calls * perCall
+	if n := strings.Count(log.String(), "\n"); n < 20 || n > limit || !strings.Contains(log.String(), "dropped_before=") {
+		t.Errorf("%d lines of the flood, want 20 to %d", n, limit)
 	}
 }
 

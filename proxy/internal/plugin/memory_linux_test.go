@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// resident returns how many bytes of memory the process has, and how many it has had at most since the last forgetPeak.
+// resident returns the resident memory of the process in bytes, and its peak since the last resetPeak.
 func resident(t *testing.T) (now, peak int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -36,11 +36,11 @@ func resident(t *testing.T) (now, peak int) {
 	return now, peak
 }
 
-// forgetPeak begins a new peak. It reports whether the system lets it.
-func forgetPeak() bool { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil }
+// resetPeak resets the peak of the resident memory, and reports whether the system allows it.
+func resetPeak() bool { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil }
 
-// TestMemoryOfLargeGuestsIsReleased has many concurrent calls use all the memory that a guest may have: the process
-// holds that of as many instances as exist, and no longer than they do.
+// TestMemoryOfLargeGuestsIsReleased makes many concurrent calls that use all the memory that a guest may have. The process
+// must hold no more than the memory of the existing instances, and release it with them.
 //
 // covers: F91
 func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {
@@ -51,7 +51,7 @@ func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(m.echo())
 	m.export(abi.ExportResponse, "iii",
-		// To the limit, all of it written, and then a page more than there is.
+		// Grows the memory to the limit, writes all of it, and then tries to grow it by another page.
 		i32(limit>>16-16), w.MemoryGrow, w.Drop,
 		i32(1<<20), i32('x'), i32(limit-1<<20), w.MemoryFill,
 		i32(1), w.MemoryGrow, i32(-1), w.I32Eq, w.If(w.Void, w.Unreachable), i32(0))
@@ -59,7 +59,7 @@ func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {
 	p := load(t, h, plugin.Spec{Wasm: m.Bytes(), MemoryPages: limit >> 16})
 	bound := bind(t, p, plugin.BindingConfig{})
 	before, _ := resident(t)
-	resettable := forgetPeak()
+	resettable := resetPeak()
 	var hogs sync.WaitGroup
 	for i := range calls {
 		a := newAttempt(t, body)
@@ -74,16 +74,16 @@ func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {
 	hogs.Wait()
 	const slack = 24 << 20 // for the test itself
 	after, peak := resident(t)
-	if most := before + instances*limit + slack; resettable && peak > most {
-		t.Errorf("the process had up to %d MiB, %d before and room for %d MiB in instances", peak>>20, before>>20, instances*limit>>20)
+	if limit := before + instances*limit + slack; resettable && peak > limit {
+		t.Errorf("the resident memory peaked at %d MiB, want at most %d MiB", peak>>20, limit>>20)
 	}
 	if after > before+slack {
-		t.Errorf("the process has %d MiB, and %d before", after>>20, before>>20)
+		t.Errorf("%d MiB of resident memory afterwards, %d MiB before", after>>20, before>>20)
 	}
 	echo(t, bound, newAttempt(t, body), "after")
 }
 
-// machineCode returns how many bytes of the process's own making can be executed.
+// machineCode returns the size of the executable memory that is not mapped from files.
 func machineCode(t *testing.T) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/maps")
@@ -103,7 +103,7 @@ func machineCode(t *testing.T) (bytes int) {
 	return bytes
 }
 
-// TestMachineCodeIsReleasedWithGeneration loads one generation after the other. Only the Host triggers garbage
+// TestMachineCodeIsReleasedWithGeneration loads and closes several generations. Only the Host triggers garbage
 // collections.
 //
 // covers: F83
@@ -117,7 +117,7 @@ func TestMachineCodeIsReleasedWithGeneration(t *testing.T) {
 	var one int
 	for i := range 10 {
 		m := newModule("text", "log").base()
-		for n := range 200 { // so that each is another module, and its code some pages
+		for n := range 200 { // makes each module different, and its code a few pages long
 			m.Func(nil, nil, nil, i32(1), i32(int32(n)), i32(int32(i)), m.call("log"))
 		}
 		m.provider(m.echo())
@@ -132,7 +132,7 @@ func TestMachineCodeIsReleasedWithGeneration(t *testing.T) {
 		g.Close()
 	}
 	if one < 16<<10 {
-		t.Fatalf("a generation has %d bytes of machine code: the test sees none", one)
+		t.Fatalf("found only %d bytes of machine code of a generation", one)
 	}
-	await(t, "the machine code of old generations is unmapped", func() bool { return machineCode(t) <= before+one })
+	await(t, "the machine code of old generations to be unmapped", func() bool { return machineCode(t) <= before+one })
 }

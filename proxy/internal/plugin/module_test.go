@@ -7,17 +7,17 @@ import (
 
 // Addresses in the memory of the modules below.
 const (
-	keepAt  = 32 << 10 // what a guest keeps for itself
+	keepAt  = 32 << 10 // data that a guest keeps between calls
 	inputAt = 64 << 10 // the input buffer
 )
 
-// module is a small plugin under construction. Functions are added behind the imports.
+// module is a small plugin under construction. Functions are added after the imports.
 type module struct {
 	wasmtest.Module
 	imports map[string]uint32
 }
 
-// newModule begins a module with some of the contract's imports.
+// newModule returns a module with some of the ABI's imports.
 func newModule(imports ...string) *module {
 	m := &module{imports: make(map[string]uint32)}
 	for _, name := range imports {
@@ -50,10 +50,10 @@ func (m *module) call(name string) wasmtest.Op { return wasmtest.Call(m.imports[
 
 func i32(v int32) wasmtest.Op { return wasmtest.I32Const(v) }
 
-// base adds what every plugin has. The input buffer is always the same.
+// base adds the memory and the exports that every plugin needs. There is only one input buffer.
 func (m *module) base() *module { return m.baseWith(16) }
 
-// baseWith is base with so many pages of memory.
+// baseWith is base with the given number of pages of memory.
 func (m *module) baseWith(pages uint32) *module {
 	m.ExportMemory(pages, wasmtest.NoMax)
 	m.export(abi.ExportVersion, "", i32(0))
@@ -76,27 +76,27 @@ func (m *module) provider(event ...wasmtest.Op) *module {
 	return m
 }
 
-// echo emits the event's data as text, and status 0.
+// echo emits the event's data as text, and leaves status 0 on the stack.
 func (m *module) echo() wasmtest.Op {
 	return wasmtest.Code(m.text(wasmtest.Code(i32(inputAt), wasmtest.LocalGet(2), wasmtest.I32Add), wasmtest.LocalGet(3)), i32(0))
 }
 
-// text emits what lies at an address as text.
+// text emits the bytes at an address as text.
 func (m *module) text(addr, length wasmtest.Op) wasmtest.Op {
 	return wasmtest.Code(i32(0), i32(0), addr, length, m.call("text"))
 }
 
-// when runs code if the input begins with a letter.
+// when runs code if the input begins with the given letter.
 func when(letter byte, code ...wasmtest.Op) wasmtest.Op {
 	return wasmtest.Code(i32(inputAt), wasmtest.I32Load8U, i32(int32(letter)), wasmtest.I32Eq, wasmtest.If(wasmtest.Void, code...))
 }
 
-// forever repeats code.
+// forever repeats code in an endless loop.
 func forever(code ...wasmtest.Op) wasmtest.Op {
 	return wasmtest.Loop(wasmtest.Void, append(code, wasmtest.Br(0))...)
 }
 
-// echoModule is the trivial provider.
+// echoModule returns the trivial provider, which echoes events.
 func echoModule() *module {
 	m := newModule("text").base()
 	return m.provider(m.echo())

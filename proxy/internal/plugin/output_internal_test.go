@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLastWords has the output of several runtimes, in pieces of any size.
-func TestLastWords(t *testing.T) {
+// TestFailureMessage writes the output of several language runtimes, in pieces of different sizes.
+func TestFailureMessage(t *testing.T) {
 	for _, c := range []struct{ name, output, want string }{
 		{"Go", "starting\npanic: runtime error: index out of range [5] with length 3 [recovered]\n\npanic: boom\n\ngoroutine 1 [running]:\nruntime.gopanic({0x1, 0x2})\n\t/go/src/runtime/panic.go:770 +0x1\nexample.com/plugins/echo.(*echo).Event(0x1c00, {0x1, 0x2})\n\texample.com/plugins/echo/event.go:42 +0x2c\nmain.main()\n\tmain.go:9 +0x1\nexit status 2\n",
 			"panic: boom at echo.(*echo).Event (event.go:42)"},
@@ -52,7 +52,7 @@ func TestKeptOutputIsBounded(t *testing.T) {
 		o.write(2, []byte("the last line"))
 		o.finish()
 		if len(o.text) > maxKeptOutput || len(o.kept) > maxKeptLines || len(o.kept) < 8 || len(o.kept)+o.dropped != written+1 {
-			t.Errorf("%d bytes and %d lines kept, %d dropped", len(o.text), len(o.kept), o.dropped)
+			t.Errorf("kept %d bytes in %d lines, dropped %d of %d lines", len(o.text), len(o.kept), o.dropped, written+1)
 		}
 		var kept []string
 		from := 0

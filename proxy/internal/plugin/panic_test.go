@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestHostPanicFailsOneCall has the gateway's own code panic where a plugin's call runs it: the call fails, and
-// its instance and its place among the whole-body calls are free for the next one.
+// TestHostPanicFailsOneCall makes the gateway's own code panic during a call of a plugin. The call must fail, and its
+// instance and its slot for whole-body calls must be free for the next call.
 func TestHostPanicFailsOneCall(t *testing.T) {
-	const secret = "what the panic says"
+	const secret = "value of the panic"
 	m := newModule("text", "response_header", "tool_call", "finish").base()
 	act := w.Code(
 		when('h', i32(keepAt), i32('n'), w.I32Store8, i32(keepAt), i32(1), i32(keepAt), i32(0), m.call("response_header"), w.Drop, forever()),
@@ -67,15 +67,15 @@ func TestHostPanicFailsOneCall(t *testing.T) {
 				}
 				after := p.Stats()
 				if after.Failed[plugin.KindHost] != before.Failed[plugin.KindHost]+1 || after.Made != before.Made+1 {
-					t.Errorf("%s: %+v, and before %+v", call.name, after, before)
+					t.Errorf("%s: stats %+v, before the call %+v", call.name, after, before)
 				}
 				if got := log.String(); strings.Count(got, "panic in a plugin call") != 1 || !strings.Contains(got, "panic_test.go") || strings.Contains(got, secret) {
 					t.Errorf("%s: log\n%s", call.name, got)
 				}
-				// Its instance and its place are free: there is one of each.
+				// The only instance and the only slot are free.
 				echo(t, bound, newAttempt(t, body), "next")
 				if err := bound.Response(t.Context(), attempt(), 200, b("next")); err != nil {
-					t.Errorf("%s: the next whole call: %v", call.name, err)
+					t.Errorf("%s: the next whole-body call: %v", call.name, err)
 				}
 			}
 		})

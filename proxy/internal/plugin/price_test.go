@@ -17,17 +17,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// importLoop is a guest that calls one import, with the arguments that make most work for the host, until the call ends.
+// importLoop is a guest that calls one import in an endless loop, with the arguments that cause the most work for the host.
 type importLoop struct {
 	name    string
-	imports string
-	request bool // in provider_request, else in provider_event
-	data    []byte
+	imports string // name of the import
+	request bool   // in provider_request instead of provider_event
+	data    []byte // at dataAt
 	args    []w.Op
-	results int
+	results int // number of results, 0 or 1
 }
 
-// dataAt is where a importLoop guest has its data.
+// dataAt is the address of an importLoop's data.
 const dataAt = 1 << 20
 
 func importLoops() []importLoop {
@@ -49,7 +49,7 @@ func importLoops() []importLoop {
 		{"body_get of all", "body_get", true, nil, []w.Op{none, i32(dataAt), i32(1 << 20)}, 1},
 		{"body_get by a path", "body_get", true, deep, []w.Op{at(len(deep)), none}, 1},
 		{"body_get of a long path", "body_get", true, bytes.Repeat([]byte("/messages"), 7000), []w.Op{at(63_000), none}, 1},
-		{"input_get of the first time", "input_get", false, deep, []w.Op{at(len(deep)), none}, 1},
+		{"input_get by a path", "input_get", false, deep, []w.Op{at(len(deep)), none}, 1},
 		{"input_count of many", "input_count", false, nil, []w.Op{none}, 1},
 		{"input_text", "input_text", false, []byte("/0"), []w.Op{at(2), i32(dataAt + 2), i32(1 << 20)}, 1},
 		{"body_set", "body_set", true, append([]byte("/temperature"), many...), []w.Op{at(12), i32(dataAt + 12), i32(int32(len(many)))}, 1},
@@ -131,8 +131,8 @@ func threadTime(t testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// BenchmarkPrices measures the processor time of calls that do nothing but call one import, with 95 credentials to
-// redact, until they have used their budget: it must not be much more than 60 ms, and 9 ms for an event.
+// BenchmarkPrices measures the processor time of calls that only call one import until they run out of fuel, with 95
+// credentials to redact. It should be at most 60 ms for a request and 9 ms for an event.
 func BenchmarkPrices(b *testing.B) {
 	h := newHost(b, plugin.Options{Now: func() time.Time { return unixMilli(0) }})
 	redactor := credential.NewRedactor(secrets(95)...)
@@ -158,7 +158,7 @@ func BenchmarkPrices(b *testing.B) {
 				took = min(took, threadTime(b)-began)
 			}
 			if err == nil {
-				b.Fatal("the call has not used its budget")
+				b.Fatal("the call did not use up its budget")
 			}
 			b.ReportMetric(float64(took.Microseconds())/1000, "cpu-ms/call")
 			b.ReportMetric(took.Seconds()/limit.Seconds(), "of-limit")
@@ -167,8 +167,8 @@ func BenchmarkPrices(b *testing.B) {
 	}
 }
 
-// TestWarnWithManyCredentials has a guest warn with 64 KB until its fuel is used up: searching all of it for 95 credentials
-// each time took 4 to 6 s.
+// TestWarnWithManyCredentials runs a guest that passes 64 KB to warn until its fuel is used up. Searching all of that for 95
+// credentials each time would take 4 to 6 s.
 func TestWarnWithManyCredentials(t *testing.T) {
 	redactor := credential.NewRedactor(secrets(95)...)
 	for _, c := range importLoops() {
@@ -184,13 +184,13 @@ func TestWarnWithManyCredentials(t *testing.T) {
 		took := threadTime(t) - began
 		wantCallError(t, err, plugin.KindOutOfFuel)
 		if took > 500*time.Millisecond {
-			t.Errorf("the call took %v of processor time", took)
+			t.Errorf("the call took %v of processor time, want at most 500ms", took)
 		}
 	}
 }
 
-// TestRedactedBeginning: a credential that begins in the part of a text that is used does not appear in it, however the text
-// is cut.
+// TestRedactedBeginning checks that a credential does not appear in the beginning of a text, even if the text is truncated
+// within it.
 //
 // covers: C75
 func TestRedactedBeginning(t *testing.T) {
@@ -208,7 +208,7 @@ func TestRedactedBeginning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(a.Warnings) != 1 || strings.Contains(a.Warnings[0].Member, secret[:8]) || len(a.Warnings[0].Member) > abi.MaxName {
-			t.Errorf("%d bytes before it: %v", before, a.Warnings)
+			t.Errorf("%d bytes before the credential: warnings %v", before, a.Warnings)
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 func b(s string) []byte { return []byte(s) }
 
-// want fails the test of a native guest's import that did not answer what it should.
-func want[T comparable](t *testing.T, what string, got, want T) {
+// want reports an error if got is not what was wanted. name says what it is.
+func want[T comparable](t *testing.T, name string, got, want T) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
+		t.Errorf("%s: %v, want %v", name, got, want)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestRequestBodies(t *testing.T) {
 				return 0
 			}}, plugin.BindingConfig{Paths: []string{"/v1/chat"}})
 			a := newAttempt(t, body)
-			// A second attempt with the same memory gives the same.
+			// A second attempt, which reuses the memory, must have the same result.
 			for range 2 {
 				if err := bound.Request(t.Context(), a); err != nil {
 					t.Fatal(err)
@@ -109,7 +109,7 @@ func TestBodyGet(t *testing.T) {
 
 		short := []byte("....")
 		want(t, "length of more than fits", h.BodyGet(b("/model"), short[:2]), 3)
-		want(t, "what fits", string(short), `"m..`)
+		want(t, "truncated value", string(short), `"m..`)
 		return 1
 	}}, plugin.BindingConfig{})
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
@@ -177,20 +177,20 @@ func TestRequestViolatesContract(t *testing.T) {
 			err := bound.Request(t.Context(), a)
 			e := wantCallError(t, err, tt.kind)
 			if !strings.Contains(e.Error(), tt.reason) {
-				t.Errorf("error %q, want it to say %q", e, tt.reason)
+				t.Errorf("error %q, want it to contain %q", e, tt.reason)
 			}
 			if e.Plugin != "native" || e.Binding != "binding" || e.Call != abi.ExportRequest {
-				t.Errorf("error is of %q %q %q", e.Plugin, e.Binding, e.Call)
+				t.Errorf("the error names plugin %q, binding %q and call %q", e.Plugin, e.Binding, e.Call)
 			}
 			if a.Out.Path != "" || a.Out.Body != nil || output(a) != "" {
-				t.Errorf("the failed call left %+v and output %q", a.Out, output(a))
+				t.Errorf("the failed call changed the attempt: request %+v, output %q", a.Out, output(a))
 			}
 		})
 	}
 }
 
-// TestFailureAfterRejection covers what plugins written with the SDK do: they fail when the host rejects something, and
-// only the host knows the cause.
+// TestFailureAfterRejection covers plugins written with the SDK, which return a failure if the host rejects something. Only
+// the host knows the reason.
 func TestFailureAfterRejection(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -261,11 +261,11 @@ func TestBindRejectsReservedHeaders(t *testing.T) {
 	}
 	for _, path := range []string{"", "v1", "/v1?x=1", "/v1//x", "/../x", "/v 1", "/v\u00e4", "/"} {
 		if _, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Paths: []string{path}}); err == nil {
-			t.Errorf("path %q is taken", path)
+			t.Errorf("accepted path %q", path)
 		}
 	}
 	if _, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Settings: b(`[1]`)}); err == nil {
-		t.Error("settings that are no object are taken")
+		t.Error("accepted settings that are not an object")
 	}
 }
 
@@ -273,8 +273,8 @@ func TestBindRejectsReservedHeaders(t *testing.T) {
 func TestAnswerDeclaresFraming(t *testing.T) {
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.RequestPath(b("/v1"))
-		want(t, "a framing of tomorrow", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
-		want(t, "a dialect of tomorrow", h.Answer(abi.FramingSSE, 17, nil), abi.StatusUnknown)
+		want(t, "an unknown framing", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
+		want(t, "an unknown dialect", h.Answer(abi.FramingSSE, 17, nil), abi.StatusUnknown)
 		want(t, "long options", h.Answer(abi.FramingSSE, abi.DialectOpenAI, make([]byte, 5000)), abi.StatusTooLarge)
 		want(t, "sse", h.Answer(abi.FramingSSE, abi.DialectOpenAI, b(`{"reasoning_format":"deepseek"}`)), abi.StatusOK)
 		return 0
@@ -331,11 +331,11 @@ func TestWarningsAreCollected(t *testing.T) {
 		t.Error(diff)
 	}
 	if len(a.Warnings) != 64 {
-		t.Errorf("%d warnings, want them bounded to 64", len(a.Warnings))
+		t.Errorf("%d warnings, want 64, the maximum", len(a.Warnings))
 	}
 }
 
-// redact stands for the one that knows the configured credentials.
+// redact removes the only configured credential.
 func redact(p []byte) []byte { return bytes.ReplaceAll(p, []byte("sk-secret"), []byte("***")) }
 
 // covers: C54
@@ -404,7 +404,7 @@ func TestFailInRequest(t *testing.T) {
 	want(t, "retry after", e.RetryAfter.Milliseconds(), 1500)
 	want(t, "try next", e.TryNext, true)
 
-	// What no client should be told to wait is cut.
+	// Retry-After is capped.
 	forever := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.Fail(abi.FailRateLimit, nil, nil, nil, 1<<31-1)
 		return 0
@@ -474,6 +474,6 @@ func TestAttemptsReuseMemoryOnly(t *testing.T) {
 		}
 	}
 	if !slices.Equal(a.State(), nil) {
-		t.Error("state survived")
+		t.Error("Reset did not clear the state")
 	}
 }

@@ -45,7 +45,7 @@ func TestEventsReachTheWriter(t *testing.T) {
 	}
 	for _, part := range []string{`"id":"a1"`, `"model":"big"`, `"content":"h\u00e4"`, `"arguments":"{\"a\""`, `"arguments":":1}"`, `"finish_reason":"tool_calls"`, "[DONE]"} {
 		if !strings.Contains(output(a), part) {
-			t.Errorf("the output lacks %s:\n%s", part, output(a))
+			t.Errorf("the output does not contain %s:\n%s", part, output(a))
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestResponseViolatesContract(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
-				h.Text(0, 0, b("said before"))
+				h.Text(0, 0, b("text before the error"))
 				want(t, "state", h.StateSet(b("new")), abi.StatusOK)
 				if string(data) == "bad" {
 					tt.event(h)
@@ -95,10 +95,10 @@ func TestResponseViolatesContract(t *testing.T) {
 			a := newAttempt(t, body)
 			e := wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("bad")), tt.kind)
 			if !strings.Contains(e.Error(), tt.reason) {
-				t.Errorf("error %q, want it to say %q", e, tt.reason)
+				t.Errorf("error %q, want it to contain %q", e, tt.reason)
 			}
 			if output(a) != "" || len(a.State()) != 0 {
-				t.Errorf("the failed call left output %q and state %q", output(a), a.State())
+				t.Errorf("the failed call changed the attempt: output %q, state %q", output(a), a.State())
 			}
 			if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("good")); err != nil {
 				t.Errorf("the next call: %v", err)
@@ -157,7 +157,7 @@ func TestState(t *testing.T) {
 		response: func(h abi.Host, _ int32, _ []byte) int32 {
 			var short [2]byte
 			want(t, "length", h.StateGet(short[:]), 14)
-			want(t, "what fits", string(short[:]), "of")
+			want(t, "truncated state", string(short[:]), "of")
 			want(t, "too large", h.StateSet(make([]byte, abi.MaxState+1)), abi.StatusTooLarge)
 			want(t, "largest", h.StateSet(make([]byte, abi.MaxState)), abi.StatusOK)
 			return 0
@@ -174,7 +174,7 @@ func TestState(t *testing.T) {
 		if err := bound.Response(t.Context(), a, 200, nil); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "kept", len(a.State()), abi.MaxState)
+		want(t, "length of the committed state", len(a.State()), abi.MaxState)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestTextLength(t *testing.T) {
 		for _, p := range pieces {
 			h.Text(0, p.encoding, b(p.text))
 			sum += p.points
-			want(t, fmt.Sprintf("length behind %q", p.text), h.TextLength(0), sum)
+			want(t, fmt.Sprintf("length after %q", p.text), h.TextLength(0), sum)
 		}
 		return 0
 	}}, plugin.BindingConfig{})
@@ -350,10 +350,10 @@ func TestUnknownIsCountedAndLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want(t, "of the attempt", a.Unknown, 4)
-	want(t, "of the plugin", p.Stats().Unknown, 4)
+	want(t, "unknown elements of the attempt", a.Unknown, 4)
+	want(t, "unknown elements of the plugin", p.Stats().Unknown, 4)
 	if n := strings.Count(log.String(), "what=ping"); n != 1 {
-		t.Errorf("ping is logged %d times:\n%s", n, &log)
+		t.Errorf("ping is logged %d times, want once:\n%s", n, &log)
 	}
 	if !strings.Contains(log.String(), `what=a?***`) {
 		t.Errorf("log:\n%s", &log)

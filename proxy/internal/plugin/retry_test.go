@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// aging is a guest that runs code in an event beginning with x, but only where the instance has served before.
+// failsWhenUsed returns a guest that runs code in an event beginning with x, if the instance has served other calls.
 func failsWhenUsed(code func(m *module) w.Op) *module {
 	m := newModule("text", "state_set", "state_get", "openai_event").base()
 	m.Global(w.I32, true, i32(0))
@@ -79,10 +79,10 @@ func TestNoRetryOfDeterministicFailure(t *testing.T) {
 		bound := bind(t, p, plugin.BindingConfig{})
 		wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
 		if s := p.Stats(); s.Retries != 0 || s.Failures != 1 {
-			t.Errorf("%s: %d retries, %d failures on an instance that had served no call", isolation, s.Retries, s.Failures)
+			t.Errorf("%s: %d retries, %d failures on an unused instance, want 0 and 1", isolation, s.Retries, s.Failures)
 		}
 	}
-	// An instance that has served is retried once, and not again.
+	// A call on a used instance is retried only once.
 	p := load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()})
 	bound := bind(t, p, plugin.BindingConfig{})
 	a := newAttempt(t, body)
@@ -107,7 +107,7 @@ func TestErrorDiscardsInstance(t *testing.T) {
 			m := newModule("text").base()
 			m.Global(w.I32, true, i32(0))
 			m.provider(
-				w.GlobalGet(0), w.If(w.Void, i32(9), w.Return), // it has met an x
+				w.GlobalGet(0), w.If(w.Void, i32(9), w.Return), // an x was in an earlier event
 				when('x', i32(1), w.GlobalSet(0), code(m)),
 				m.echo(),
 			)
@@ -117,17 +117,17 @@ func TestErrorDiscardsInstance(t *testing.T) {
 			if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")); err == nil {
 				t.Fatal("no error")
 			}
-			// Nobody else could serve the next call, so another instance has taken its place.
+			// There was no other instance for the next call, so the failed one was replaced.
 			if s := p.Stats(); s.Made != 2 || s.Instances != 1 || s.Idle != 1 {
-				t.Errorf("after the error %d instances of %d, %d of them idle", s.Instances, s.Made, s.Idle)
+				t.Errorf("after the error: %d instances made, %d left, %d idle; want 2, 1 and 1", s.Made, s.Instances, s.Idle)
 			}
 			echo(t, bound, a, "next")
 		})
 	}
 }
 
-// TestFailedInstanceIsRestored: from its second failure on a plugin's instance is not replaced, but put back to what it was
-// before its first call, and then is like a new one. Where that is not safe, it is replaced.
+// TestFailedInstanceIsRestored checks that from the second failure on, an instance is restored to its state before its first
+// call instead of being replaced, unless that is not safe.
 func TestFailedInstanceIsRestored(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fails in every call of many guests")
@@ -158,7 +158,7 @@ func TestFailedInstanceIsRestored(t *testing.T) {
 				m.imports["deep"] = recursion + 2
 				m.Func(types("i"), nil, nil, w.LocalGet(0), w.I32Eqz, w.If(w.Void, w.Unreachable), w.LocalGet(0), i32(1), w.I32Sub, w.Call(recursion+2))
 				m.provider(
-					// It has met an x, or its memory holds one.
+					// Fails if a global or the memory shows that there was an earlier x.
 					w.GlobalGet(0), i32(keepAt), w.I32Load8U, w.I32Or, w.If(w.Void, i32(9), w.Return),
 					when('x', i32(1), w.GlobalSet(0), i32(keepAt), i32('x'), w.I32Store8, c.code(m)),
 					m.echo(),
@@ -178,7 +178,7 @@ func TestFailedInstanceIsRestored(t *testing.T) {
 				}
 				s := p.Stats()
 				if made, revived := s.Made-before.Made, s.Revived-before.Revived; (made > 0) != c.replaced || (revived > 0) == c.replaced {
-					t.Errorf("%d instances made, %d put back, for %d failures", made, revived, s.Failures-before.Failures)
+					t.Errorf("%d instances made and %d restored for %d failures; want them replaced: %v", made, revived, s.Failures-before.Failures, c.replaced)
 				}
 				if s.Instances != 1 || s.Idle != 1 {
 					t.Errorf("%d instances, %d idle", s.Instances, s.Idle)

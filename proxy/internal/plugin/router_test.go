@@ -20,7 +20,7 @@ func TestChoose(t *testing.T) {
 		choose func(h abi.Host)
 		order  []int
 		why    string
-		kind   plugin.CallErrorKind // 0: no error
+		kind   plugin.CallErrorKind // 0 for no error
 	}{
 		{"an order", func(h abi.Host) {
 			h.Candidate(2)
@@ -28,12 +28,12 @@ func TestChoose(t *testing.T) {
 			h.Explain(b("first"))
 			h.Explain(b("weights, sk-secret"))
 		}, []int{2, 0}, "weights, ***", 0},
-		{"no opinion", func(abi.Host) {}, nil, "", 0},
+		{"no preference", func(abi.Host) {}, nil, "", 0},
 		{"a long explanation", func(h abi.Host) { h.Explain([]byte(strings.Repeat("\u00e4", 200))) }, nil, strings.Repeat("\u00e4", 128), 0},
 		{"out of range", func(h abi.Host) { h.Candidate(3) }, nil, "", plugin.KindProtocol},
 		{"negative", func(h abi.Host) { h.Candidate(-1) }, nil, "", plugin.KindProtocol},
 		{"twice", func(h abi.Host) { h.Candidate(1); h.Candidate(1) }, nil, "", plugin.KindProtocol},
-		{"of another phase", func(h abi.Host) { h.Text(0, 0, nil) }, nil, "", plugin.KindProtocol},
+		{"import of another phase", func(h abi.Host) { h.Text(0, 0, nil) }, nil, "", plugin.KindProtocol},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(order, tt.order) || why != tt.why {
-				t.Errorf("order %v because %q, want %v because %q", order, why, tt.order, tt.why)
+				t.Errorf("order %v with explanation %q, want %v with %q", order, why, tt.order, tt.why)
 			}
 		})
 	}

@@ -18,10 +18,10 @@ func TestSetIsUsableUntilClosed(t *testing.T) {
 	}
 	bound := bind(t, set.Plugin("a"), plugin.BindingConfig{})
 	if set.Plugin("b") != nil {
-		t.Error("there is a plugin b")
+		t.Error("the set has a plugin b")
 	}
 
-	// Each call makes a new instance, which a closed module could not.
+	// With PerCall each call resets its instance, which would fail if the module were closed.
 	a := newAttempt(t, body)
 	for range 3 {
 		echo(t, bound, a, "still here")
@@ -60,7 +60,7 @@ func TestRetireClosesIdleInstances(t *testing.T) {
 	}
 	g.Retire()
 	if s := g.Plugin("a").Stats(); s.Instances != 0 || s.Idle != 0 {
-		t.Errorf("%d instances are left, %d of them idle", s.Instances, s.Idle)
+		t.Errorf("%d instances, %d idle; want none", s.Instances, s.Idle)
 	}
 	echo(t, bound, a, "after")
 }
@@ -83,7 +83,7 @@ func TestStreamsFinishOnTheirGeneration(t *testing.T) {
 				}
 			}
 			if n := strings.Count(output(a), `"content":"event"`); n != 20 {
-				t.Errorf("%d of 20 events", n)
+				t.Errorf("%d events, want 20", n)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestCallsInFlightOutliveTheSet(t *testing.T) {
 	close(bl.release)
 	calls.Wait()
 	if s := p.Stats(); s.Instances != 0 {
-		t.Errorf("%d instances after the last call", s.Instances)
+		t.Errorf("%d instances after the last call, want none", s.Instances)
 	}
 }
 
@@ -136,16 +136,16 @@ func TestHostRejectsCallsAfterClose(t *testing.T) {
 		}
 	}
 	if _, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}}); err == nil {
-		t.Error("a closed host loads plugins")
+		t.Error("a closed host loaded a plugin")
 	}
 	if _, err := h.LoadNative("a", func(abi.Host) plugin.Guest { return &native{} }); !errors.Is(err, plugin.ErrClosed) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
 }
 
-// TestMemoryOfTableBoundsInitialMemory loads a module that begins with more memory than the engine's default as two plugins: what counts is
-// the limit of each.
-func TestMemoryOfTableBoundsInitialMemory(t *testing.T) {
+// TestMemoryLimitBoundsInitialMemory loads a module whose initial memory exceeds the engine's default limit as two plugins. Each plugin's
+// own limit counts.
+func TestMemoryLimitBoundsInitialMemory(t *testing.T) {
 	const pages = 1100
 	m := newModule("text").baseWith(pages)
 	wasm := m.provider(m.echo()).Bytes()

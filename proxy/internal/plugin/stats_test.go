@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// statsOf returns a plugin's sums over all generations.
+// statsOf returns a plugin's Stats over all generations.
 func statsOf(t testing.TB, h *plugin.Host, name string) plugin.Stats {
 	t.Helper()
 	for _, s := range h.Stats().Plugins {
@@ -20,7 +20,7 @@ func statsOf(t testing.TB, h *plugin.Host, name string) plugin.Stats {
 	return plugin.Stats{}
 }
 
-func TestCountsOutliveTheirSet(t *testing.T) {
+func TestCountsSurviveClosingASet(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), when('l', forever()), m.echo())
 	h := newHost(t, plugin.Options{})
@@ -39,22 +39,22 @@ func TestCountsOutliveTheirSet(t *testing.T) {
 	old, oldBound := generation()
 	use(oldBound)
 	first := statsOf(t, h, "a")
-	// The trap came from an instance that had served, so it was tried again.
+	// The call that trapped was retried, because its instance had served other calls.
 	if first.Generations != 1 || first.Failures != 3 || first.Retries != 1 || first.Failed[plugin.KindTrap] != 2 || first.Failed[plugin.KindOutOfFuel] != 1 || first.Fuel == 0 {
-		t.Errorf("one generation has done %+v", first)
+		t.Errorf("stats of one generation: %+v", first)
 	}
 	next, nextBound := generation()
 	defer next.Close()
 	use(nextBound)
 	if s := statsOf(t, h, "a"); s.Generations != 2 || s.Failures != 6 || s.Failed[plugin.KindTrap] != 4 || s.Calls <= first.Calls {
-		t.Errorf("two have done %+v", s)
+		t.Errorf("stats of two generations: %+v", s)
 	}
 	both := statsOf(t, h, "a")
 	old.Close()
 	if s := statsOf(t, h, "a"); s.Generations != 1 || s.Failures != both.Failures || s.Calls != both.Calls || s.Fuel != both.Fuel {
-		t.Errorf("after the first has closed the sums are %+v, they were %+v", s, both)
+		t.Errorf("stats after closing the first generation: %+v, before: %+v", s, both)
 	}
 	if s := statsOf(t, h, "b"); s.Generations != 1 || s.Failures != 0 || len(s.Failed) != 0 || s.Memory == 0 {
-		t.Errorf("its neighbour has done %+v", s)
+		t.Errorf("stats of the other plugin: %+v", s)
 	}
 }

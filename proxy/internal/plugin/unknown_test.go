@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Numbers of a newer version of the contract fail no call: an import with a status returns -4, every other has no effect. They are
-// counted, and logged once.
+// Numbers of a newer version of the contract do not fail a call: an import with a status returns -4, any other import has no effect.
+// They are counted, and logged once.
 //
 // covers: C41
 func TestUnknownNumbers(t *testing.T) {
@@ -22,7 +22,7 @@ func TestUnknownNumbers(t *testing.T) {
 		request bool
 		call    func(h abi.Host) abi.Status
 		status  abi.Status
-		noted   string // in the log; of imports with a status nothing is
+		logged  string // "" if nothing is logged
 	}{
 		{"log level", false, func(h abi.Host) abi.Status { h.Log(newer, b("x")); return 0 }, 0, "log 100"},
 		{"negative log level", false, func(h abi.Host) abi.Status { h.Log(-1, b("x")); return 0 }, 0, "log -1"},
@@ -75,15 +75,15 @@ func TestUnknownNumbers(t *testing.T) {
 			if got := output(a); !strings.Contains(got, "before") || !strings.Contains(got, "after") || strings.Contains(got, `"x"`) || !a.Writer.Complete() {
 				t.Errorf("output %s", got)
 			}
-			noted := strings.Count(log.String(), `what="`+tt.noted+`"`)
-			if tt.noted != "" && (noted != 1 || p.Stats().Unknown == 0) || tt.noted == "" && log.Len() > 0 {
+			logged := strings.Count(log.String(), `what="`+tt.logged+`"`)
+			if tt.logged != "" && (logged != 1 || p.Stats().Unknown == 0) || tt.logged == "" && log.Len() > 0 {
 				t.Errorf("%d counted, log:\n%s", p.Stats().Unknown, &log)
 			}
 		})
 	}
 }
 
-// A failure of an unknown kind is one of the provider.
+// A failure of an unknown kind counts as a failure of the provider.
 //
 // covers: C66
 func TestUnknownKindOfFailure(t *testing.T) {
