@@ -24,16 +24,16 @@ func TestIngressResponds(t *testing.T) {
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close")},
 		)
 		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
-		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
+		for i, stream := range []bool{false, true, false, true} { // the provider responds to the last two in the other form
 			r := in.ask(t, g, "m", stream)
 			in.wantText(t, g, r, stream, "good")
 			if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] == "" || line["completion_tokens"] == "0" {
-				t.Errorf("response %d: accounted as %v", i, line)
+				t.Errorf("response %d: logged as %v", i, line)
 			}
 		}
 		m := proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "model", "m") == 4 })
 		if n := m.Sum("sluice_requests_total", "path", in.loggedPath(true), "stream", "true", "model", "m", "provider", "one"); n != 2 {
-			t.Errorf("%v streams counted", n)
+			t.Errorf("%v streams counted, want 2", n)
 		}
 	})
 }
@@ -51,17 +51,17 @@ func TestIngressKeys(t *testing.T) {
 		}
 		cases := []presented{
 			{"Bearer", nil, 200, ""},
-			{"none", []string{"Authorization:"}, 401, "missing_api_key"},
-			{"unknown", []string{"Authorization: Bearer sk-nobody-0123456789"}, 401, "invalid_api_key"},
-			{"expired", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key"},
-			{"disabled", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key"},
+			{"no key", []string{"Authorization:"}, 401, "missing_api_key"},
+			{"unknown key", []string{"Authorization: Bearer sk-nobody-0123456789"}, 401, "invalid_api_key"},
+			{"expired key", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key"},
+			{"disabled key", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key"},
 		}
 		if in.keyHeader != "" {
 			cases = append(cases, []presented{
-				{"own header", []string{"Authorization:", in.keyHeader + ": " + proxytest.Key}, 200, ""},
-				{"both", []string{in.keyHeader + ": " + proxytest.Key}, 200, ""},
-				{"two that differ", []string{in.keyHeader + ": " + narrow}, 401, "duplicate_authorization"},
-				{"unknown in the own header", []string{"Authorization:", in.keyHeader + ": sk-nobody-0123456789"}, 401, "invalid_api_key"},
+				{"header of the API", []string{"Authorization:", in.keyHeader + ": " + proxytest.Key}, 200, ""},
+				{"the same key in both headers", []string{in.keyHeader + ": " + proxytest.Key}, 200, ""},
+				{"different keys", []string{in.keyHeader + ": " + narrow}, 401, "duplicate_authorization"},
+				{"unknown key in the header of the API", []string{"Authorization:", in.keyHeader + ": sk-nobody-0123456789"}, 401, "invalid_api_key"},
 			}...)
 		}
 		for _, header := range []string{"x-api-key", "x-goog-api-key", "api-key"} {
@@ -81,7 +81,7 @@ func TestIngressKeys(t *testing.T) {
 				}
 				for _, key := range []string{proxytest.Key, narrow, "sk-nobody-0123456789", "sk-expired-0123456789", "sk-disabled-0123456789"} {
 					if strings.Contains(r.Body, key) || strings.Contains(g.Log.String(), key) {
-						t.Errorf("a key is repeated: %s\n%s", r.Body, g.Log.String())
+						t.Errorf("the response or the log contains a key: %s\n%s", r.Body, g.Log.String())
 					}
 				}
 			})
@@ -93,7 +93,7 @@ func TestIngressKeys(t *testing.T) {
 }
 
 // covers: M1.15 M2.1 M2.12 P1.9 P2.1
-func TestIngressRefusals(t *testing.T) {
+func TestIngressRejectsRequests(t *testing.T) {
 	forEachIngress(t, func(t *testing.T, in *ingress) {
 		g := proxytest.Start(t, configuration("", ""))
 		body := in.requestBody("demo", "x", false)
@@ -110,16 +110,16 @@ func TestIngressRefusals(t *testing.T) {
 		}{
 			{"duplicate member", "POST", add(`"` + member + `":true`), nil, 400, "invalid_request_error"},
 			{"duplicate member, escaped", "POST", add(`"` + strings.Replace(member, "e", `\u0065`, 1) + `":true`), nil, 400, "invalid_request_error"},
-			{"number beyond all", "POST", add(`"x":1e999`), nil, 400, "invalid_request_error"},
-			{"too deep", "POST", add(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), nil, 400, "invalid_request_error"},
-			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
-			{"stream of another type", "POST", strings.Replace(body, `"stream":false`, `"stream":"no"`, 1), nil, 400, "invalid_type"},
-			{"no model", "POST", strings.Replace(body, `"model":"demo",`, "", 1), nil, 400, "missing_required_parameter"},
+			{"number out of range", "POST", add(`"x":1e999`), nil, 400, "invalid_request_error"},
+			{"nested too deeply", "POST", add(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), nil, 400, "invalid_request_error"},
+			{"invalid JSON", "POST", "{", nil, 400, "invalid_request_error"},
+			{"stream is a string", "POST", strings.Replace(body, `"stream":false`, `"stream":"no"`, 1), nil, 400, "invalid_type"},
+			{"missing model", "POST", strings.Replace(body, `"model":"demo",`, "", 1), nil, 400, "missing_required_parameter"},
 			{"unknown model", "POST", in.requestBody("nothing", "x", false), nil, 404, "model_not_found"},
-			{"another type", "POST", body, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
-			{"compressed", "POST", body, []string{"Content-Encoding: zstd"}, 415, "unsupported_media_type"},
+			{"wrong content type", "POST", body, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
+			{"unsupported content encoding", "POST", body, []string{"Content-Encoding: zstd"}, 415, "unsupported_media_type"},
 			{"too large", "POST", in.requestBody("demo", strings.Repeat("x", 1<<20), false), nil, 413, "request_too_large"},
-			{"another method", "PUT", body, nil, 405, "method_not_allowed"},
+			{"wrong method", "PUT", body, nil, 405, "method_not_allowed"},
 			{"passed too many gateways", "POST", body, []string{"X-Sluice-Hops: 5"}, 400, "loop_detected"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestIngressRefusals(t *testing.T) {
 				case !in.isGemini():
 				case c.name == "unknown model":
 					model = "nothing"
-				case c.name == "stream of another type", c.name == "no model":
+				case c.name == "stream is a string", c.name == "missing model":
 					return // they are in the path: see TestGeminiPaths
 				}
 				in.wantError(t, g, g.Do(t, c.method, in.pathTo(model, false), c.body, c.headers...), c.status, c.code)
@@ -188,15 +188,15 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 		answer       upstreamtest.Step
 		status       int
 		code, retry  string
-		says, hidden string // in the error's message
+		says, hidden string // what the message must contain, and what the response must not
 	}{
-		{"refused", upstreamtest.Answer(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"bad `+secret+` words"}}`), 400, "invalid_request_error", "", "words", secret},
-		{"limited", upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow down","type":"x"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded", "7", "", ""},
+		{"rejected", upstreamtest.Answer(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"bad `+secret+` words"}}`), 400, "invalid_request_error", "", "words", secret},
+		{"rate limited", upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow down","type":"x"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded", "7", "", ""},
 		{"overloaded", upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`), 503, "overloaded", "", "", ""},
-		{"broken", upstreamtest.Answer(500, "text/html", "<html><p>sorry</p></html>"), 502, "upstream_error", "", "", "<"},
+		{"internal error", upstreamtest.Answer(500, "text/html", "<html><p>sorry</p></html>"), 502, "upstream_error", "", "", "<"},
 		{"wrong credential", upstreamtest.Answer(401, "application/json", `{"error":{"message":"account of Acme","type":"authentication_error"}}`), 502, "upstream_auth_failed", "", "", "Acme"},
-		{"nothing", upstreamtest.Close(), 502, "upstream_unreachable", "", "", ""},
-		{"no JSON", upstreamtest.Answer(200, "application/json", "<html>"), 502, "upstream_bad_answer", "", "", ""},
+		{"connection closed", upstreamtest.Close(), 502, "upstream_unreachable", "", "", ""},
+		{"invalid JSON", upstreamtest.Answer(200, "application/json", "<html>"), 502, "upstream_bad_answer", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
@@ -206,7 +206,7 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 					r := in.ask(t, g, "m", stream)
 					message := in.wantError(t, g, r, c.status, c.code)
 					if !strings.Contains(message, c.says) || c.hidden != "" && strings.Contains(r.Body, c.hidden) {
-						t.Errorf("the message is %q", message)
+						t.Errorf("message %q", message)
 					}
 					if r.Header.Get("Retry-After") != c.retry {
 						t.Errorf("retry-after %q, want %q", r.Header.Get("Retry-After"), c.retry)
@@ -253,7 +253,7 @@ func TestIngressCircuitBreaker(t *testing.T) {
 			t.Errorf("headers %v", r.Header)
 		}
 		if n := len(broken.Requests()); n != 2 {
-			t.Errorf("the provider was asked %d times", n)
+			t.Errorf("the provider received %d requests, want 2", n)
 		}
 	})
 }
@@ -270,11 +270,11 @@ func TestIngressTruncatedStreams(t *testing.T) {
 	}{
 		{"FIN", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Close()} }, "upstream_stream_truncated"},
 		{"RST", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Reset()} }, "upstream_stream_truncated"},
-		{"a clean end too early", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.LastChunk()} }, "upstream_stream_truncated"},
-		{"an error", func(w *wire) []upstreamtest.Step {
+		{"clean end too early", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.LastChunk()} }, "upstream_stream_truncated"},
+		{"error event", func(w *wire) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Chunk(w.failed), upstreamtest.LastChunk()}
 		}, ""},
-		{"garbage", func(*wire) []upstreamtest.Step {
+		{"HTML in an event", func(*wire) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}
 		}, "upstream_bad_answer"},
 	} {
@@ -289,11 +289,11 @@ func TestIngressTruncatedStreams(t *testing.T) {
 				}
 				frames := strings.SplitAfter(strings.TrimSuffix(r.Body, "\n\n"), "\n\n")
 				if last := frames[len(frames)-1]; strings.Contains(r.Body, in.done) || !strings.HasPrefix(last, in.errorPrefix) || strings.Count(r.Body, in.errorPrefix) != 1 {
-					t.Errorf("the stream does not end with one error:\n%s", r.Body)
+					t.Errorf("want a stream that ends with its only error:\n%s", r.Body)
 				}
 				line := g.Log.Request(t, r.RequestID())
 				if line["status"] != "200" || line["complete"] != "false" || line["code"] == "" || c.code != "" && line["code"] != c.code || line["cause"] == "" {
-					t.Errorf("accounted as %v", line)
+					t.Errorf("logged as %v", line)
 				}
 			})
 		})
@@ -320,7 +320,7 @@ func TestIngressHeartbeat(t *testing.T) {
 		close(middle)
 		body += client.readUntil("\r\n0\r\n\r\n")
 		if !strings.HasPrefix(head, "HTTP/1.1 200") || in.text(body, true) != "good" || !strings.Contains(body, in.done) {
-			t.Errorf("the client gets %s\n%s", head, body)
+			t.Errorf("the client received %s\n%s", head, body)
 		}
 	})
 }
@@ -340,7 +340,7 @@ func TestIngressDisconnect(t *testing.T) {
 		client.reset()
 		awaitEnd(t, provider)
 		if line := g.Log.Request(t, "gone"); line["status"] != "499" || line["code"] != "client_closed_request" || line["complete"] != "false" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged as %v", line)
 		}
 	})
 }
@@ -355,16 +355,16 @@ func TestIngressShutdown(t *testing.T) {
 		client.postTo(in.pathTo("m", true), "cut", in.requestBody("m", "x", true))
 		head := client.readUntil("half")
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // there is no time to shut down
+		cancel() // leaves no time for a graceful shutdown
 		if err := g.Server.Shutdown(ctx); err == nil {
-			t.Error("no stream was cut")
+			t.Error("Shutdown returned no error, although it cut a stream")
 		}
 		rest := client.readUntil("\r\n0\r\n\r\n")
 		if strings.Contains(rest, in.done) || !strings.Contains(rest, in.errorPrefix) {
-			t.Errorf("the client gets %s\n%s", head, rest)
+			t.Errorf("the client received %s\n%s", head, rest)
 		}
 		if line := g.Log.Request(t, "cut"); line["code"] != "gateway_shutdown" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged as %v", line)
 		}
 	})
 }
@@ -391,12 +391,12 @@ func TestIngressReload(t *testing.T) {
 		close(proceed)
 		body += client.readUntil("\r\n0\r\n\r\n")
 		if in.text(body, true) != "old" || !strings.Contains(body, in.done) {
-			t.Errorf("the client gets %s", body)
+			t.Errorf("the client received %s", body)
 		}
 	})
 }
 
-// TestIngressForwardsNoHeaders compares with what the gateway sends for a client without headers.
+// TestIngressForwardsNoHeaders compares the provider's request for a client that sends many headers with one for a client that sends none.
 //
 // covers: M1.9 M1.11 P1.7
 func TestIngressForwardsNoHeaders(t *testing.T) {
@@ -405,7 +405,7 @@ func TestIngressForwardsNoHeaders(t *testing.T) {
 		g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 		headers := []string{"anthropic-workspace-id: canary", "anthropic-user-profile-id: canary", "session_id: canary", "conversation_id: canary", "originator: canary", "x-codex-turn-metadata: canary", "x-claude-code-session-id: canary"}
 		for _, h := range clientHeaders {
-			// Those that have a meaning at the path: a key, and for Messages features of its providers.
+			// Headers that mean something to this API are left out: its key header and, for Messages, anthropic-beta.
 			name, _, _ := strings.Cut(h, ":")
 			if !strings.EqualFold(name, in.keyHeader) && !(in.isMessages() && name == "Anthropic-Beta") {
 				headers = append(headers, h)
@@ -422,10 +422,10 @@ func TestIngressForwardsNoHeaders(t *testing.T) {
 		}
 		requests := provider.Requests()
 		if len(requests) != 2 {
-			t.Fatalf("%d requests", len(requests))
+			t.Fatalf("the provider received %d requests, want 2", len(requests))
 		}
 		if diff := cmp.Diff(requests[1].Head, requests[0].Head); diff != "" {
-			t.Errorf("a client's headers change what is sent:\n%s", diff)
+			t.Errorf("the client's headers change the request to the provider:\n%s", diff)
 		}
 	})
 }

@@ -21,11 +21,11 @@ func TestKeyHeaders(t *testing.T) {
 		{"Authorization", nil, 200, ""},
 		{"x-api-key", []string{"Authorization:", "x-api-key: " + good}, 200, ""},
 		{"api-key", []string{"Authorization:", "api-key: " + good}, 200, ""},
-		{"everywhere", []string{"x-api-key: " + good, "api-key: " + good}, 200, ""},
-		{"two that differ", []string{"x-api-key: " + other}, 400, "duplicate_authorization"},
-		{"two headers that differ", []string{"Authorization:", "x-api-key: " + other, "api-key: " + good}, 400, "duplicate_authorization"},
-		{"unknown", []string{"Authorization:", "x-api-key: sk-nobody-0123"}, 401, "invalid_api_key"},
-		{"a header that is not named", []string{"Authorization:", "x-goog-api-key: " + good}, 401, "missing_api_key"},
+		{"the same key in three headers", []string{"x-api-key: " + good, "api-key: " + good}, 200, ""},
+		{"different keys in Authorization and x-api-key", []string{"x-api-key: " + other}, 400, "duplicate_authorization"},
+		{"different keys in x-api-key and api-key", []string{"Authorization:", "x-api-key: " + other, "api-key: " + good}, 400, "duplicate_authorization"},
+		{"unknown key", []string{"Authorization:", "x-api-key: sk-nobody-0123"}, 401, "invalid_api_key"},
+		{"header that is not configured", []string{"Authorization:", "x-goog-api-key: " + good}, 401, "missing_api_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, r := range []*proxytest.Reply{
@@ -37,7 +37,7 @@ func TestKeyHeaders(t *testing.T) {
 				}
 				for _, key := range []string{good, other} {
 					if strings.Contains(r.Body, key) || strings.Contains(g.Log.String(), key) {
-						t.Errorf("a key is repeated: %s\n%s", r.Body, g.Log.String())
+						t.Errorf("the response or the log contains a key: %s\n%s", r.Body, g.Log.String())
 					}
 				}
 			}
@@ -48,7 +48,7 @@ func TestKeyHeaders(t *testing.T) {
 	}
 	r := g.Do(t, "GET", "/v1/models", "", "Authorization:", "x-api-key: "+good)
 	if r.Status != 401 || strings.Contains(r.Body, "key_headers") {
-		t.Errorf("without the setting: status %d, %s", r.Status, r.Body)
+		t.Errorf("without key_headers: status %d, %s", r.Status, r.Body)
 	}
 	if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "x-api-key") || !strings.Contains(line["cause"], "server.key_headers") {
 		t.Errorf("the log does not name the setting: %v", line)

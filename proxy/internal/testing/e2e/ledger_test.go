@@ -16,8 +16,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// ledgerConfig is a gateway with two teams, whose state is kept, and a provider at an address.
-func ledgerConfig(address, journal string) string {
+// ledgerConfig returns the configuration of a gateway with a journal, a key that belongs to a team, a key without a team, and a provider at
+// a URL.
+func ledgerConfig(url, journal string) string {
 	return fmt.Sprintf(`
 [store]
 journal = %q
@@ -45,12 +46,12 @@ targets = [{ provider = "up", model = "gpt" }]
 [[models]]
 id      = "free"
 targets = [{ provider = "up", model = "gpt" }]
-`, journal, proxytest.Key, address)
+`, journal, proxytest.Key, url)
 }
 
 const ledgerBody = `{"id":"x","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":50,"total_tokens":1050,"prompt_tokens_details":{"cached_tokens":400}}}`
 
-// TestLedger adds up requests of two keys to two models by hand, and finds the same sums in the ledger, at /usage, in the metrics and after
+// TestLedger sends requests with two keys for two models. The ledger must have their sums at /usage, in the metrics, after a reload and after
 // a restart.
 func TestLedger(t *testing.T) {
 	if testing.Short() {
@@ -73,14 +74,14 @@ func TestLedger(t *testing.T) {
 			t.Fatal(r.Status, r.Body)
 		}
 	}
-	// Neither a request for a model that does not exist nor one without a key is in the ledger.
+	// Requests for unknown models and requests with unknown keys are not in the ledger.
 	if r := g.Chat(t, `{"model":"none","messages":[{"role":"user","content":"x"}]}`); r.Status != 404 {
 		t.Fatal(r.Status)
 	}
 	if r := g.Do(t, "POST", "/v1/chat/completions", `{}`, "Authorization: Bearer wrong"); r.Status != 401 {
 		t.Fatal(r.Status)
 	}
-	// 600 tokens at 2, 400 at 1 and 50 at 8 dollars per million.
+	// 600 prompt tokens at $2, 400 cached ones at $1 and 50 completion tokens at $8 per million.
 	const each = 0.002
 	want := [][]string{
 		{"key", "team", "model", "provider", "tags"},
@@ -114,34 +115,34 @@ func TestLedger(t *testing.T) {
 		}
 		if _, body := proxytest.Get(t, admin+"/usage"); json.Unmarshal([]byte(body), &total) != nil || total.Total.Requests != 5 ||
 			total.Total.Prompt != 5000 || total.Total.Cached != 2000 || total.Total.Cost != 4*each {
-			t.Errorf("%s: the total is %s", when, body)
+			t.Errorf("%s: total %s", when, body)
 		}
 	}
-	eventually(t, "all requests are in the ledger, which they are after their responses", func() bool {
+	eventually(t, "all requests are in the ledger, to which they are added after their responses", func() bool {
 		_, body := proxytest.Get(t, admin+"/usage?by=")
 		return strings.Contains(body, `"requests":5,`)
 	})
-	check("while it serves", admin)
+	check("while the gateway serves", admin)
 	m := proxytest.Scrape(t, admin)
 	if got := m.Sum("sluice_tokens_total", "kind", "prompt"); got != 5000 {
-		t.Errorf("the metrics have %v tokens of prompts", got)
+		t.Errorf("sluice_tokens_total has %v prompt tokens, want 5000", got)
 	}
 	if got := m.Sum("sluice_journal_failing"); got != 0 {
-		t.Error("the journal fails")
+		t.Errorf("sluice_journal_failing is %v, want 0", got)
 	}
 	if _, body := proxytest.Get(t, admin+"/readyz"); body != "ready\n" {
-		t.Errorf("readiness says %q", body)
+		t.Errorf("/readyz returned %q", body)
 	}
 	if err := g.Reload(t, ledgerConfig(upstream.URL(), dir)); err != nil {
 		t.Fatal(err)
 	}
 	check("after a reload", admin)
 
-	// A second gateway cannot have the folder.
+	// A second gateway cannot use the same state folder.
 	if _, err := proxy.New(t.Context(), proxy.Options{
 		Config: proxytest.Parse(t, ledgerConfig(upstream.URL(), dir)), Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir(), StateDir: dir,
 	}); err == nil || !strings.Contains(err.Error(), "is in use by") {
-		t.Errorf("a second gateway got %v", err)
+		t.Errorf("starting a second gateway returned %v", err)
 	}
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestLedger(t *testing.T) {
 	check("after a restart", admin)
 }
 
-// TestLedgerHasInterruptedResponses checks what the ledger says of a response whose client leaves, and of one that fails.
+// TestLedgerHasInterruptedResponses checks the ledger after a client disconnected in a stream and after a provider rejected a request.
 func TestLedgerHasInterruptedResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the disk")
@@ -191,12 +192,12 @@ func TestLedgerHasInterruptedResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := u.Total; s.Requests != 2 || s.Errors != 1 || s.Incomplete != 1 || s.Estimated != 1 || s.Cost <= 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("usage %+v", s)
 	}
 }
 
-// TestJournalThatCannotBeOpened refuses the start where the configuration asks for a journal.
-func TestJournalThatCannotBeOpened(t *testing.T) {
+// TestGatewayRequiresItsJournal checks that a gateway does not start if it cannot open its configured journal.
+func TestGatewayRequiresItsJournal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -204,6 +205,6 @@ func TestJournalThatCannotBeOpened(t *testing.T) {
 	if _, err := proxy.New(t.Context(), proxy.Options{
 		Config: proxytest.Parse(t, ledgerConfig("http://127.0.0.1:1", dir)), Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir(), StateDir: dir,
 	}); err == nil || !strings.Contains(err.Error(), "state folder") {
-		t.Errorf("the gateway starts: %v", err)
+		t.Errorf("starting the gateway returned %v, want an error of the state folder", err)
 	}
 }

@@ -60,35 +60,35 @@ func TestListedModels(t *testing.T) {
 		`"id":"claude-y"`,
 	} {
 		if !strings.Contains(r.Body, want) {
-			t.Errorf("the list lacks %s:\n%s", want, r.Body)
+			t.Errorf("no %s in the list:\n%s", want, r.Body)
 		}
 	}
 	if strings.Count(r.Body, `"gpt-a"`) != 1 {
 		t.Errorf("a configured model is listed twice: %s", r.Body)
 	}
 	if r := g.Do(t, "GET", "/v1/models", "", "Authorization: Bearer sk-claude-0123456789"); strings.Contains(r.Body, "gpt") || !strings.Contains(r.Body, "claude-y") {
-		t.Errorf("a narrow key sees %s", r.Body)
+		t.Errorf("the key for claude-* gets the list %s", r.Body)
 	}
 	if r := g.Do(t, "GET", "/v1/models/claude-y", ""); r.Status != 200 {
-		t.Errorf("one listed model: %d %s", r.Status, r.Body)
+		t.Errorf("GET of one listed model: %d %s", r.Status, r.Body)
 	}
 	if r := g.Chat(t, `{"model":"gpt-b","messages":[{"role":"user","content":"x"}]}`); r.Status != 200 || content(r.Body) != "Hi" {
-		t.Errorf("a listed model is not routed: %d %s", r.Status, r.Body)
+		t.Errorf("request for a listed model: %d %s", r.Status, r.Body)
 	}
-	// Everything after the first list came from the cache.
-	var asked []string
+	// Each provider was listed only once, at the start.
+	var requests []string
 	for _, req := range append(openai.Requests(), anthropic.Requests()...) {
-		asked = append(asked, req.Method+" "+req.Path)
+		requests = append(requests, req.Method+" "+req.Path)
 	}
-	if got, want := strings.Join(asked, ", "), "GET /models, POST /chat/completions, GET /v1/models?limit=1000, GET /v1/models?limit=1000&after_id=claude-x"; got != want {
-		t.Errorf("the providers were asked for %s, want %s", got, want)
+	if got, want := strings.Join(requests, ", "), "GET /models, POST /chat/completions, GET /v1/models?limit=1000, GET /v1/models?limit=1000&after_id=claude-x"; got != want {
+		t.Errorf("the providers received %s, want %s", got, want)
 	}
 	if h := anthropic.Requests()[0].Header; h.Get("X-Api-Key") != "sk-upstream-anthropic-canary" || h.Get("Anthropic-Version") == "" {
 		t.Errorf("headers %v", h)
 	}
 }
 
-func TestFailingModelListKeepsOthers(t *testing.T) {
+func TestFailingListKeepsModelsOfOtherProviders(t *testing.T) {
 	openai := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(401, "application/json",
 		`{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary","type":"invalid_request_error"}}`)})
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
@@ -96,14 +96,14 @@ func TestFailingModelListKeepsOthers(t *testing.T) {
 	g := proxytest.Start(t, listedModelsConfig(openai.URL(), anthropic.URL()))
 	r := g.Do(t, "GET", "/v1/models", "")
 	if r.Status != 200 || !strings.Contains(r.Body, "claude-x") || !strings.Contains(r.Body, "gpt-a") {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d, list %s", r.Status, r.Body)
 	}
 	line := g.Log.Await(t, "msg", "list models", "provider", "openai", "level", "WARN")
 	if want := "GET " + openai.URL() + "/models returned status 401: "; !strings.Contains(line["error"], want) {
-		t.Errorf("the log says %q and not %q", line["error"], want)
+		t.Errorf("logged error %q, want %q in it", line["error"], want)
 	}
 	if strings.Contains(line["error"], "canary") {
-		t.Errorf("the log holds the credential: %v", line)
+		t.Errorf("the log contains the credential: %v", line)
 	}
 }
 
@@ -114,6 +114,6 @@ func TestWarningsNameDroppedParameters(t *testing.T) {
 	r := g.Chat(t, `{"model":"claude","messages":[{"role":"user","content":"x"}],"seed":7,"temperature":1.5}`)
 	w := r.Header.Get("X-Gateway-Warning")
 	if r.Status != 200 || !strings.Contains(w, "dropped seed") || !strings.Contains(w, "clamped temperature") {
-		t.Errorf("%d, warning %q", r.Status, w)
+		t.Errorf("status %d, warning %q", r.Status, w)
 	}
 }
