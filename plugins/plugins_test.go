@@ -55,7 +55,7 @@ func TestModuleIsValid(t *testing.T) {
 		t.Errorf("%s is not a WebAssembly module, %v", file, err)
 	}
 	if digest, err := FS().Digest(file); err != nil || digest == [32]byte{} {
-		t.Errorf("the digest is %x, %v", digest, err)
+		t.Errorf("got digest %x, error %v", digest, err)
 	}
 	f, err := FS().Open(file)
 	if err != nil {
@@ -76,10 +76,10 @@ func TestModuleIsValid(t *testing.T) {
 func TestMissingFiles(t *testing.T) {
 	for _, name := range []string{"none.wasm", "openai.wasm", ".gitkeep", ".", "../plugins.go", "/all.wasm", "all.wasm.gz", "all", ""} {
 		if _, err := fs.ReadFile(FS(), name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("ReadFile %q: got error %v, want %v", name, err, fs.ErrNotExist)
 		}
 		if _, err := FS().Open(name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q is opened: %v", name, err)
+			t.Errorf("Open %q: got error %v, want %v", name, err, fs.ErrNotExist)
 		}
 	}
 }

@@ -2,24 +2,25 @@ package demo
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// conversation is what the demo looks at in a request. Its slices alias the client's body, or texts made of them.
+// conversation contains the parts of a request that determine the response. Its slices share the memory of the client's
+// body, except for strings that had to be unescaped.
 type conversation struct {
-	messages int
-	bytes    int    // of the content of all messages
-	user     []byte // the last text of a user
-	result   []byte // the text of the last message where that is a tool's
-	answered bool   // the last message is a tool's
+	messages  int    // number of messages
+	bytes     int    // length of the content of all messages
+	user      []byte // text of the last user message
+	hasResult bool   // the last message is a tool result
+	result    []byte // text of that result
 
 	tools  []tool
 	choice json.Value // tool_choice
 
 	n          int64
-	maxTokens  int64 // 0: unset
+	maxTokens  int64 // 0 if unset
 	stop       json.Value
 	thinking   bool
-	budget     int64 // of thinking, 0: unset
+	budget     int64 // thinking tokens, 0 if unset
 	jsonObject bool
-	schema     json.Value // of response_format
+	schema     json.Value // schema of response_format
 }
 
 type tool struct {
@@ -30,10 +31,10 @@ type tool struct {
 func (c *conversation) read(body []byte) error {
 	*c = conversation{tools: c.tools[:0], n: 1}
 	var (
-		r       json.Reader
-		old     int64 // max_tokens, which max_completion_tokens overrides
-		effort  []byte
-		decided bool // thinking was given
+		r           json.Reader
+		maxTokens   int64 // max_tokens, which max_completion_tokens overrides
+		effort      []byte
+		hasThinking bool
 	)
 	r.Reset(body)
 	for o := r.Object(); o.Next(); {
@@ -53,13 +54,13 @@ func (c *conversation) read(body []byte) error {
 				c.n = n
 			}
 		case "max_tokens":
-			old, _ = r.Int()
+			maxTokens, _ = r.Int()
 		case "max_completion_tokens":
 			c.maxTokens, _ = r.Int()
 		case "stop":
 			c.stop = r.Raw()
 		case "thinking":
-			decided = r.Kind() == json.Object
+			hasThinking = r.Kind() == json.Object
 			c.readThinking(&r)
 		case "reasoning_effort":
 			effort = r.Inside()
@@ -68,9 +69,9 @@ func (c *conversation) read(body []byte) error {
 		}
 	}
 	if c.maxTokens <= 0 {
-		c.maxTokens = max(old, 0) // -1 is no limit
+		c.maxTokens = max(maxTokens, 0) // -1 means unlimited
 	}
-	if !decided {
+	if !hasThinking {
 		c.thinking = len(effort) > 0 && string(effort) != "none" && string(effort) != "default"
 	}
 	return r.End()
@@ -87,12 +88,12 @@ func (c *conversation) readMessage(r *json.Reader) {
 		}
 	}
 	c.messages++
-	c.result, c.answered = nil, false
+	c.result, c.hasResult = nil, false
 	switch string(role) {
 	case "user":
 		c.user = text
 	case "tool":
-		c.result, c.answered = text, true
+		c.result, c.hasResult = text, true
 	}
 }
 
@@ -159,10 +160,10 @@ func (c *conversation) readFormat(r *json.Reader) {
 	}
 }
 
-// chosenTool is the tool to call, nil for a text response. A tool result always gets a text response, so that a
+// chosenTool returns the tool to call, nil for a text response. The response to a tool result is always text, so that a
 // client's tool loop ends.
 func (c *conversation) chosenTool() *tool {
-	if len(c.tools) == 0 || c.answered || c.choice.Is("none") {
+	if len(c.tools) == 0 || c.hasResult || c.choice.Is("none") {
 		return nil
 	}
 	name := c.choice.Get("function").Get("name").Text()

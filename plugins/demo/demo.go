@@ -9,16 +9,16 @@ import (
 
 func init() { provider.RegisterAs[demo]("demo") }
 
-// demo is one provider that uses the plugin. It holds memory only; nothing in it outlives a request.
+// demo is an instance of the plugin. Its fields are reused buffers; no data outlives a request.
 type demo struct {
 	conversation conversation
 	thoughts     []byte
 	text         []byte
-	arguments    []byte // of the tool call; nil for a text response
+	arguments    []byte // arguments of the tool call; nil for a text response
 	document     generator
 }
 
-// format is the name of the demo's reasoning format.
+// format is the demo's reasoning format.
 const format = "demo-v1"
 
 // The keys of the blocks of a choice.
@@ -27,10 +27,10 @@ const (
 	keyTool     = 1
 )
 
-// maxChoices keeps a call within the output that the gateway grants to a short request.
+// maxChoices keeps a call within the output limit for a short request.
 const maxChoices = 8
 
-// Request answers.
+// Request emits the response to a request.
 func (d *demo) Request(r *provider.Request) error {
 	c := &d.conversation
 	if err := c.read(r.Body()); err != nil {
@@ -59,7 +59,7 @@ func (d *demo) Request(r *provider.Request) error {
 	return nil
 }
 
-// emitChoice emits one choice and returns how many tokens it took, and how many of them were thoughts.
+// emitChoice emits a choice. It returns the number of its tokens, and how many of them are reasoning.
 func (d *demo) emitChoice(r *provider.Request, choice int32) (all, thoughts int64) {
 	c := &d.conversation
 	left := c.maxTokens
@@ -67,7 +67,7 @@ func (d *demo) emitChoice(r *provider.Request, choice int32) (all, thoughts int6
 		left = r.MaxTokens
 	}
 	if left == 0 {
-		left = 1 << 20 // beyond any answer of the demo
+		left = 1 << 20 // more than any response of the demo
 	}
 	limit := left
 	if c.thinking {
@@ -87,7 +87,7 @@ func (d *demo) emitChoice(r *provider.Request, choice int32) (all, thoughts int6
 	return limit - left, thoughts
 }
 
-// prepare makes the texts that all choices have.
+// prepare generates the reasoning, and the text or tool arguments, which are the same for all choices.
 func (d *demo) prepare() {
 	c := &d.conversation
 	d.thoughts = appendThoughts(d.thoughts[:0], c)
@@ -111,27 +111,27 @@ func (d *demo) prepare() {
 	d.text = d.text[:firstStop(d.text, c)]
 }
 
-// emitReasoning emits the reasoning, as far as the tokens that are left and the budget allow.
+// emitReasoning emits as much of the reasoning as the remaining tokens and the thinking budget allow.
 func (d *demo) emitReasoning(r *provider.Request, choice int32, left *int64) {
 	budget := *left
 	if b := d.conversation.budget; b > 0 {
 		budget = min(budget, b)
 	}
 	for text := d.thoughts; len(text) > 0 && budget > 0; budget-- {
-		n := piece(text)
+		n := tokenLength(text)
 		r.Reasoning(choice, abi.ReasoningText, keyThoughts, abi.EncodingUTF8, text[:n])
 		text = text[n:]
 		*left--
 	}
 }
 
-// emitText emits the text, or the document that the client asks for.
+// emitText emits the text, which is a JSON document if the client requests one.
 func (d *demo) emitText(r *provider.Request, choice int32, left *int64) abi.FinishReason {
 	for text := d.text; len(text) > 0; *left-- {
 		if *left == 0 {
 			return abi.FinishLength
 		}
-		n := piece(text)
+		n := tokenLength(text)
 		r.Text(choice, abi.EncodingUTF8, text[:n])
 		text = text[n:]
 	}
@@ -145,7 +145,7 @@ func (d *demo) emitToolCall(r *provider.Request, choice int32, t *tool, left *in
 		if *left == 0 {
 			return abi.FinishLength
 		}
-		n := piece(text)
+		n := tokenLength(text)
 		r.ToolArguments(choice, keyTool, abi.EncodingUTF8, text[:n])
 		text = text[n:]
 	}

@@ -1,13 +1,13 @@
-// Package demo is a provider plugin that answers by itself. It has no upstream, no key and no cost, so that a gateway
-// can be tried, and a client tested, before anything is configured.
+// Package demo is a provider plugin that generates responses itself. It has no upstream, key or cost, so that a gateway
+// can be tried and a client tested before a provider is configured.
 //
-// Its answers follow from the request alone:
+// The response depends only on the request:
 //
-//   - text that takes up what the user said last, in as many events as it has words, so that a stream is seen;
-//   - reasoning before it, where thinking or a reasoning_effort asks for it;
-//   - a call of the first tool, or of the one that tool_choice names, with arguments that fit its schema as far as a
-//     simple generator can make them; after the tool's result a closing text;
-//   - a JSON document where response_format asks for one;
-//   - up to 8 choices, max_tokens with finish_reason length, and stop sequences as the OpenAI API has them;
-//   - counts of tokens, one for each word written and one for every four bytes read.
+//   - text that quotes the last user message, one event per word, so that streaming is visible;
+//   - reasoning before it, if requested by thinking or reasoning_effort;
+//   - a call of the first tool, or of the tool in tool_choice, with arguments that match its schema as far as a simple
+//     generator supports it; after the tool's result, a closing text;
+//   - a JSON document if requested by response_format;
+//   - up to 8 choices, max_tokens with finish_reason length, and stop sequences, as in the OpenAI API;
+//   - token counts: one per word of output, and one per four bytes of input.
 package demo

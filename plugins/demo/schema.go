@@ -2,21 +2,21 @@ package demo
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// Bounds of a document: what lies deeper in a schema, or does not fit any more, is written as null or left out. They
-// keep a call within the output and the fuel that the gateway grants to a short request, whatever its schema repeats.
+// Limits of a document. Values beyond them become null or are omitted. They keep a call within the limits for output
+// and fuel of a short request, for any schema.
 const (
 	maxDepth      = 8
 	maxDocument   = 4 << 10 // bytes, of all choices together
-	maxScanned    = 8 << 20 // bytes of the schema, each time that they are looked at
-	scansPerValue = 10      // how often a value of the schema is looked at
+	maxScanned    = 8 << 20 // bytes of the schema, counted each time they are parsed
+	scansPerValue = 10      // how many times writeValue parses a schema, approximately
 )
 
-// generator writes values that fit a JSON schema: of an object the required members, of an enumeration the first value,
-// else the smallest value of the type. It follows no references and looks at no patterns.
+// generator writes values that match a JSON schema: the required members of an object, the first value of an
+// enumeration, otherwise a simple value of the type. It ignores references and patterns.
 type generator struct {
 	json.Writer
-	limit   int // of bytes
-	scanned int
+	limit   int // maximum length of the document
+	scanned int // parsed bytes of the schema
 }
 
 func (g *generator) reset(choices int64) {
@@ -27,7 +27,7 @@ func (g *generator) reset(choices int64) {
 // fits reports whether n more bytes may be written.
 func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit && g.scanned <= maxScanned }
 
-// writeSchemaValue writes a value of the schema.
+// writeSchemaValue writes a value that is a part of the schema, or null if it does not fit.
 func (g *generator) writeSchemaValue(v json.Value) {
 	if g.fits(len(v)) {
 		g.Raw(v)
@@ -36,25 +36,26 @@ func (g *generator) writeSchemaValue(v json.Value) {
 	}
 }
 
+// writeValue writes a value that matches a schema.
 func (g *generator) writeValue(schema json.Value, depth int) {
 	if g.scanned += scansPerValue * len(schema); depth > maxDepth || !g.fits(0) {
 		g.Null()
 		return
 	}
-	for _, one := range [...]string{"const", "default"} {
-		if v := schema.Get(one); v.Exists() {
+	for _, keyword := range [...]string{"const", "default"} {
+		if v := schema.Get(keyword); v.Exists() {
 			g.writeSchemaValue(v)
 			return
 		}
 	}
-	for _, list := range [...]string{"enum", "examples"} {
-		if v := first(schema.Get(list)); v.Exists() {
+	for _, keyword := range [...]string{"enum", "examples"} {
+		if v := first(schema.Get(keyword)); v.Exists() {
 			g.writeSchemaValue(v)
 			return
 		}
 	}
-	for _, list := range [...]string{"anyOf", "oneOf", "allOf"} {
-		if v := first(schema.Get(list)); v.Exists() {
+	for _, keyword := range [...]string{"anyOf", "oneOf", "allOf"} {
+		if v := first(schema.Get(keyword)); v.Exists() {
 			g.writeValue(v, depth+1)
 			return
 		}
@@ -75,7 +76,7 @@ func (g *generator) writeValue(schema json.Value, depth int) {
 	}
 }
 
-// schemaType is the type that a schema names, or the first one that it names.
+// schemaType returns the type of a schema, or the first one if there are several.
 func schemaType(schema json.Value) []byte {
 	t := schema.Get("type")
 	if t.Kind() == json.Array {
@@ -84,7 +85,7 @@ func schemaType(schema json.Value) []byte {
 	return t.Text()
 }
 
-// first is the first element of an array, nil if there is none.
+// first returns the first element of an array, nil if there is none.
 func first(array json.Value) json.Value {
 	var r json.Reader
 	r.Reset(array)

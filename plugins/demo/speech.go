@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxQuote is how many bytes of the user's text a response repeats.
+// maxQuote is the maximum length of a quote.
 const maxQuote = 160
 
 // appendReply appends the text of the response.
 func appendReply(dst []byte, c *conversation) []byte {
 	switch {
-	case c.answered && len(c.result) > 0:
+	case c.hasResult && len(c.result) > 0:
 		dst = append(dst, "The tool answered: "...)
 		dst = appendQuote(dst, c.result)
 		return append(dst, " That is all I needed, thank you."...)
-	case c.answered:
+	case c.hasResult:
 		return append(dst, "The tool answered without a word. That is all I needed, thank you."...)
 	case len(c.user) == 0:
 		return append(dst, "Hello! I am the demo model of this gateway. Say something, and I will answer."...)
@@ -31,7 +31,7 @@ func appendReply(dst []byte, c *conversation) []byte {
 		"the stream and the token counts around it are real."...)
 }
 
-// appendQuote appends the beginning of a text in quotes, as one line, and ends the sentence if the text does not.
+// appendQuote appends the beginning of a text as one line in quotes, with a period unless the text ends a sentence.
 func appendQuote(dst, text []byte) []byte {
 	cut := len(text) > maxQuote
 	if cut {
@@ -63,7 +63,7 @@ func appendQuote(dst, text []byte) []byte {
 	return append(dst, '.')
 }
 
-// appendThoughts appends the reasoning that stands before a response.
+// appendThoughts appends the reasoning of the response.
 func appendThoughts(dst []byte, c *conversation) []byte {
 	dst = append(dst, "The conversation has "...)
 	dst = json.AppendInt(dst, int64(c.messages))
@@ -73,7 +73,7 @@ func appendThoughts(dst []byte, c *conversation) []byte {
 		dst = append(dst, " messages"...)
 	}
 	switch {
-	case c.answered:
+	case c.hasResult:
 		return append(dst, ", and the last one is what a tool answered. I should say what it was."...)
 	case c.chosenTool() != nil:
 		return append(dst, ", and there is a tool for this. I should call it."...)
@@ -83,7 +83,7 @@ func appendThoughts(dst []byte, c *conversation) []byte {
 	return append(dst, ". I should take up what was said last, and be friendly."...)
 }
 
-// firstStop is where the earliest stop sequence in text begins, len(text) if there is none.
+// firstStop returns the start of the first stop sequence in text, len(text) if there is none.
 func firstStop(text []byte, c *conversation) int {
 	first := len(text)
 	c.eachStop(func(sequence []byte) {
@@ -96,13 +96,13 @@ func firstStop(text []byte, c *conversation) int {
 	return first
 }
 
-// maxPiece is the most bytes that one token of the demo has.
-const maxPiece = 16
+// maxToken is the approximate maximum length of a token.
+const maxToken = 16
 
-// piece is the length of the first token of a text: a word with the space before it.
-func piece(text []byte) int {
+// tokenLength returns the length of the first token of a text: a word with the space before it.
+func tokenLength(text []byte) int {
 	for i := 1; i < len(text); i++ {
-		if text[i] == ' ' || i >= maxPiece && utf8.RuneStart(text[i]) {
+		if text[i] == ' ' || i >= maxToken && utf8.RuneStart(text[i]) {
 			return i
 		}
 	}
