@@ -1,13 +1,15 @@
-// A filter plugin that masks words: each of the words in its options becomes ***, in requests and in responses, also where a stream
-// cuts it. Of two words at the same place the longer one counts.
+// A filter plugin that replaces words with ***, in requests and responses, even if a stream splits a word. The option
+// words lists them. If several words match at the same position, the longest is replaced.
 
 import { Document, Filter, Status, Text, hold, register, replace } from "../../../sdk/assemblyscript";
 
 export * from "../../../sdk/assemblyscript/filter";
 
+// An instance of the filter, with the words in its options.
 class Mask extends Filter {
   private words: Uint8Array[] = [];
 
+  // Reads the options, and rejects invalid ones.
   configure(options: Document): string {
     const items = options.items("/words");
     if (items.length == 0 || items.length > 64) return "words is missing: want an array of 1 to 64 words";
@@ -20,6 +22,7 @@ class Mask extends Filter {
     return "";
   }
 
+  // Masks the words in a text, or in the next piece of a stream's text.
   text(text: Text): void {
     const bytes = text.bytes;
     let at = 0;
@@ -33,7 +36,7 @@ class Mask extends Filter {
         if (same == word.length) {
           longest = max(longest, same);
         } else if (same == rest && !text.complete) {
-          assert(hold(rest) == Status.OK); // what follows may complete the word
+          assert(hold(rest) == Status.OK); // the next piece may complete the word
           return;
         }
       }

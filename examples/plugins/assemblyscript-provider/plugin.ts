@@ -1,5 +1,5 @@
-// A provider plugin for an upstream with an API of its own: POST /say takes a chat completions request with "turns" in place of
-// "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
+// A provider plugin for a simple API: POST /say accepts a chat completions request with "turns" instead of "messages",
+// and streams events: {"text":"…"} for each piece of text, and {"tokens":…} at the end.
 
 import {
   DONE_NOW, Dialect, Document, Encoding, Event, FailKind, FinishReason, Framing, Provider, Response, Status, UsageKind, answer, bodyRename,
@@ -8,7 +8,9 @@ import {
 
 export * from "../../../sdk/assemblyscript/provider";
 
+// Translates requests and responses. It needs no state.
 class Say extends Provider {
+  // Builds the provider's request from the client's.
   request(summary: Document): void {
     if (summary.has("/flags", "tools")) return refuse("tools", "The upstream has no tools.");
     assert(requestPath("/say") == Status.OK, "the configuration does not allow /say");
@@ -17,6 +19,7 @@ class Say extends Provider {
     bodyRename("/messages", "turns");
   }
 
+  // Reports the content of an event in the provider's stream.
   event(event: Event): void {
     const piece = event.json.inside("/text");
     if (piece != null) text(0, Encoding.Escaped, piece);
@@ -28,6 +31,7 @@ class Say extends Provider {
     }
   }
 
+  // Interprets a response without a stream, which is always an error in this API.
   response(response: Response): void {
     failWith(response.status == 429 ? FailKind.RateLimit : FailKind.Server);
   }

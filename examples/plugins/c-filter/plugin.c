@@ -1,5 +1,5 @@
-/* A filter plugin that masks words: each of the words in its options becomes ***, in requests and in responses, also where a stream
-   cuts it. Of two words at the same place the longer one counts. */
+/* A filter plugin that replaces words with ***, in requests and responses, even if a stream splits a word. The option
+   words lists them. If several words match at the same position, the longest is replaced. */
 #include "sluice.h"
 
 enum { MAX_WORDS = 64, MAX_WORD = 256 };
@@ -25,8 +25,8 @@ static int32_t configure(int32_t binding)
 	return 0;
 }
 
-/* How many bytes two strings have in common at their beginning. */
-static size_t common(sluice_string a, sluice_string b)
+/* Returns the length of the common prefix of two strings. */
+static size_t common_prefix(sluice_string a, sluice_string b)
 {
 	size_t n = 0;
 	while (n < a.size && n < b.size && a.data[n] == b.data[n])
@@ -41,11 +41,11 @@ static int32_t text(int32_t binding, const sluice_text_input *t)
 		size_t longest = 0;
 		for (int32_t i = 0; i < masks[binding].count; i++) {
 			sluice_string word = masks[binding].words[i];
-			size_t same = common(rest, word);
+			size_t same = common_prefix(rest, word);
 			if (same == word.size)
 				longest = same > longest ? same : longest;
 			else if (same == rest.size && !(t->flags & SLUICE_TEXT_COMPLETE)) {
-				SLUICE_TRY(sluice_hold((int32_t)same)); /* what follows may complete the word */
+				SLUICE_TRY(sluice_hold((int32_t)same)); /* the next piece may complete the word */
 				return 0;
 			}
 		}

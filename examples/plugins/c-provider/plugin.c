@@ -1,7 +1,8 @@
-/* A provider plugin for an upstream with an API of its own: POST /say takes a chat completions request with "turns" in place of
-   "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end. */
+/* A provider plugin for a simple API: POST /say accepts a chat completions request with "turns" instead of "messages",
+   and streams events: {"text":"…"} for each piece of text, and {"tokens":…} at the end. */
 #include "sluice.h"
 
+/* Builds the provider's request from the client's. */
 static int32_t request(int32_t binding, sluice_string summary)
 {
 	(void)binding, (void)summary;
@@ -14,6 +15,7 @@ static int32_t request(int32_t binding, sluice_string summary)
 	return 0;
 }
 
+/* Reports the content of an event in the provider's stream. */
 static int32_t event(int32_t binding, int32_t kind, sluice_string name, sluice_string data)
 {
 	(void)binding, (void)kind, (void)name, (void)data;
@@ -29,6 +31,7 @@ static int32_t event(int32_t binding, int32_t kind, sluice_string name, sluice_s
 	return 0;
 }
 
+/* Interprets a response without a stream, which is always an error in this API. */
 static int32_t response(int32_t binding, int32_t status, sluice_string body)
 {
 	(void)binding, (void)body;

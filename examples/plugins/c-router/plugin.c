@@ -1,23 +1,25 @@
-/* A routing policy: short requests go to the targets in the configured order, long ones in reverse order, so that the configuration
-   lists the model with the large context last.
+/* A routing policy: short requests try the targets in the configured order, long ones in reverse order. So the model
+   with the largest context must be the last target.
 
-   Its setting is long, the minimum size of a long request in bytes. Unhealthy targets are tried last, whatever the size. */
+   The setting long is the minimum size of a long request in bytes. Unhealthy targets are always tried last. */
 #include "sluice.h"
 
-static int64_t long_requests[SLUICE_BINDINGS];
+static int64_t min_long[SLUICE_BINDINGS]; /* the setting, by instance of the router */
 
+/* Reads the settings, and rejects invalid ones. */
 static int32_t configure(int32_t binding)
 {
 	int64_t size = sluice_int(S("/long"));
 	if (size < 1)
 		return sluice_reject(S("long is missing: want the minimum size of a long request, in bytes"));
-	long_requests[binding] = size;
+	min_long[binding] = size;
 	return 0;
 }
 
+/* Makes each target a candidate, best first. */
 static int32_t choose(int32_t binding)
 {
-	bool is_long = sluice_int(S("/summary/body")) >= long_requests[binding];
+	bool is_long = sluice_int(S("/summary/body")) >= min_long[binding];
 	int32_t count = sluice_input_count(S("/targets"));
 	for (int healthy = 1; healthy >= 0; healthy--)
 		for (int32_t i = 0; i < count; i++) {

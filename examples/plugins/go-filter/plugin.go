@@ -1,5 +1,5 @@
-// Command go-filter is a filter plugin that masks words: each of the words in its options becomes ***, in requests and in responses,
-// also where a stream cuts it. Of two words at the same place the longer one counts.
+// Command go-filter is a filter plugin that replaces words with ***, in requests and responses, even if a stream splits a
+// word. The option words lists them. If several words match at the same position, the longest is replaced.
 package main
 
 import (
@@ -14,9 +14,10 @@ func init() { filter.Register[mask]() }
 
 func main() {}
 
-// mask has the words of one use in the configuration.
+// mask is an instance of the filter, with the words in its options.
 type mask struct{ words [][]byte }
 
+// Configure reads the options, and rejects invalid ones.
 func (m *mask) Configure(options json.Value) error {
 	var r json.Reader
 	r.Reset(options.Get("words"))
@@ -34,6 +35,7 @@ func (m *mask) Configure(options json.Value) error {
 	return nil
 }
 
+// Text masks the words in a text, or in the next piece of a stream's text.
 func (m *mask) Text(t *filter.Text) error {
 	text := t.Bytes()
 	for at := 0; at < len(text); {
@@ -42,7 +44,7 @@ func (m *mask) Text(t *filter.Text) error {
 			switch {
 			case bytes.HasPrefix(rest, word):
 				longest = max(longest, len(word))
-			case !t.Complete() && bytes.HasPrefix(word, rest): // what follows may complete the word
+			case !t.Complete() && bytes.HasPrefix(word, rest): // the next piece may complete the word
 				t.Hold(len(rest))
 				return nil
 			}

@@ -9,7 +9,7 @@ import (
 
 var suite = plugintest.Suite{Package: "."}
 
-// TestTexts cuts each text at every place. The vectors are for the filters in all languages.
+// TestTexts splits each text at every position. The vectors are shared by the filters in all languages.
 func TestTexts(t *testing.T) {
 	suite.TestFilter(t, `{"words":["secret","secretive","größe"]}`, map[string]string{
 		"A secret, a secretive secretiv, die größe größ, secret": "A ***, a *** ***iv, die *** größ, ***",

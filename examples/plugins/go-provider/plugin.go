@@ -1,5 +1,5 @@
-// Command go-provider is a provider plugin for an upstream with an API of its own: POST /say takes a chat completions request
-// with "turns" in place of "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
+// Command go-provider is a provider plugin for a simple API: POST /say accepts a chat completions request with "turns"
+// instead of "messages", and streams events: {"text":"…"} for each piece of text, and {"tokens":…} at the end.
 package main
 
 import (
@@ -13,8 +13,10 @@ func init() { provider.Register[echo]() }
 
 func main() {}
 
+// echo translates requests and responses. It needs no state.
 type echo struct{}
 
+// Request builds the provider's request from the client's.
 func (*echo) Request(r *provider.Request) error {
 	if r.Has(sdk.FlagTools) {
 		return sdk.Refuse("tools", "The upstream has no tools.")
@@ -26,6 +28,7 @@ func (*echo) Request(r *provider.Request) error {
 	return nil
 }
 
+// Event reports the content of an event in the provider's stream.
 func (*echo) Event(a *provider.Answer, e *provider.Event) error {
 	var in json.Reader
 	in.Reset(e.Data)
@@ -43,6 +46,7 @@ func (*echo) Event(a *provider.Answer, e *provider.Event) error {
 	return in.End()
 }
 
+// Response interprets a response without a stream, which is always an error in this API.
 func (*echo) Response(_ *provider.Answer, status int, _ []byte) error {
 	if status == 429 {
 		return sdk.Fail(abi.FailRateLimit, "")

@@ -8,8 +8,8 @@ import (
 
 var suite = plugintest.Suite{Package: ".", Dir: "../testdata/provider", Use: plugintest.Use{Paths: []string{"/say"}}}
 
-// TestVectors runs the vectors that all example providers share, as Go code and as WebAssembly.
+// TestVectors runs the vectors that all example providers share, on the plugin as native code and as a module.
 func TestVectors(t *testing.T) { suite.Test(t) }
 
-// BenchmarkVectors measures the fuel of a request and of an event.
+// BenchmarkVectors measures the fuel used by a request and an event.
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }

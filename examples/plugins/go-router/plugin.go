@@ -1,7 +1,7 @@
-// Command go-router is a routing policy: short requests go to the targets in the configured order, long ones in reverse
-// order, so that the configuration lists the model with the large context last.
+// Command go-router is a routing policy: short requests try the targets in the configured order, long ones in reverse
+// order. So the model with the largest context must be the last target.
 //
-// Its setting is long, the minimum size of a long request in bytes. Unhealthy targets are tried last, whatever the size.
+// The setting long is the minimum size of a long request in bytes. Unhealthy targets are always tried last.
 package main
 
 import (
@@ -15,6 +15,7 @@ func init() { router.Register(choose, check) }
 
 func main() {}
 
+// choose makes each target a candidate, best first.
 func choose(c *router.Choice) error {
 	long, _ := c.Settings.Get("long").Int()
 	for _, healthy := range [...]bool{true, false} {

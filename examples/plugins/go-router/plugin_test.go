@@ -10,8 +10,8 @@ import (
 
 var suite = plugintest.Suite{Package: "."}
 
-// input returns the input of a router: a request of this size, and a target for each letter, where u stands for an
-// unhealthy one.
+// input returns the router's input: a request with a body of this size, and a target for each letter of targets, where
+// u is an unhealthy one.
 func input(bytes int, targets string) []byte {
 	var list []string
 	for i, c := range targets {
@@ -35,7 +35,7 @@ func TestOrder(t *testing.T) {
 		} {
 			order, why, err := b.Choose(input(test.bytes, test.targets), len(test.targets))
 			if got := fmt.Sprint(order, " ", why); err != nil || got != test.want {
-				t.Errorf("%d bytes, targets %s: %s, %v; want %s", test.bytes, test.targets, got, err, test.want)
+				t.Errorf("%d bytes, targets %s: got %s, error %v, want %s", test.bytes, test.targets, got, err, test.want)
 			}
 		}
 	})

@@ -1,9 +1,10 @@
-//! A filter plugin that masks words: each of the words in its options becomes ***, in requests and in responses, also where a
-//! stream cuts it. Of two words at the same place the longer one counts.
+//! A filter plugin that replaces words with ***, in requests and responses, even if a stream splits a word. The option
+//! words lists them. If several words match at the same position, the longest is replaced.
 #![deny(unsafe_code)]
 
 use sluice::{host, Document, Filter, Input, Result, Text};
 
+/// An instance of the filter, with the words in its options.
 struct Mask {
     words: Vec<String>,
 }
@@ -11,6 +12,7 @@ struct Mask {
 sluice::export!(filter: Mask);
 
 impl Filter for Mask {
+    /// Reads the options, and rejects invalid ones.
     fn configure(options: &Input) -> Result<Mask> {
         let items = options.items("/words");
         let words: Option<Vec<String>> = items.iter().map(|item| item.text("")).collect();
@@ -23,6 +25,7 @@ impl Filter for Mask {
         }
     }
 
+    /// Masks the words in a text, or in the next piece of a stream's text.
     fn text(&self, text: &Text) -> Result {
         let bytes = text.text.as_bytes();
         let mut at = 0;
@@ -32,7 +35,7 @@ impl Filter for Mask {
                 if rest.starts_with(word.as_bytes()) {
                     longest = longest.max(word.len());
                 } else if !text.complete() && word.as_bytes().starts_with(rest) {
-                    // What follows may complete the word.
+                    // The next piece may complete the word.
                     return host::hold(rest.len() as i32).ok();
                 }
             }

@@ -1,10 +1,11 @@
-//! A provider plugin for an upstream with an API of its own: POST /say takes a chat completions request with "turns" in place of
-//! "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
+//! A provider plugin for a simple API: POST /say accepts a chat completions request with "turns" instead of "messages",
+//! and streams events: {"text":"…"} for each piece of text, and {"tokens":…} at the end.
 #![deny(unsafe_code)]
 
 use sluice::{host, Dialect, Document, Encoding, Error, Event, FailKind, FinishReason, Framing};
 use sluice::{Input, Provider, Response, Result, UsageKind, DONE_NOW};
 
+/// Translates requests and responses. It needs no state.
 struct Say;
 
 sluice::export!(provider: Say);
@@ -14,6 +15,7 @@ impl Provider for Say {
         Ok(Say)
     }
 
+    /// Builds the provider's request from the client's.
     fn request(&self, summary: &Input) -> Result {
         if summary.has("/flags", "tools") {
             return Err(Error::refuse("tools", "The upstream has no tools."));
@@ -29,6 +31,7 @@ impl Provider for Say {
         host::body_rename("/messages", "turns").ok()
     }
 
+    /// Reports the content of an event in the provider's stream.
     fn event(&self, event: &Event) -> Result {
         if let Some(text) = event.json.inside("/text") {
             host::text(0, Encoding::Escaped, text);
@@ -41,6 +44,7 @@ impl Provider for Say {
         Ok(())
     }
 
+    /// Interprets a response without a stream, which is always an error in this API.
     fn response(&self, response: &Response) -> Result {
         let kind = if response.status == 429 {
             FailKind::RateLimit

@@ -1,11 +1,12 @@
-//! A routing policy: short requests go to the targets in the configured order, long ones in reverse order, so that the
-//! configuration lists the model with the large context last.
+//! A routing policy: short requests try the targets in the configured order, long ones in reverse order. So the model
+//! with the largest context must be the last target.
 //!
-//! Its setting is long, the minimum size of a long request in bytes. Unhealthy targets are tried last, whatever the size.
+//! The setting long is the minimum size of a long request in bytes. Unhealthy targets are always tried last.
 #![deny(unsafe_code)]
 
 use sluice::{host, Document, Input, Result, Router};
 
+/// An instance of the router, with its setting.
 struct ByLength {
     long: i64,
 }
@@ -13,6 +14,7 @@ struct ByLength {
 sluice::export!(router: ByLength);
 
 impl Router for ByLength {
+    /// Reads the settings, and rejects invalid ones.
     fn configure(settings: &Input) -> Result<ByLength> {
         match settings.int("/long") {
             Some(long) if long > 0 => Ok(ByLength { long }),
@@ -20,6 +22,7 @@ impl Router for ByLength {
         }
     }
 
+    /// Makes each target a candidate, best first.
     fn choose(&self, input: &Input) -> Result {
         let long = input.int("/summary/body").unwrap_or(0) >= self.long;
         let mut targets: Vec<Input> = input.items("/targets");

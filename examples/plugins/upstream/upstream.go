@@ -1,5 +1,6 @@
-// Package upstream is the API that the example providers translate: POST /say takes "turns" in place of "messages", and streams the
-// last one back, an event {"text":"…"} for each word, with {"tokens":…} at the end. `sluice plugin upstream` serves it.
+// Package upstream is the API for which the example providers translate: POST /say accepts "turns" instead of
+// "messages", and streams the last one back: an event {"text":"…"} for each word, and {"tokens":…} at the end. `sluice
+// plugin upstream` serves it.
 package upstream
 
 import (

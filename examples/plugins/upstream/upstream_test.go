@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/examples/plugins/upstream"
 )
 
-func TestEchoRejectsUnknownRequests(t *testing.T) {
+func TestRejectsInvalidRequests(t *testing.T) {
 	server := httptest.NewServer(upstream.Handler{})
 	defer server.Close()
 	for _, path := range []string{"/", "/say"} {
@@ -18,7 +18,7 @@ func TestEchoRejectsUnknownRequests(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusNotFound {
-			t.Errorf("GET %s: %s", path, resp.Status)
+			t.Errorf("GET %s: got %s, want 404", path, resp.Status)
 		}
 	}
 	resp, err := http.Post(server.URL+"/say", "application/json", http.NoBody)
@@ -27,6 +27,6 @@ func TestEchoRejectsUnknownRequests(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("POST without turns: %s", resp.Status)
+		t.Errorf("POST without turns: got %s, want 400", resp.Status)
 	}
 }
