@@ -162,7 +162,7 @@ func (t *table) dollars(name string) cost.Nano {
 	}
 	v, err := cost.ParseNano(text)
 	switch {
-	case errors.Is(err, cost.ErrFine):
+	case errors.Is(err, cost.ErrPrecision):
 		t.fail(n, name, "must have at most 9 decimal places")
 	case err != nil || v <= 0 || v > maxBudget*cost.Dollar:
 		t.fail(n, name, "must be more than 0 and at most %d US dollars", maxBudget)

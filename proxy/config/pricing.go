@@ -77,7 +77,7 @@ func (t *table) serviceTiers(usual *cost.Prices) *cost.Prices {
 func (t *table) scale(usual *cost.Prices, text string, n *node) *cost.Prices {
 	f, err := cost.ParseFactor(text)
 	switch {
-	case errors.Is(err, cost.ErrFine):
+	case errors.Is(err, cost.ErrPrecision):
 		t.fail(n, "factor", "must have at most 6 decimal places")
 		return nil
 	case err != nil:
@@ -86,7 +86,7 @@ func (t *table) scale(usual *cost.Prices, text string, n *node) *cost.Prices {
 	}
 	prices, err := usual.Times(f)
 	switch {
-	case errors.Is(err, cost.ErrFine):
+	case errors.Is(err, cost.ErrPrecision):
 		t.fail(n, "factor", "makes prices with more than 12 decimal places: write the prices instead")
 	case err != nil:
 		t.fail(n, "factor", "makes prices above %s US dollars per million tokens", cost.MaxPrice)
@@ -114,7 +114,7 @@ func (t *table) price(k cost.Kind) cost.Price {
 	switch {
 	case err == nil:
 		return p
-	case errors.Is(err, cost.ErrFine):
+	case errors.Is(err, cost.ErrPrecision):
 		t.fail(n, name, "must have at most 12 decimal places")
 	case k == cost.PerRequest:
 		t.fail(n, name, "must be from 0 to %s US dollars", cost.MaxPrice)

@@ -74,7 +74,7 @@ const (
 	MaxPrice Price = 1e6 * 1e12
 )
 
-// ParsePrice parses a decimal number with at most 12 decimal places, from 0 to 1,000,000. Its error is ErrSyntax, ErrFine or ErrRange.
+// ParsePrice parses a decimal number with at most 12 decimal places, from 0 to 1,000,000. Its error is ErrSyntax, ErrPrecision or ErrRange.
 func ParsePrice(text string) (Price, error) {
 	n, err := parseDecimal(text, pricePlaces)
 	if err == nil && (n < 0 || Price(n) > MaxPrice) {

@@ -242,7 +242,7 @@ func TestParsePrice(t *testing.T) {
 	}{
 		{"0", "0"}, {"-0", "0"}, {"+3", "3"}, {"3.0", "3"}, {"0.15", "0.15"}, {".5", "0.5"}, {"5.", "5"}, {"1e-3", "0.001"}, {"1.5E+2", "150"}, {"1_000.5", "1000.5"},
 		{"0.000000000001", "0.000000000001"}, {"0.3000000000000000", "0.3"}, {"000012.50", "12.5"}, {"1000000", "1000000"}, {"0e999999999999999999999", "0"},
-		{"0.0000000000001", cost.ErrFine.Error()}, {"1e-999999999999999999999", cost.ErrFine.Error()}, {"0.30000000000000004", cost.ErrFine.Error()},
+		{"0.0000000000001", cost.ErrPrecision.Error()}, {"1e-999999999999999999999", cost.ErrPrecision.Error()}, {"0.30000000000000004", cost.ErrPrecision.Error()},
 		{"1000000.000000000001", cost.ErrRange.Error()}, {"-1", cost.ErrRange.Error()}, {"1e999999999999", cost.ErrRange.Error()}, {"1e7", cost.ErrRange.Error()},
 		{"", cost.ErrSyntax.Error()}, {"-", cost.ErrSyntax.Error()}, {".", cost.ErrSyntax.Error()}, {"1e", cost.ErrSyntax.Error()}, {"nan", cost.ErrSyntax.Error()},
 		{"inf", cost.ErrSyntax.Error()}, {"0x10", cost.ErrSyntax.Error()}, {"1.2.3", cost.ErrSyntax.Error()}, {"1 ", cost.ErrSyntax.Error()}, {"1e1.5", cost.ErrSyntax.Error()},
@@ -280,7 +280,7 @@ func TestNano(t *testing.T) {
 			t.Errorf("ParseNano(%s) = %d, %v", want, int64(back), err)
 		}
 	}
-	for text, want := range map[string]error{"0.0000000001": cost.ErrFine, "9223372036.854775808": cost.ErrRange, "-9223372036.854775809": cost.ErrRange, "$1": cost.ErrSyntax} {
+	for text, want := range map[string]error{"0.0000000001": cost.ErrPrecision, "9223372036.854775808": cost.ErrRange, "-9223372036.854775809": cost.ErrRange, "$1": cost.ErrSyntax} {
 		if n, err := cost.ParseNano(text); !errors.Is(err, want) {
 			t.Errorf("ParseNano(%s) = %s, %v, want %v", text, n, err, want)
 		}
@@ -355,7 +355,7 @@ func TestFactorIsExact(t *testing.T) {
 			switch {
 			case err == nil && (!exact.IsInt() || exact.Num().Int64() != int64(scaled.Price(cost.Kind(k)))):
 				t.Fatalf("%s × %s is %s, want %s", p.Price(cost.Kind(k)), text, scaled.Price(cost.Kind(k)), exact)
-			case err != nil && !errors.Is(err, cost.ErrFine) && !errors.Is(err, cost.ErrRange):
+			case err != nil && !errors.Is(err, cost.ErrPrecision) && !errors.Is(err, cost.ErrRange):
 				t.Fatal(err)
 			}
 		}

@@ -9,9 +9,9 @@ import (
 
 // Errors of the functions that parse decimal numbers.
 var (
-	ErrSyntax = errors.New("not a decimal number")
-	ErrFine   = errors.New("too many decimal places")
-	ErrRange  = errors.New("out of range")
+	ErrSyntax    = errors.New("not a decimal number")
+	ErrPrecision = errors.New("too many decimal places")
+	ErrRange     = errors.New("out of range")
 )
 
 // parseDecimal returns the exact value of a decimal number times 10^places. It accepts decimal numbers in the syntax of
@@ -44,7 +44,7 @@ func parseDecimal(s string, places int) (int64, error) {
 	case shorter == "":
 		return 0, nil
 	case exponent < 0:
-		return 0, ErrFine
+		return 0, ErrPrecision
 	case len(shorter)+exponent > 19:
 		return 0, ErrRange
 	}

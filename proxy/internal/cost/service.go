@@ -16,7 +16,7 @@ const (
 	MaxFactor Factor = 1000 * 1e6
 )
 
-// ParseFactor parses a decimal number with at most 6 decimal places, from 0 to 1000. Its error is ErrSyntax, ErrFine or ErrRange.
+// ParseFactor parses a decimal number with at most 6 decimal places, from 0 to 1000. Its error is ErrSyntax, ErrPrecision or ErrRange.
 func ParseFactor(text string) (Factor, error) {
 	n, err := parseDecimal(text, factorPlaces)
 	if err == nil && (n < 0 || Factor(n) > MaxFactor) {
@@ -28,7 +28,7 @@ func ParseFactor(text string) (Factor, error) {
 	return Factor(n), nil
 }
 
-// Times returns the prices with the prices of tokens multiplied by a factor. PerRequest stays. Its error is ErrFine if
+// Times returns the prices with the prices of tokens multiplied by a factor. PerRequest stays. Its error is ErrPrecision if
 // a price would have more than 12 decimal places, and ErrRange if it would exceed MaxPrice.
 func (p *Prices) Times(f Factor) (*Prices, error) {
 	scaled := &Prices{tiers: make([]Tier, len(p.tiers))}
@@ -44,7 +44,7 @@ func (p *Prices) Times(f Factor) (*Prices, error) {
 			price, rest := bits.Div64(high, low, 1e6)
 			switch {
 			case rest != 0:
-				return nil, ErrFine
+				return nil, ErrPrecision
 			case price > uint64(MaxPrice):
 				return nil, ErrRange
 			}
