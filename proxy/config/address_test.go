@@ -33,9 +33,9 @@ func TestDefaultAddressHasRegion(t *testing.T) {
 		name, auth, want string
 		vars             []string
 	}{
-		{"of the signature", aws, "https://bedrock-runtime.eu-west-3.amazonaws.com", []string{"AWS_REGION=eu-north-1"}},
-		{"of the environment", `auth = { secret = "sk-x" }`, "https://bedrock-runtime.eu-north-1.amazonaws.com", []string{"AWS_REGION=eu-north-1"}},
-		{"none", `auth = { secret = "sk-x" }`, "https://bedrock-runtime.us-east-1.amazonaws.com", nil},
+		{"from auth.aws", aws, "https://bedrock-runtime.eu-west-3.amazonaws.com", []string{"AWS_REGION=eu-north-1"}},
+		{"from the environment", `auth = { secret = "sk-x" }`, "https://bedrock-runtime.eu-north-1.amazonaws.com", []string{"AWS_REGION=eu-north-1"}},
+		{"no region", `auth = { secret = "sk-x" }`, "https://bedrock-runtime.us-east-1.amazonaws.com", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := mustParse(t, "[providers.p]\nplugin = \"bedrock\"\n"+tt.auth, tt.vars...)

@@ -19,55 +19,55 @@ func TestAdmin(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       config.Admin
-		said       string // the errors, or the warnings
+		problems   string // errors or warnings
 	}{
-		{"not there", "", config.Admin{Listen: usual, Default: true}, ""},
+		{"no table", "", config.Admin{Listen: usual, Default: true}, ""},
 		{"empty", "[admin]\n", config.Admin{Listen: usual, Default: true}, ""},
-		{"the default, written", "[admin]\nlisten = \"127.0.0.1:8081\"\n", config.Admin{Listen: usual, Default: true}, ""},
+		{"default, set explicitly", "[admin]\nlisten = \"127.0.0.1:8081\"\n", config.Admin{Listen: usual, Default: true}, ""},
 		{"another address", "[admin]\nlisten = \"[::1]:9000\"\n", config.Admin{Listen: "[::1]:9000"}, ""},
-		{"off", "[admin]\nlisten = \"\"\n", config.Admin{}, ""},
-		{"off by a variable", "[admin]\nlisten = \"${NOBODY:-}\"\n", config.Admin{}, ""},
-		{"a port of its own choice", "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", config.Admin{Listen: "127.0.0.1:0"}, ""},
-		{"names", "[admin]\nhosts = [\"Sluice.Internal\", \"metrics\"]\n", config.Admin{Listen: usual, Default: true, Hosts: []string{"sluice.internal", "metrics"}}, ""},
+		{"disabled", "[admin]\nlisten = \"\"\n", config.Admin{}, ""},
+		{"disabled by a variable", "[admin]\nlisten = \"${UNSET:-}\"\n", config.Admin{}, ""},
+		{"any free port", "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", config.Admin{Listen: "127.0.0.1:0"}, ""},
+		{"host names", "[admin]\nhosts = [\"Sluice.Internal\", \"metrics\"]\n", config.Admin{Listen: usual, Default: true, Hosts: []string{"sluice.internal", "metrics"}}, ""},
 
-		{"no address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": want host:port, such as "127.0.0.1:8080" or ":8080"`},
-		{"a name that is none", "[admin]\nhosts = [\"a\", \"b:80\", \"http://c\"]\n", config.Admin{}, "f:2:15: admin.hosts: \"b:80\": must be a name without a port\nf:2:23: admin.hosts: \"http://c\": must be a name without a port"},
-		{"an unknown key", "[admin]\nlissten = \"\"\n", config.Admin{}, `f:2:1: admin.lissten: unknown key, did you mean "listen"?`},
-		{"another kind", "[admin]\nlisten = 8081\nhosts = \"a\"\n", config.Admin{}, "f:2:10: admin.listen: must be a string, not an integer\nf:3:9: admin.hosts: must be an array, not a string"},
+		{"not an address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": want host:port, such as "127.0.0.1:8080" or ":8080"`},
+		{"invalid host names", "[admin]\nhosts = [\"a\", \"b:80\", \"http://c\"]\n", config.Admin{}, "f:2:15: admin.hosts: \"b:80\": must be a name without a port\nf:2:23: admin.hosts: \"http://c\": must be a name without a port"},
+		{"unknown key", "[admin]\nlissten = \"\"\n", config.Admin{}, `f:2:1: admin.lissten: unknown key, did you mean "listen"?`},
+		{"wrong types", "[admin]\nlisten = 8081\nhosts = \"a\"\n", config.Admin{}, "f:2:10: admin.listen: must be a string, not an integer\nf:3:9: admin.hosts: must be an array, not a string"},
 
-		{"reachable", "[admin]\nlisten = \"0.0.0.0:9000\"\n", config.Admin{Listen: "0.0.0.0:9000"}, `f:2:10: admin.listen: "0.0.0.0:9000"` + open},
-		{"reachable by a name", "[admin]\nlisten = \"gateway.internal:9000\"\n", config.Admin{Listen: "gateway.internal:9000"}, `f:2:10: admin.listen: "gateway.internal:9000"` + open},
-		{"everywhere", "[admin]\nlisten = \":9000\"\n", config.Admin{Listen: ":9000"}, `f:2:10: admin.listen: ":9000"` + open},
+		{"reachable from other machines", "[admin]\nlisten = \"0.0.0.0:9000\"\n", config.Admin{Listen: "0.0.0.0:9000"}, `f:2:10: admin.listen: "0.0.0.0:9000"` + open},
+		{"reachable, by name", "[admin]\nlisten = \"gateway.internal:9000\"\n", config.Admin{Listen: "gateway.internal:9000"}, `f:2:10: admin.listen: "gateway.internal:9000"` + open},
+		{"all addresses", "[admin]\nlisten = \":9000\"\n", config.Admin{Listen: ":9000"}, `f:2:10: admin.listen: ":9000"` + open},
 
 		{"the server's address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"127.0.0.1:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "127.0.0.1:9000"` + own},
 		{"the server's default address", "[admin]\nlisten = \"127.0.0.1:8080\"\n", config.Admin{}, `f:2:10: admin.listen: "127.0.0.1:8080"` + own},
-		{"within the server's address", "[server]\nlisten = \":9000\"\nauth = \"none\"\n[admin]\nlisten = \"127.0.0.1:9000\"\n", config.Admin{}, `f:5:10: admin.listen: "127.0.0.1:9000"` + own},
-		{"around the server's address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"[::]:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "[::]:9000"` + own},
-		{"the server's address by its name", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"localhost:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "localhost:9000"` + own},
-		{"the same port of another address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"[::1]:9000\"\n", config.Admin{Listen: "[::1]:9000"}, ""},
+		{"part of the server's address", "[server]\nlisten = \":9000\"\nauth = \"none\"\n[admin]\nlisten = \"127.0.0.1:9000\"\n", config.Admin{}, `f:5:10: admin.listen: "127.0.0.1:9000"` + own},
+		{"includes the server's address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"[::]:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "[::]:9000"` + own},
+		{"the server's address by name", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"localhost:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "localhost:9000"` + own},
+		{"same port at another address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"[::1]:9000\"\n", config.Admin{Listen: "[::1]:9000"}, ""},
 		{"the server has the default", "[server]\nlisten = \"127.0.0.1:8081\"\n[admin]\nhosts = [\"a\"]\n", config.Admin{Hosts: []string{"a"}},
 			`f: admin.listen: server.listen is "127.0.0.1:8081", the default address of [admin], which is disabled; choose another one`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("f", []byte(c.text+demo), config.Options{Bundled: bundled, Now: today})
-			said := ""
+			problems := ""
 			if err != nil {
-				said = err.Error()
+				problems = err.Error()
 			} else {
 				if len(cfg.Warnings) > 0 {
-					said = cfg.Warnings.Error()
+					problems = cfg.Warnings.Error()
 				}
 				if diff := cmp.Diff(c.want, cfg.Admin); diff != "" {
-					t.Errorf("wanted (-), got (+):\n%s", diff)
+					t.Errorf("admin (-want +got):\n%s", diff)
 				}
 			}
-			if said != c.said {
-				t.Errorf("got  %s\nwant %s", said, c.said)
+			if problems != c.problems {
+				t.Errorf("got  %s\nwant %s", problems, c.problems)
 			}
 		})
 	}
 	given, err := config.Parse("f", []byte(demo), config.Options{Bundled: bundled, Now: today, Listen: usual})
 	if err != nil || given.Admin.Listen != "" || len(given.Warnings) != 1 {
-		t.Errorf("where serve --listen takes the default: %s", fmt.Sprint(given, err))
+		t.Errorf("serve --listen with the default admin address: %s", fmt.Sprint(given, err))
 	}
 }

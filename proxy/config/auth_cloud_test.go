@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// parseFiles is like parse, on a machine that has only these files.
+// parseFiles is like parse, on a machine with these files only.
 func parseFiles(text string, files map[string]string, vars ...string) (*config.Config, error) {
 	return config.Parse("/etc/sluice/gateway.toml", []byte(text), config.Options{
 		Env: env(vars...), Bundled: bundled, Now: today,
@@ -73,9 +73,9 @@ func TestCloudCredentials(t *testing.T) {
 			nil, aws(config.AWS{AccessKeyID: "AKIA", SecretAccessKey: "abc"}), "no AWS region: neither auth.aws.region nor AWS_REGION is set"},
 		{"aws/profile", `{ aws = { profile = "work" } }`, shared, []string{"HOME=/home/me"}, aws(config.AWS{Region: "ap-south-1", Profile: "work"}), ""},
 		{"aws/profile of the config file alone", `{ aws = { profile = "work" } }`, map[string]string{"/c": sharedConfig}, []string{"AWS_CONFIG_FILE=/c"}, aws(config.AWS{Region: "ap-south-1", Profile: "work"}), ""},
-		{"aws/profile that is not there", `{ aws = { region = "eu-central-1", profile = "other" } }`, shared, []string{"HOME=/home/me"},
+		{"aws/missing profile", `{ aws = { region = "eu-central-1", profile = "other" } }`, shared, []string{"HOME=/home/me"},
 			aws(config.AWS{Region: "eu-central-1", Profile: "other"}), "AWS profile other does not exist in the shared files"},
-		{"aws/profile that is empty", `{ aws = { region = "eu-central-1", profile = "${P:-}" } }`, shared, []string{"HOME=/home/me"},
+		{"aws/empty profile", `{ aws = { region = "eu-central-1", profile = "${P:-}" } }`, shared, []string{"HOME=/home/me"},
 			aws(config.AWS{Region: "eu-central-1"}), "P is not set"},
 		{"aws/default chain, environment", `{ aws = { region = "eu-central-1" } }`, nil, []string{"AWS_ACCESS_KEY_ID=AKIA"}, aws(config.AWS{Region: "eu-central-1"}), ""},
 		{"aws/default chain, web identity", `{ aws = { region = "eu-central-1" } }`, nil, []string{"AWS_WEB_IDENTITY_TOKEN_FILE=/t"}, aws(config.AWS{Region: "eu-central-1"}), ""},
@@ -90,12 +90,12 @@ func TestCloudCredentials(t *testing.T) {
 		{"google/file and scopes", `{ google = { credentials_file = "/sa.json", scopes = ["https://a.example/b"] } }`, map[string]string{"/sa.json": serviceAccount}, nil,
 			google(config.Google{File: "/sa.json", Scopes: []string{"https://a.example/b"}}), ""},
 		{"google/no file", `{ google = { credentials_file = "${FILE:-}" } }`, nil, nil, google(config.Google{}), "FILE is not set"},
-		{"google/file that is not there", `{ google = { credentials_file = "/sa.json" } }`, nil, nil, google(config.Google{File: "/sa.json"}),
+		{"google/missing file", `{ google = { credentials_file = "/sa.json" } }`, nil, nil, google(config.Google{File: "/sa.json"}),
 			"cannot read the Google credential: open /sa.json: file does not exist"},
-		{"google/file that is none", `{ google = { credentials_file = "/sa.json" } }`, map[string]string{"/sa.json": "canary"}, nil, google(config.Google{File: "/sa.json"}),
+		{"google/invalid file", `{ google = { credentials_file = "/sa.json" } }`, map[string]string{"/sa.json": "canary"}, nil, google(config.Google{File: "/sa.json"}),
 			"/sa.json is not a Google credential"},
 		{"google/adc, environment", `{ google = "adc" }`, map[string]string{"/env.json": serviceAccount}, []string{"GOOGLE_APPLICATION_CREDENTIALS=/env.json"}, google(config.Google{File: "/env.json"}), ""},
-		{"google/adc, environment names no file", `{ google = "adc" }`, nil, []string{"GOOGLE_APPLICATION_CREDENTIALS=/env.json"}, google(config.Google{File: "/env.json"}),
+		{"google/adc, environment names a missing file", `{ google = "adc" }`, nil, []string{"GOOGLE_APPLICATION_CREDENTIALS=/env.json"}, google(config.Google{File: "/env.json"}),
 			"cannot read the Google credential: open /env.json: file does not exist"},
 		{"google/adc, gcloud", `{ google = "adc" }`, map[string]string{"/home/me/.config/gcloud/application_default_credentials.json": serviceAccount}, []string{"HOME=/home/me"},
 			google(config.Google{File: "/home/me/.config/gcloud/application_default_credentials.json"}), ""},
@@ -129,39 +129,39 @@ func TestInvalidCloudCredentials(t *testing.T) {
 		name, auth string
 		want       []string
 	}{
-		{"a near name", `{ asw = { region = "eu-central-1" } }`, []string{
+		{"misspelt name", `{ asw = { region = "eu-central-1" } }`, []string{
 			"4:8: providers.p.auth.secret: is missing; omit auth if no credential is needed",
 			`4:10: providers.p.auth.asw: unknown key, did you mean "aws"?`,
 		}},
-		{"near names within", `{ aws = { regoin = "eu-central-1", acces_key_id = "AKIA", secret_access_key = "x" } }`, []string{
+		{"misspelt members", `{ aws = { regoin = "eu-central-1", acces_key_id = "AKIA", secret_access_key = "x" } }`, []string{
 			"4:16: providers.p.auth.aws.access_key_id: is missing",
 			`4:18: providers.p.auth.aws.regoin: unknown key, did you mean "region"?`,
 			`4:43: providers.p.auth.aws.acces_key_id: unknown key, did you mean "access_key_id"?`,
 		}},
-		{"a near name of a file", `{ google = { credential_file = "x" } }`, []string{
+		{"misspelt name of a file", `{ google = { credential_file = "x" } }`, []string{
 			`4:21: providers.p.auth.google.credential_file: unknown key, did you mean "credentials_file"?`,
 		}},
 		{"both clouds", `{ aws = { region = "eu-central-1" }, google = "adc" }`, []string{"4:54: providers.p.auth.google: set aws or google, not both"}},
-		{"a secret beside it", `{ google = "adc", secret = "s", header = "x-key" }`, []string{
+		{"with a secret", `{ google = "adc", secret = "s", header = "x-key" }`, []string{
 			"4:35: providers.p.auth.secret: cannot be combined with google",
 			"4:49: providers.p.auth.header: cannot be combined with google",
 		}},
 		{"keys and a profile", `{ aws = { profile = "work", access_key_id = "AKIA" } }`, []string{"4:28: providers.p.auth.aws.profile: set keys or a profile, not both"}},
-		{"wrong kinds", `{ aws = "adc" }`, []string{"4:16: providers.p.auth.aws: must be a table, not a string"}},
-		{"another wrong kind", `{ google = 1 }`, []string{"4:19: providers.p.auth.google: must be a table, not an integer"}},
+		{"wrong types", `{ aws = "adc" }`, []string{"4:16: providers.p.auth.aws: must be a table, not a string"}},
+		{"another wrong type", `{ google = 1 }`, []string{"4:19: providers.p.auth.google: must be a table, not an integer"}},
 		{"no region", `{ aws = { region = "Frankfurt!", service = "", access_key_id = "AKIA", secret_access_key = "a b" } }`, []string{
 			`4:27: providers.p.auth.aws.region: "Frankfurt!" is not a valid region`,
 			`4:51: providers.p.auth.aws.service: "" is not a valid service name`,
 			"4:99: providers.p.auth.aws.secret_access_key: has a space, a line break or another character that is not allowed in keys",
 		}},
-		{"no way", `{ google = "acd" }`, []string{`4:19: providers.p.auth.google: "acd" is not "adc", did you mean "adc"?; name a file with { credentials_file = "FILE" }`}},
+		{"no credential", `{ google = "acd" }`, []string{`4:19: providers.p.auth.google: "acd" is not "adc", did you mean "adc"?; name a file with { credentials_file = "FILE" }`}},
 		{"no scope", `{ google = { scopes = ["cloud-platform"] } }`, []string{`4:31: providers.p.auth.google.scopes: "cloud-platform" is not a scope: want one that starts with https://`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := parseFiles(withAuth(tt.auth), nil)
 			if err == nil {
-				t.Fatal("it is accepted")
+				t.Fatal("no error")
 			}
 			got := strings.Split(strings.ReplaceAll(err.Error(), "/etc/sluice/gateway.toml:", ""), "\n")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -190,12 +190,12 @@ func TestCloudCredentialsStaySecret(t *testing.T) {
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "v", v)
 	}
 	if i := strings.Index(out.String(), "canary"); i >= 0 {
-		t.Errorf("it is printed: …%s…", out.String()[max(0, i-60):i+10])
+		t.Errorf("a credential is printed: …%s…", out.String()[max(0, i-60):i+10])
 	}
 	for _, secret := range []string{"AKIA-canary-1", "canary-22222", "canary-33333"} {
 		_, err := parseFiles(withAuth(auth)+"options = { a = \"x "+secret+"\" }\n", nil)
 		if err == nil || !strings.Contains(err.Error(), "providers.p.options.a: contains a configured credential") || strings.Contains(err.Error(), secret) {
-			t.Errorf("in the options: %v", err)
+			t.Errorf("credential in the options: %v", err)
 		}
 	}
 	for _, member := range []string{`aws = { region = "${CANARY}" }`, `aws = { service = "${CANARY}" }`, `aws = { secret_access_key = "${CANARY}" }`, `google = "${CANARY}"`, `google = { scopes = ["${CANARY}"] }`} {

@@ -93,10 +93,10 @@ auth   = { aws = { region = "eu-central-1", access_key_id = { file = "id" }, sec
 		t.Errorf("files (-want +got):\n%s", d)
 	}
 	if a := cfg.Provider("q").Auth.AWS; cfg.Keys[0].Secret.Reveal() != "sk-absolute" || a.AccessKeyID.Reveal() != "AKIA" || a.SecretAccessKey.Reveal() != "0123456789" {
-		t.Error("a key or a part of an AWS credential was not read")
+		t.Error("a key or part of an AWS credential was not read")
 	}
 	if _, err := parseSecrets("[providers.p]\nplugin = \"openai\"\nauth = { secret = { file = \"key\" } }\noptions = { x = \"sk-relative\" }", files); err == nil {
-		t.Error("a plugin's options may have the content of the file")
+		t.Error("no error for options with a secret from a file")
 	}
 }
 
@@ -118,12 +118,12 @@ auth = { secret = "$OPENAI_API_KEY" }`, "3:19: providers.p.auth.secret: starts w
 		{"digest for a provider", "[providers.p]\nplugin = \"openai\"\nauth = { secrets = [\"x\", \"" + digest + "\"] }", "3:26: providers.p.auth.secrets[1]: is a digest, and the secret itself is needed"},
 		{"digest for a key", "[[keys]]\nname = \"k\"\nsecret = \"" + digest + "\"", "3:10: keys[0].secret: is a digest, and the secret itself is needed; a digest goes into digest"},
 		{"variable for a key", "[[keys]]\nname = \"k\"\nsecret = \"$SLUICE_CLIENT_KEY\"", "3:10: keys[0].secret: starts with $ and is used as it is; a variable is written ${NAME}"},
-		{"the same twice", "[providers.p]\nplugin = \"openai\"\nauth = { secrets = [\"x\", \"x\"] }", "3:26: providers.p.auth.secrets[1]: is the same as another one"},
+		{"duplicate secret", "[providers.p]\nplugin = \"openai\"\nauth = { secrets = [\"x\", \"x\"] }", "3:26: providers.p.auth.secrets[1]: is the same as another one"},
 		{"public host", "[providers.p]\nplugin = \"openai\"\nbase_url = \"https://llm.acme.io/v1\"", "1:12: providers.p.auth: is missing: requests to llm.acme.io are sent without a credential"},
 		{"public address", "[providers.p]\nplugin = \"openai\"\nbase_url = \"https://8.8.8.8/v1\"", "1:12: providers.p.auth: is missing: requests to 8.8.8.8 are sent without a credential"},
 		{"default address", "[providers.p]\nplugin = \"openai\"", "1:12: providers.p.auth: is missing: requests to api.openai.com are sent without a credential"},
 		{"private address", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://10.0.0.7/v1\"", ""},
-		{"this machine", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://localhost:11434/v1\"", ""},
+		{"loopback address", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://localhost:11434/v1\"", ""},
 		{"service of a cluster", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://vllm.models.svc/v1\"", ""},
 		{"host of a container network", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://vllm:8000/v1\"", ""},
 		{"allowed private network", "[providers.p]\nplugin = \"openai\"\nallow_private = true\nbase_url = \"http://llm.acme.io/v1\"", ""},

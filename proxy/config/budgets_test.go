@@ -48,7 +48,7 @@ func TestBudgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []struct {
+	for _, scope := range []struct {
 		name string
 		got  []config.Budget
 		want []config.Budget
@@ -58,8 +58,8 @@ func TestBudgets(t *testing.T) {
 		{"provider", c.Providers[0].Budgets, []config.Budget{{Limit: 5 * cost.Dollar, Per: config.PerWeek, Strict: true}}},
 		{"model", c.Models[0].Budgets, []config.Budget{{Limit: cost.Dollar, Per: config.PerHour, Strict: true}}},
 	} {
-		if d := cmp.Diff(of.want, of.got); d != "" {
-			t.Errorf("%s:\n%s", of.name, d)
+		if d := cmp.Diff(scope.want, scope.got); d != "" {
+			t.Errorf("budgets of the %s (-want +got):\n%s", scope.name, d)
 		}
 	}
 	if l := (config.Limits{TokensPerMinute: 7}); c.Models[0].Limits != l || c.Providers[0].Limits.Concurrent != 3 || c.Teams[0].Limits.Concurrent != 8 {
@@ -79,51 +79,51 @@ func modelWithCanary(members string) string {
 		"\ncanary = { target = \"q/x\", steps = [\"10%\"] }\n[[models]]\n"
 }
 
-// TestLimitsThatCanNeverApply checks that a limit or a budget that would silently limit nothing is an error.
+// TestLimitsThatCanNeverApply checks that a limit or budget without any effect is an error.
 func TestLimitsThatCanNeverApply(t *testing.T) {
 	for _, c := range []struct {
 		name, old, new string
 		want           []string
 	}{
-		{"a team without keys", "team    = \"research\"\n", "", []string{"8:11: teams[0].limits: can never apply: no client key belongs to the team"}},
-		{"no keys are asked for", `auth = "keys"`, `auth = "none"`, []string{
+		{"team without keys", "team    = \"research\"\n", "", []string{"8:11: teams[0].limits: can never apply: no client key belongs to the team"}},
+		{"no authentication", `auth = "keys"`, `auth = "none"`, []string{
 			`8:11: teams[0].limits: can never apply: server.auth is "none"`,
 			`14:11: keys[0].limits: can never apply: server.auth is "none"`,
 		}},
-		{"a key that may use more than its team", "{ requests_per_minute = 100 }\nbudgets = [{ usd = 0.000000001, per = \"minute\", strict = false }", "{ requests_per_minute = 101, concurrent = 9 }\nbudgets = [{ usd = 100.6, per = \"day\" }", []string{
+		{"key with more than its team", "{ requests_per_minute = 100 }\nbudgets = [{ usd = 0.000000001, per = \"minute\", strict = false }", "{ requests_per_minute = 101, concurrent = 9 }\nbudgets = [{ usd = 100.6, per = \"day\" }", []string{
 			"14:35: keys[0].limits.requests_per_minute: can never apply: it is more than the 100 of the team research",
 			"14:53: keys[0].limits.concurrent: can never apply: it is more than the 8 of the team research",
 			"15:11: keys[0].budgets: the budget per day can never apply: it is more than the 100.5 US dollars of the team research",
 		}},
-		{"a longer budget that is smaller", "usd = 1_000,", "usd = 100,", []string{"9:62: teams[0].budgets[1].usd: the budget per month is smaller than the budget per day, which can never apply"}},
-		{"two budgets of a period", `per = "total"`, `per = "minute"`, []string{`15:90: keys[0].budgets[1].per: there is already a budget per minute`}},
+		{"longer period with a smaller budget", "usd = 1_000,", "usd = 100,", []string{"9:62: teams[0].budgets[1].usd: the budget per month is smaller than the budget per day, which can never apply"}},
+		{"two budgets for one period", `per = "total"`, `per = "minute"`, []string{`15:90: keys[0].budgets[1].per: there is already a budget per minute`}},
 		{"no prices", "pricing = { input = 1 }\n", "", []string{
 			"9:11: teams[0].budgets: can never apply: no model has a price; set pricing of m",
 			"15:11: keys[0].budgets: can never apply: no model has a price; set pricing of m",
 			"19:11: providers.p.budgets: can never apply: no model has a price; set pricing of m",
 			"23:11: models[0].budgets: can never apply: no model has a price; set pricing of m",
 		}},
-		{"a provider without targets", "[[models]]\n", "[providers.q]\nplugin = \"demo\"\nlimits = { concurrent = 1 }\n[[models]]\n", []string{
+		{"provider without targets", "[[models]]\n", "[providers.q]\nplugin = \"demo\"\nlimits = { concurrent = 1 }\n[[models]]\n", []string{
 			"22:10: providers.q.limits: can never apply: no model has a target at the provider",
 		}},
-		{"a canary without a price", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\", pricing = { input = 1 } }]"), []string{
+		{"canary without a price", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\", pricing = { input = 1 } }]"), []string{
 			"22:11: providers.q.budgets: can never apply: no model has a price; set pricing of n",
 		}},
-		{"a canary with a price", "[[models]]\n", modelWithCanary("pricing = { input = 1 }\ntargets = [{ provider = \"p\" }]"), nil},
-		{"a canary that is one of the targets", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\" }, { provider = \"q\", model = \"x\", pricing = { input = 1 } }]"), nil},
-		{"amounts", "usd = 5,", "usd = \"5\",", []string{"19:20: providers.p.budgets[0].usd: must be a number, not a string"}},
-		{"an amount beyond Redis", "usd = 5,", "usd = 9_000_001,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
-		{"an amount of nothing", "usd = 5,", "usd = 0,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
-		{"an amount too fine", "usd = 5,", "usd = 0.0000000001,", []string{"19:20: providers.p.budgets[0].usd: must have at most 9 decimal places"}},
-		{"members that are missing", "{ usd = 5, per = \"week\" }", "{ }", []string{
+		{"canary with a price", "[[models]]\n", modelWithCanary("pricing = { input = 1 }\ntargets = [{ provider = \"p\" }]"), nil},
+		{"canary that is one of the targets", "[[models]]\n", modelWithCanary("targets = [{ provider = \"p\" }, { provider = \"q\", model = \"x\", pricing = { input = 1 } }]"), nil},
+		{"amount of the wrong type", "usd = 5,", "usd = \"5\",", []string{"19:20: providers.p.budgets[0].usd: must be a number, not a string"}},
+		{"amount too large", "usd = 5,", "usd = 9_000_001,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
+		{"amount of 0", "usd = 5,", "usd = 0,", []string{"19:20: providers.p.budgets[0].usd: must be more than 0 and at most 9000000 US dollars"}},
+		{"amount with too many decimal places", "usd = 5,", "usd = 0.0000000001,", []string{"19:20: providers.p.budgets[0].usd: must have at most 9 decimal places"}},
+		{"missing members", "{ usd = 5, per = \"week\" }", "{ }", []string{
 			"19:12: providers.p.budgets[0].usd: is missing",
 			"19:12: providers.p.budgets[0].per: is missing",
 		}},
-		{"a period that there is not", `per = "week"`, `per = "weak"`, []string{`19:29: providers.p.budgets[0].per: "weak" is invalid: want minute, hour, day, week, month or total, did you mean "week"?`}},
-		{"a table in which limits do nothing", "[[models]]\n", "[limits]\nrequests_per_minute = 1\n[[models]]\n", []string{
+		{"unknown period", `per = "week"`, `per = "weak"`, []string{`19:29: providers.p.budgets[0].per: "weak" is invalid: want minute, hour, day, week, month or total, did you mean "week"?`}},
+		{"limits in a table of their own", "[[models]]\n", "[limits]\nrequests_per_minute = 1\n[[models]]\n", []string{
 			"20:2: limits: unknown key; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
 		}},
-		{"a limit of a target", `targets = [{ provider = "p" }]`, `targets = [{ provider = "p", limits = { concurrent = 1 } }]`, []string{
+		{"limits of a target", `targets = [{ provider = "p" }]`, `targets = [{ provider = "p", limits = { concurrent = 1 } }]`, []string{
 			"25:30: models[0].targets[0].limits: unknown key; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
 		}},
 	} {
@@ -140,7 +140,7 @@ func TestLimitsThatCanNeverApply(t *testing.T) {
 				}
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
-				t.Error(d)
+				t.Errorf("errors (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -157,13 +157,13 @@ func TestWindowsOfPeriods(t *testing.T) {
 		for p := config.PerMinute; p < config.PerTotal; p++ {
 			start, end := p.Window(at, zone)
 			if at.Before(start) || !at.Before(end) {
-				t.Fatalf("%s: %s is not from %s to %s", p, at, start, end)
+				t.Fatalf("%s: %s is not in its window from %s to %s", p, at, start, end)
 			}
 			if next, _ := p.Window(end, zone); !next.Equal(end) {
-				t.Fatalf("%s: the window after that from %s to %s begins at %s", p, start, end, next)
+				t.Fatalf("%s: the window after the one from %s to %s starts at %s", p, start, end, next)
 			}
 			if same, _ := p.Window(end.Add(-1), zone); !same.Equal(start) {
-				t.Fatalf("%s: a moment before %s is in the window from %s", p, end, same)
+				t.Fatalf("%s: 1ns before %s is in the window that starts at %s, want %s", p, end, same, start)
 			}
 		}
 	})

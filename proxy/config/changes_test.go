@@ -77,12 +77,12 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 		case *config.Position:
 			v.Line = 1
 		default:
-			t.Fatalf("no value for the field %s", name)
+			t.Fatalf("no test value for the field %s", name)
 		}
 		old, now := &config.Config{Keys: []config.Key{{}}}, &config.Config{Keys: []config.Key{k}}
 		changes := now.Since(old)
 		if same := changes.None(); same != (name == "Pos") {
-			t.Errorf("another %s: no change is %t", name, same)
+			t.Errorf("different %s: None is %t", name, same)
 		}
 	}
 }
@@ -95,11 +95,11 @@ func TestSince(t *testing.T) {
 		want     config.Changes
 	}{
 		{"nothing", "", "", config.Changes{}},
-		{"its place", "", "# a line\n", config.Changes{}},
-		{"what stands for the default", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"127.0.0.1:8081\"\n", config.Changes{}},
-		{"a key more", "[plugins.mine]", key + "[plugins.mine]", config.Changes{Keys: config.Change{Added: []string{"c"}}}},
-		{"a key less", "[[keys]]\nname   = \"b\"\nsecret = \"sk-bbbb-0123456789abcdef\"\n", "", config.Changes{Keys: config.Change{Removed: []string{"b"}}}},
-		{"a key under another name", `"b"`, `"c"`, config.Changes{Keys: config.Change{Added: []string{"c"}, Removed: []string{"b"}}}},
+		{"moved", "", "# a line\n", config.Changes{}},
+		{"default, set explicitly", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"127.0.0.1:8081\"\n", config.Changes{}},
+		{"added key", "[plugins.mine]", key + "[plugins.mine]", config.Changes{Keys: config.Change{Added: []string{"c"}}}},
+		{"removed key", "[[keys]]\nname   = \"b\"\nsecret = \"sk-bbbb-0123456789abcdef\"\n", "", config.Changes{Keys: config.Change{Removed: []string{"b"}}}},
+		{"renamed key", `"b"`, `"c"`, config.Changes{Keys: config.Change{Added: []string{"c"}, Removed: []string{"b"}}}},
 		{"a key's secret", "sk-bbbb", "sk-new", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
 		{"a key's models", "name   = \"b\"\n", "name   = \"b\"\nmodels = [\"m\"]\n", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
 		{"a plugin's file", "sha256 = \"01", "sha256 = \"10", config.Changes{Plugins: config.Change{Changed: []string{"mine"}}}},
@@ -108,19 +108,19 @@ func TestSince(t *testing.T) {
 			Providers: config.Change{Changed: []string{"p"}}, Models: config.Change{Changed: []string{"m"}}, // since a target's options inherit the provider's
 		}},
 		{"a model's target", `{ provider = "p" }, `, "", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
-		{"a policy", "weighted", "priority", config.Changes{Router: true}},
-		{"an affinity for all models", "weighted\"\n", "weighted\"\naffinity = \"user\"\n", config.Changes{Router: true, Models: config.Change{Changed: []string{"m"}}}},
-		{"a time zone", "weighted\"\n", "weighted\"\nzone = \"Europe/Berlin\"\n", config.Changes{Router: true}},
-		{"a model's own policy", "[router]", "strategy = \"cheapest\"\n[router]", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
-		{"a team, and a key in it", "[[keys]]\nname   = \"b\"\n", "[[teams]]\nname = \"t\"\n[[keys]]\nname   = \"b\"\nteam = \"t\"\n", config.Changes{
+		{"routing strategy", "weighted", "priority", config.Changes{Router: true}},
+		{"affinity of all models", "weighted\"\n", "weighted\"\naffinity = \"user\"\n", config.Changes{Router: true, Models: config.Change{Changed: []string{"m"}}}},
+		{"time zone", "weighted\"\n", "weighted\"\nzone = \"Europe/Berlin\"\n", config.Changes{Router: true}},
+		{"a model's strategy", "[router]", "strategy = \"cheapest\"\n[router]", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
+		{"added team with a key", "[[keys]]\nname   = \"b\"\n", "[[teams]]\nname = \"t\"\n[[keys]]\nname   = \"b\"\nteam = \"t\"\n", config.Changes{
 			Teams: config.Change{Added: []string{"t"}}, Keys: config.Change{Changed: []string{"b"}},
 		}},
 		{"a key's tags", "name   = \"b\"\n", "name   = \"b\"\ntags = { plan = \"gold\" }\n", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
-		{"members of the server", "max_body = \"1MiB\"", "max_body = \"2MiB\"\nlisten = \"127.0.0.1:9\"\nlog_level = \"warn\"", config.Changes{
+		{"members of [server]", "max_body = \"1MiB\"", "max_body = \"2MiB\"\nlisten = \"127.0.0.1:9\"\nlog_level = \"warn\"", config.Changes{
 			Members: []string{"server.listen", "server.max_body", "server.log_level"},
 		}},
-		{"a store", "[[keys]]", "[store]\nurl = \"redis://:sk-secret@h\"\n[[keys]]", config.Changes{Members: []string{"store.url"}}},
-		{"an address of the operator's", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"\"\n", config.Changes{Members: []string{"admin.listen"}}},
+		{"store", "[[keys]]", "[store]\nurl = \"redis://:sk-secret@h\"\n[[keys]]", config.Changes{Members: []string{"store.url"}}},
+		{"admin address", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"\"\n", config.Changes{Members: []string{"admin.listen"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			after := strings.Replace(before, c.old, c.new, 1)
@@ -134,8 +134,8 @@ func TestSince(t *testing.T) {
 			if got.None() != cmp.Equal(c.want, config.Changes{}) {
 				t.Errorf("None is %t", got.None())
 			}
-			if said := fmt.Sprintf("%+v", got); strings.Contains(said, "sk-") {
-				t.Errorf("a credential is in %s", said)
+			if printed := fmt.Sprintf("%+v", got); strings.Contains(printed, "sk-") {
+				t.Errorf("the changes contain a credential: %s", printed)
 			}
 		})
 	}

@@ -92,7 +92,7 @@ targets = [{ provider = "up" }]
 		t.Errorf("model (-want +got):\n%s", diff)
 	}
 	if got := c.Keys[0]; len(got.Models) != 1 || got.Models[0] != "*" {
-		t.Errorf("a key without models may use %q, want everything", got.Models)
+		t.Errorf("a key without models may use %q, want all models", got.Models)
 	}
 	if string(c.Router.Settings) != "{}" || c.Router.Plugin != "" {
 		t.Errorf("router = %+v", c.Router)
@@ -185,8 +185,8 @@ targets = [{ provider = "p" }, { provider = "q" }]
 	}{
 		{"no address", "", []string{"KEY=k"}, "BASE is not set", "provider p is off: BASE is not set", false},
 		{"no key", "", []string{"BASE=https://x.example"}, "KEY is not set", "provider p is off: KEY is not set", false},
-		{"an empty key", "", []string{"BASE=https://x.example", "KEY="}, "KEY is not set", "provider p is off: KEY is not set", false},
-		{"by hand", "enabled = false", []string{"BASE=https://x.example", "KEY=k"}, "enabled is false", "provider p is off: enabled is false", false},
+		{"empty key", "", []string{"BASE=https://x.example", "KEY="}, "KEY is not set", "provider p is off: KEY is not set", false},
+		{"disabled", "enabled = false", []string{"BASE=https://x.example", "KEY=k"}, "enabled is false", "provider p is off: enabled is false", false},
 		{"on", "", []string{"BASE=https://x.example", "KEY=k"}, "", "", true},
 	}
 	for _, tt := range tests {
@@ -202,7 +202,7 @@ targets = [{ provider = "p" }, { provider = "q" }]
 				t.Errorf("a model with another target is off: %q", got)
 			}
 			if got := c.Plugin("openai").InUse; got != tt.inUse {
-				t.Errorf("its plugin is in use: %t, want %t", got, tt.inUse)
+				t.Errorf("plugin in use: %t, want %t", got, tt.inUse)
 			}
 		})
 	}
@@ -257,7 +257,7 @@ strategy = "mine"
 		t.Errorf("options of the target: %s", got)
 	}
 	if p := c.Provider("local"); p.Off != "" || p.BaseURL != "" {
-		t.Errorf("a file that answers by itself: %+v", p)
+		t.Errorf("provider without an upstream: %+v", p)
 	}
 	if got := string(c.Router.Settings); got != `{"strategy":"mine"}` {
 		t.Errorf("settings of the router: %s", got)
@@ -307,14 +307,14 @@ func TestRejectsOpenGatewayUnlessExplicit(t *testing.T) {
 		{"loopback without keys", ``, "none", ""},
 		{"localhost without keys", "[server]\nlisten = \"localhost:1\"", "none", ""},
 		{"loopback IPv6 without keys", "[server]\nlisten = \"[::1]:1\"", "none", ""},
-		{"everywhere without keys", "[server]\nlisten = \":8080\"", "", `2:10: server.auth: ":8080" is reachable`},
-		{"an address without keys", "[server]\nlisten = \"10.0.0.1:8080\"", "", "2:10: server.auth: "},
+		{"all addresses without keys", "[server]\nlisten = \":8080\"", "", `2:10: server.auth: ":8080" is reachable`},
+		{"address without keys", "[server]\nlisten = \"10.0.0.1:8080\"", "", "2:10: server.auth: "},
 		{"mapped loopback", "[server]\nlisten = \"[::ffff:127.0.0.1]:8080\"", "none", ""},
-		{"a name without keys", "[server]\nlisten = \"gw.example:80\"", "", "2:10: server.auth: "},
-		{"everywhere, and meant", "[server]\nlisten = \":8080\"\nauth = \"none\"", "none", ""},
-		{"everywhere with a key", "[server]\nlisten = \":8080\"\n" + key, "keys", ""},
-		{"keys wanted and none there", "[server]\nauth = \"keys\"", "", "server.auth: auth is \"keys\""},
-		{"auth none beside keys", "[server]\nauth = \"none\"\n" + key, "none", ""},
+		{"host name without keys", "[server]\nlisten = \"gw.example:80\"", "", "2:10: server.auth: "},
+		{"all addresses with auth = none", "[server]\nlisten = \":8080\"\nauth = \"none\"", "none", ""},
+		{"all addresses with a key", "[server]\nlisten = \":8080\"\n" + key, "keys", ""},
+		{"auth = keys without keys", "[server]\nauth = \"keys\"", "", "server.auth: auth is \"keys\""},
+		{"auth = none with keys", "[server]\nauth = \"none\"\n" + key, "none", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -371,9 +371,9 @@ func TestPrivateAddressesMustBeExplicit(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"credential in clear", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://x.example/v1\"\nauth = { secret = \"k\" }", "providers.p.base_url: the credential is sent without encryption"},
-		{"keys beside none", "[server]\nauth = \"none\"\n[[keys]]\nname = \"a\"\nsecret = \"s\"", "server.auth: auth is \"none\""},
-		{"a weak key outside", "[server]\nlisten = \":80\"\n[[keys]]\nname = \"a\"\nsecret = \"sk-local\"", "keys[0].secret: the secret is short"},
+		{"credential over plain HTTP", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://x.example/v1\"\nauth = { secret = \"k\" }", "providers.p.base_url: the credential is sent without encryption"},
+		{"auth = none with keys", "[server]\nauth = \"none\"\n[[keys]]\nname = \"a\"\nsecret = \"s\"", "server.auth: auth is \"none\""},
+		{"weak key reachable from other machines", "[server]\nlisten = \":80\"\n[[keys]]\nname = \"a\"\nsecret = \"sk-local\"", "keys[0].secret: the secret is short"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -403,17 +403,17 @@ func TestLoadNamesMissingFile(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := config.Load(t.TempDir(), config.Options{}); err == nil || !strings.HasPrefix(err.Error(), "read configuration: read ") {
-		t.Errorf("error %v for a folder", err)
+		t.Errorf("error for a folder: %v", err)
 	}
 }
 
 func TestLookupByName(t *testing.T) {
 	c := mustParse(t, "[providers.p]\nplugin = \"demo\"\n")
 	if c.Provider("p") != &c.Providers[0] || c.Plugin("demo") != &c.Plugins[0] {
-		t.Error("what is there is not found")
+		t.Error("an existing name was not found")
 	}
 	if c.Provider("demo") != nil || c.Plugin("p") != nil {
-		t.Error("what is not there is found")
+		t.Error("a missing name was found")
 	}
 }
 
@@ -424,7 +424,7 @@ func TestManyProviders(t *testing.T) {
 	}
 	c := mustParse(t, text.String())
 	if len(c.Providers) != 40 || c.Providers[39].Name != "p39" {
-		t.Errorf("%d providers", len(c.Providers))
+		t.Errorf("%d providers, want 40", len(c.Providers))
 	}
 	if _, err := parse(text.String() + "[providers.p39]\n[providers.p0]\n"); err == nil || strings.Count(err.Error(), "is already defined") != 2 {
 		t.Errorf("error %v", err)

@@ -110,6 +110,6 @@ func TestDefaultFileNamesProviderAddresses(t *testing.T) {
 		t.Errorf("addresses %s, %s", c.Provider("openai").BaseURL, c.Provider("anthropic").BaseURL)
 	}
 	if c.Provider("openai").AllowPrivate || c.Provider("anthropic").AllowPrivate {
-		t.Error("a public provider may have a private address")
+		t.Error("private addresses are allowed for a public provider")
 	}
 }

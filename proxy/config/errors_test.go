@@ -29,14 +29,14 @@ func TestErrors(t *testing.T) {
 		{"duplicate in an inline table", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\", provider = \"demo\" }]", []string{
 			"5:33: models[0].targets[0].provider: is already defined on line 5",
 		}},
-		{"a table into a value", "[providers]\ndemo = { plugin = \"demo\" }\n[providers.demo.auth]\n", []string{"3:12: providers.demo: is already defined on line 2"}},
+		{"table in place of a value", "[providers]\ndemo = { plugin = \"demo\" }\n[providers.demo.auth]\n", []string{"3:12: providers.demo: is already defined on line 2"}},
 		{"unknown table", "[sever]\n", []string{`1:2: sever: unknown key, did you mean "server"?`}},
 		{"unknown keys", "[server]\nlisen = \"x\"\nmaxbody = 1\nfrobnicate = 1\n", []string{
 			`2:1: server.lisen: unknown key, did you mean "listen"?`,
 			`3:1: server.maxbody: unknown key, did you mean "max_body"?`,
 			"4:1: server.frobnicate: unknown key",
 		}},
-		{"unknown key deep inside", provider + "[[models]]\nid = \"m\"\ntargets = [\n  { provider = \"demo\" },\n  { provider = \"demo\", wieght = 2 },\n]\n", []string{
+		{"nested unknown key", provider + "[[models]]\nid = \"m\"\ntargets = [\n  { provider = \"demo\" },\n  { provider = \"demo\", wieght = 2 },\n]\n", []string{
 			`7:24: models[0].targets[1].wieght: unknown key, did you mean "weight"?`,
 		}},
 		{"columns count characters", "[[models]]\ndisplay_name = \"ü\"\nid = 5 # é\n\"ä\" = { \"ö\" = 1 }\n", []string{
@@ -77,7 +77,7 @@ func TestErrors(t *testing.T) {
 			"4:87: keys[0].limits.per_day: unknown key",
 			"6:18: server.max_wrong_keys: must be from 0 to 1000000000",
 		}},
-		{"a breaker", "[providers.p]\nplugin = \"demo\"\nretry_budget = 1.5\nbreaker = { failures = 0, share = \"a\", window = \"1ms\", pause = \"1m\", max_pause = \"1s\", ratio = 1 }\n", []string{
+		{"circuit breaker", "[providers.p]\nplugin = \"demo\"\nretry_budget = 1.5\nbreaker = { failures = 0, share = \"a\", window = \"1ms\", pause = \"1m\", max_pause = \"1s\", ratio = 1 }\n", []string{
 			"3:16: providers.p.retry_budget: must be from 0 to 1",
 			"4:24: providers.p.breaker.failures: must be from 1 to 65536",
 			"4:35: providers.p.breaker.share: must be a number, not a string",
@@ -85,11 +85,11 @@ func TestErrors(t *testing.T) {
 			"4:82: providers.p.breaker.max_pause: must not be shorter than pause, which is 1m0s",
 			"4:88: providers.p.breaker.ratio: unknown key",
 		}},
-		{"numbers that are none", "[server]\nmax_conns = 99999999999999999999\n[[keys]]\nname = \"a\"\nsecret = \"s\"\nexpires = 2026-02-30\n", []string{
+		{"invalid numbers", "[server]\nmax_conns = 99999999999999999999\n[[keys]]\nname = \"a\"\nsecret = \"s\"\nexpires = 2026-02-30\n", []string{
 			`2:13: server.max_conns: "99999999999999999999" is not a valid number`,
 			`6:11: keys[0].expires: "2026-02-30" is not a valid date or time`,
 		}},
-		{"a signed hexadecimal number", "[server]\nmax_conns = +0x1F\n", []string{"2:13: sign is not allowed on numbers with a radix prefix"}},
+		{"signed hexadecimal number", "[server]\nmax_conns = +0x1F\n", []string{"2:13: sign is not allowed on numbers with a radix prefix"}},
 		{"long names", "[[models]]\nid = \"" + strings.Repeat("m", 257) + "\"\ntargets = [{ provider = \"" + strings.Repeat("p", 100) + "\", model = \"\" }]\ncreated = \"x\"\n[[keys]]\nname = \"a\"\nsecret = \"" + strings.Repeat("s", 5000) + "\"\nmodels = [\"" + strings.Repeat("g", 257) + "\"]\n", []string{
 			`2:6: models[0].id: "` + strings.Repeat("m", 80) + `"…: has more than 256 bytes`,
 			`3:25: models[0].targets[0].provider: unknown provider "` + strings.Repeat("p", 80) + `"…`,
@@ -105,8 +105,8 @@ func TestErrors(t *testing.T) {
 			`6:12: server.max_body: must be a size such as "32MiB", not a number`,
 		}},
 		{"addresses to listen on", "[server]\nlisten = \"8080\"\n", []string{`2:10: server.listen: "8080": want host:port, such as "127.0.0.1:8080" or ":8080"`}},
-		{"a port that is none", "[server]\nlisten = \"localhost:99999\"\n", []string{`2:10: server.listen: "localhost:99999": the port must be a number from 0 to 65535`}},
-		{"a host that is none", "[server]\nlisten = \"a b:1\"\nauth = \"none\"", []string{`2:10: server.listen: "a b:1": the host must be an IP address or a name`}},
+		{"invalid port", "[server]\nlisten = \"localhost:99999\"\n", []string{`2:10: server.listen: "localhost:99999": the port must be a number from 0 to 65535`}},
+		{"invalid host", "[server]\nlisten = \"a b:1\"\nauth = \"none\"", []string{`2:10: server.listen: "a b:1": the host must be an IP address or a name`}},
 		{"keys", "[[keys]]\nsecret = \"a\"\n[[keys]]\nname = \"x y\"\nsecret = \"b\"\ndigest = \"sha256:" + digest + "\"\n[[keys]]\nname = \"k\"\n[[keys]]\nname = \"k\"\nsecret = \"a\"\n[[keys]]\nname = \"d\"\ndigest = \"md5:00\"\n", []string{
 			"1:3: keys[0].name: is missing",
 			`4:8: keys[1].name: "x y": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`,
@@ -142,14 +142,14 @@ func TestErrors(t *testing.T) {
 			"9:10: plugins.two.memory: must be from 1048576 to 4294967296 bytes",
 			`10:10: plugins."a b": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`,
 		}},
-		{"a plugin without a digest", "[plugins.mine]\nfile = \"x.wasm\"\n", []string{"1:10: plugins.mine.sha256: is missing"}},
+		{"plugin without a digest", "[plugins.mine]\nfile = \"x.wasm\"\n", []string{"1:10: plugins.mine.sha256: is missing"}},
 		{"providers", "[providers.a]\nplugin = \"opneai\"\n[providers.b]\nbase_url = \"https://x.example\"\n[providers.c]\npreset = \"azure\"\n[providers.d]\nplugin = \"demo\"\nfile = \"x.wasm\"\n", []string{
 			`2:10: providers.a.plugin: unknown plugin "opneai", did you mean "openai"?; declare files in [plugins.NAME]`,
 			"3:12: providers.b.plugin: is missing",
 			"5:12: providers.c.base_url: is missing",
 			`9:8: providers.d.file: declare the file in [plugins.NAME], and refer to it with plugin = "NAME"`,
 		}},
-		{"a file's provider without paths", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + digest + "\"\n[providers.p]\nplugin = \"mine\"\nbase_url = \"https://x.example\"\n", []string{
+		{"provider of a plugin file without paths", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + digest + "\"\n[providers.p]\nplugin = \"mine\"\nbase_url = \"https://x.example\"\n", []string{
 			`4:12: providers.p.paths: is missing: the plugin "mine" needs at least one path`,
 		}},
 		{"credentials", "[providers.p]\nplugin = \"openai\"\nbase_url = \"https://x.example\"\nauth = { header = \"content-length\", query = \"k\", prefix = \"a\\nb\" }\n", []string{

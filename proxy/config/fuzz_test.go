@@ -50,7 +50,7 @@ func checkErrors(t *testing.T, text string, err error) {
 	lines := strings.Count(text, "\n") + 1
 	for _, e := range list {
 		if e.Line < 1 || e.Line > lines || e.Column < 1 || e.Text == "" || e.File == "" {
-			t.Errorf("error without a place: %#v", e)
+			t.Errorf("error without a position: %#v", e)
 		}
 		if strings.Contains(e.Text, "sk-canary-value") && !strings.Contains(text, "sk-canary-value") {
 			t.Errorf("error with a variable's value: %v", e)
@@ -63,7 +63,7 @@ func checkConfig(t *testing.T, c *config.Config) {
 		t.Errorf("server %+v", c.Server)
 	}
 	if c.Server.Auth == config.AuthKeys && len(c.Keys) == 0 {
-		t.Error("keys are asked for and there are none")
+		t.Error("keys are required, but none are configured")
 	}
 	keys := map[string]bool{}
 	for _, k := range c.Keys {
@@ -82,7 +82,7 @@ func checkConfig(t *testing.T, c *config.Config) {
 			t.Errorf("provider %+v", p)
 		}
 		if p.Off == "" && !c.Plugin(p.Plugin).InUse {
-			t.Errorf("provider %s is on, and its plugin not in use", p.Name)
+			t.Errorf("provider %s is on, but its plugin is not in use", p.Name)
 		}
 	}
 	ids := map[string]bool{}

@@ -58,6 +58,6 @@ func TestGlobsMatchLikeRegularExpressions(t *testing.T) {
 func TestGlobsMatchInLinearTime(t *testing.T) {
 	g := config.Glob(strings.Repeat("a*", 8) + "b")
 	if g.Match(strings.Repeat("a", 1<<20)) {
-		t.Error("it matches")
+		t.Error("the pattern matches")
 	}
 }

@@ -140,7 +140,7 @@ strategy = "cheapest"
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if file := filepath.Base(p.Pos.File); file != "10-eu.toml" || p.Pos.Line != 2 {
-		t.Errorf("the provider is at %+v", p.Pos)
+		t.Errorf("position of the provider: %+v", p.Pos)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestErrorsNameIncludedFile(t *testing.T) {
 		}},
 		{"syntax", map[string]string{"gateway.toml": "include = [\"a.toml\"]\nx = 1\n", "a.toml": "\n[server\n"}, []string{"a.toml:2:8: "}},
 		{"missing", map[string]string{"gateway.toml": "include = [\"a.toml\"]\n"}, []string{"gateway.toml:1:12: include: open a.toml: no such file or directory"}},
-		{"a folder that is missing", map[string]string{"gateway.toml": "include = [\"a.d/*.toml\"]\n"}, []string{"gateway.toml:1:12: include: \"a.d/*.toml\": open a.d: no such file or directory"}},
+		{"missing folder", map[string]string{"gateway.toml": "include = [\"a.d/*.toml\"]\n"}, []string{"gateway.toml:1:12: include: \"a.d/*.toml\": open a.d: no such file or directory"}},
 		{"twice", map[string]string{"gateway.toml": "include = [\"a.toml\", \"*.toml\"]\n", "a.toml": ""}, []string{
 			"gateway.toml:1:22: include: a.toml is already included",
 			"gateway.toml:1:22: include: gateway.toml is already included",
@@ -204,15 +204,15 @@ func TestErrorsNameIncludedFile(t *testing.T) {
 		{"nested", map[string]string{"gateway.toml": "include = [\"a.toml\"]\n", "a.toml": "x = 1\ninclude = [\"b.toml\"]\n"}, []string{
 			"a.toml:1:1: x: unknown key", "a.toml:2:1: include: only the main file can include others",
 		}},
-		{"a pattern in a folder's name", map[string]string{"gateway.toml": "include = [\"*/a.toml\"]\n"}, []string{
+		{"pattern in a folder's name", map[string]string{"gateway.toml": "include = [\"*/a.toml\"]\n"}, []string{
 			"gateway.toml:1:12: include: \"*/a.toml\": only the name of the file can be a pattern, not its folder",
 		}},
-		{"no list", map[string]string{"gateway.toml": "include = \"a.toml\"\n"}, []string{"gateway.toml:1:11: include: must be an array, not a string"}},
+		{"not an array", map[string]string{"gateway.toml": "include = \"a.toml\"\n"}, []string{"gateway.toml:1:11: include: must be an array, not a string"}},
 		{"duplicates in one file", map[string]string{
 			"gateway.toml": "include = [\"a.toml\"]\n[[keys]]\nname = \"k\"\nsecret = \"sk-1\"\n[[keys]]\nname = \"k\"\nsecret = \"sk-2\"\n",
 			"a.toml":       "[[keys]]\nname = \"k\"\nsecret = \"sk-3\"\n",
 		}, []string{`gateway.toml:6:8: keys[1].name: "k" is already the name of keys[0]`}},
-		{"a variable that is missing", map[string]string{
+		{"unset variable", map[string]string{
 			"gateway.toml": "include = [\"a.toml\"]\n", "a.toml": base + "base_url = \"${NOWHERE}\"\n",
 		}, []string{"a.toml:3:13: providers.demo.base_url: NOWHERE is not set; write ${NOWHERE:-} if it is optional"}},
 	} {
@@ -228,7 +228,7 @@ func TestErrorsNameIncludedFile(t *testing.T) {
 	}
 }
 
-// TestReplacedVariableNeedNotBeSet replaces values that contain variables that are not set.
+// TestReplacedVariableNeedNotBeSet checks that a variable need not be set if the value that contains it is replaced.
 func TestReplacedVariableNeedNotBeSet(t *testing.T) {
 	c, _, err := loadFiles(t, map[string]string{
 		"base.toml":    "[server]\nlisten = \"${NOWHERE}\"\n[providers.p]\nplugin = \"openai\"\nauth = { secret = \"${NOWHERE}\" }\n[[keys]]\nname = \"k\"\nsecret = \"${NOWHERE}\"\n",
@@ -239,24 +239,25 @@ func TestReplacedVariableNeedNotBeSet(t *testing.T) {
 	}
 }
 
-// TestFilesAreAnnouncedBeforeTheyAreRead checks the order that a watcher needs to notice every change.
+// TestFilesAreAnnouncedBeforeTheyAreRead checks that Opening is called before a file is read, so that a watcher misses
+// no change.
 func TestFilesAreAnnouncedBeforeTheyAreRead(t *testing.T) {
 	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(at("gateway.toml"), []byte("include = [\"late.toml\", \"*.d.toml\"]\n"), 0o600); err != nil {
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(path("gateway.toml"), []byte("include = [\"late.toml\", \"*.d.toml\"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var opened []string
-	_, err := config.Load(at("gateway.toml"), config.Options{Now: today, Opening: func(name string) {
+	_, err := config.Load(path("gateway.toml"), config.Options{Now: today, Opening: func(name string) {
 		opened = append(opened, name)
-		if name == at("late.toml") {
+		if name == path("late.toml") {
 			if err := os.WriteFile(name, []byte("[server]\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}})
-	if err != nil || !slices.Equal(opened, []string{at("late.toml"), dir}) {
-		t.Errorf("%v, announced %v", err, opened)
+	if err != nil || !slices.Equal(opened, []string{path("late.toml"), dir}) {
+		t.Errorf("%v, calls of Opening: %v", err, opened)
 	}
 }
 

@@ -47,6 +47,6 @@ z = 2
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if !json.Valid(c.Router.Settings) {
-		t.Error("it is no JSON")
+		t.Error("invalid JSON")
 	}
 }

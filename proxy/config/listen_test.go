@@ -16,20 +16,20 @@ func TestListenOverridesFile(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, text, listen string
-		want               string // the address, or the errors
+		want               string // the address or the errors
 		warnings           int
 	}{
-		{"none given", inside, "", "127.0.0.1:8080", 0},
-		{"given", inside, "[::1]:9000", "[::1]:9000", 0},
-		{"given, and none in the file", "", "localhost:0", "localhost:0", 0},
-		{"to the outside without keys", inside, ":8080", `f: server.auth: ":8080"` + open, 0},
-		{"to the outside without keys and without an address in the file", "", "0.0.0.0:80", `f: server.auth: "0.0.0.0:80"` + open, 0},
-		{"back inside", outside, "127.0.0.1:0", "127.0.0.1:0", 0},
-		{"the file's own address to the outside", outside, "", `f:2:10: server.auth: "0.0.0.0:8080"` + open, 0},
-		{"to the outside with a weak key", inside + key, ":8080", ":8080", 1},
-		{"inside with a weak key", outside + key, "127.0.0.1:8080", "127.0.0.1:8080", 0},
-		{"no address", inside, "8080", `f: server.listen: "8080": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
-		{"the file's address is checked all the same", "[server]\nlisten = \"x\"\n", ":0", `f:2:10: server.listen: "x": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
+		{"not overridden", inside, "", "127.0.0.1:8080", 0},
+		{"overridden", inside, "[::1]:9000", "[::1]:9000", 0},
+		{"only the override", "", "localhost:0", "localhost:0", 0},
+		{"reachable without keys", inside, ":8080", `f: server.auth: ":8080"` + open, 0},
+		{"reachable without keys, only the override", "", "0.0.0.0:80", `f: server.auth: "0.0.0.0:80"` + open, 0},
+		{"overridden with loopback", outside, "127.0.0.1:0", "127.0.0.1:0", 0},
+		{"reachable without keys, not overridden", outside, "", `f:2:10: server.auth: "0.0.0.0:8080"` + open, 0},
+		{"reachable with a weak key", inside + key, ":8080", ":8080", 1},
+		{"loopback with a weak key", outside + key, "127.0.0.1:8080", "127.0.0.1:8080", 0},
+		{"not an address", inside, "8080", `f: server.listen: "8080": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
+		{"the file's address is also checked", "[server]\nlisten = \"x\"\n", ":0", `f:2:10: server.listen: "x": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("f", []byte(c.text), config.Options{Bundled: bundled, Now: today, Listen: c.listen})
@@ -40,11 +40,11 @@ func TestListenOverridesFile(t *testing.T) {
 				return
 			}
 			if cfg.Server.Listen != c.want || len(cfg.Warnings) != c.warnings {
-				t.Errorf("listens on %q, with the warnings %v", cfg.Server.Listen, cfg.Warnings)
+				t.Errorf("address %q, warnings %v", cfg.Server.Listen, cfg.Warnings)
 			}
 		})
 	}
 	if err := config.CheckListen("127.0.0.1:65536"); err == nil {
-		t.Error("a port beyond 65535 is taken")
+		t.Error("a port above 65535 is accepted")
 	}
 }

@@ -43,7 +43,7 @@ func TestPresetSuffices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !slices.Contains(presetNames, name) {
-				t.Error("not in the list of the other tests")
+				t.Error("the preset is missing in presetNames")
 			}
 			text := "[providers.p]\npreset = \"" + name + "\"\nauth = { secret = \"sk-x\" }\n"
 			if want.url == "" {
@@ -82,7 +82,7 @@ paths = ["/chat"]
 options = { tool_ids = "any", path = "/chat" }
 `).Provider("p")
 	if p.BaseURL != "https://proxy.example/mistral" || p.Auth.Header != "x-key" || p.Auth.Prefix != "" || !slices.Equal(p.Paths, []string{"/chat"}) {
-		t.Errorf("the provider is %+v", p)
+		t.Errorf("provider %+v", p)
 	}
 	var got map[string]any
 	if err := json.Unmarshal(p.Options, &got); err != nil {

@@ -79,24 +79,24 @@ func TestServiceTiersHavePrices(t *testing.T) {
 	p := c.Models[0].Pricing.Prices
 	tokens := cost.Tokens{Prompt: 100, Completion: 10}
 	for tier, want := range map[string]string{
-		"": "1.000036", "default": "1.000036", "nobody knows": "1.000036", // 1 + 100×0.3 + 10×0.6
+		"": "1.000036", "default": "1.000036", "unknown": "1.000036", // 1 + 100×0.3 + 10×0.6
 		"flex": "1.000018", "priority": "0.000035", // 100×0.25 + 10×1
 	} {
 		if got := p.ServiceTier([]byte(tier)).Cost(tokens).String(); got != want {
 			t.Errorf("%s costs %s, want %s", tier, got, want)
 		}
 	}
-	for asked, want := range map[string]int{"": 3, "auto": 3, "scale": 3, "default": 1, "standard_only": 1, "flex": 2, "priority": 2} {
+	for requested, want := range map[string]int{"": 3, "auto": 3, "scale": 3, "default": 1, "standard_only": 1, "flex": 2, "priority": 2} {
 		n := 0
-		for range p.Possible(asked) {
+		for range p.Possible(requested) {
 			n++
 		}
 		if n != want {
-			t.Errorf("%q may get %d prices, want %d", asked, n, want)
+			t.Errorf("%q: %d possible prices, want %d", requested, n, want)
 		}
 	}
 	other, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.6 }, { name = "priority", input = 0.25, output = 1 }] }`)
 	if err != nil || p.Equal(other.Models[0].Pricing.Prices) || !p.Equal(p.WithServiceTiers(map[string]*cost.Prices{"flex": p.ServiceTier([]byte("flex")), "priority": p.ServiceTier([]byte("priority"))})) {
-		t.Errorf("%v: equal prices", err)
+		t.Errorf("prices with different tiers are equal, or the same prices differ; %v", err)
 	}
 }

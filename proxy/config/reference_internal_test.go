@@ -45,7 +45,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	documented := map[string]bool{}
 	for _, s := range Reference() {
 		if documented[s.Path] {
-			t.Errorf("%s is in the reference twice", s.Path)
+			t.Errorf("duplicate %s in the reference", s.Path)
 		}
 		documented[s.Path] = true
 		if !decoded[s.Path] {
@@ -72,7 +72,7 @@ func referencePath(p *keyPath) string {
 	return strings.Replace(path, "providers.x", "providers.NAME", 1)
 }
 
-// TestReferenceHasTheDefaults parses each key with its documented default, which must change nothing.
+// TestReferenceHasTheDefaults checks that setting a key to its documented default changes nothing.
 func TestReferenceHasTheDefaults(t *testing.T) {
 	for _, s := range Reference() {
 		if s.Default == "" {
@@ -162,7 +162,7 @@ func TestReferenceHasEveryPreset(t *testing.T) {
 	}
 }
 
-// TestReferenceHasTheTypes gives each key a value of another type.
+// TestReferenceHasTheTypes checks that a value of another type than the documented one is an error.
 func TestReferenceHasTheTypes(t *testing.T) {
 	words := map[Type]string{
 		TypeString: "must be a string", TypeStrings: "must be an array", TypeIntegers: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
@@ -234,11 +234,11 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		"filters":   []any{map[string]any{"plugin": "x"}},
 		"router":    map[string]any{"plugin": "x"},
 	}
-	for table, of := range map[string]map[string]any{
+	for prefix, table := range map[string]map[string]any{
 		"keys[]": root["keys"].([]any)[0].(map[string]any), "teams[]": root["teams"].([]any)[0].(map[string]any), "providers.NAME": root["providers"].(map[string]any)["x"].(map[string]any),
 	} {
-		if strings.HasPrefix(path, table+".budgets[].") {
-			of["budgets"] = budgets
+		if strings.HasPrefix(path, prefix+".budgets[].") {
+			table["budgets"] = budgets
 		}
 	}
 	if strings.HasPrefix(path, "teams[].") {

@@ -27,14 +27,14 @@ func TestRoutingErrors(t *testing.T) {
 			"9:41: keys[2].tags.n: must be a string, not an integer",
 			"10:11: keys[2].explain: must be a boolean, not a string",
 		}},
-		{"tables of other forms", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }]\nretry = 3\nhedge = \"p95\"\nshadow = { target = \"other\" }\ncanary = [\"other/n\"]\nrules = { when = { } }\n", []string{
+		{"wrong types", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"other\" }]\nretry = 3\nhedge = \"p95\"\nshadow = { target = \"other\" }\ncanary = [\"other/n\"]\nrules = { when = { } }\n", []string{
 			"4:9: models[0].retry: must be a table, not an integer: write { attempts = … }",
 			`5:9: models[0].hedge: must be a table, not a string: write { after = "p95" }`,
 			`6:10: models[0].shadow: must be an array, not a table: write [{ target = "provider/model", share = … }]`,
 			`7:10: models[0].canary: must be a table, not an array: write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
 			`8:9: models[0].rules: must be an array, not a table: write [{ name = "…", when = { … }, targets = ["…"] }]`,
 		}},
-		{"targets that are none", model + "shadow = [{ target = \"othr/n\" }, { share = 2 }]\ncanary = { target = \"x/n\", steps = [\"1%\"] }\nrules = [\n  { name = \"r\", targets = [\"othr\", \"other/m\", \"caching/*\", \"a?\"] },\n]\n", []string{
+		{"invalid targets", model + "shadow = [{ target = \"othr/n\" }, { share = 2 }]\ncanary = { target = \"x/n\", steps = [\"1%\"] }\nrules = [\n  { name = \"r\", targets = [\"othr\", \"other/m\", \"caching/*\", \"a?\"] },\n]\n", []string{
 			`4:22: models[0].shadow[0].target: unknown provider "othr", did you mean "other"?`,
 			"4:34: models[0].shadow[1].target: is missing",
 			"4:44: models[0].shadow[1].share: must be from 0 to 1",
@@ -92,7 +92,7 @@ func TestRoutingErrors(t *testing.T) {
 			"5:35: models[0].retry.backoff: must be from 0s to 1m0s",
 			`9:19: models[1].hedge.after: "soon" is not a duration; write one such as "60s", "1m30s" or "500ms"`,
 		}},
-		{"the router", "[router]\nplugin = \"demo\"\nstrategy = nan\naffinity = \"conversations\"\non_failure = \"ignore\"\nreads = [\"body\", \"header:Authorization\", \"header:a b\", \"metadata\", \"metadata\"]\nzone = \"Berlin\"\n", []string{
+		{"router", "[router]\nplugin = \"demo\"\nstrategy = nan\naffinity = \"conversations\"\non_failure = \"ignore\"\nreads = [\"body\", \"header:Authorization\", \"header:a b\", \"metadata\", \"metadata\"]\nzone = \"Berlin\"\n", []string{
 			`2:10: router.plugin: "demo" is a provider, not a router`,
 			"3:12: router.strategy: nan cannot be represented in JSON, in which plugins get their settings",
 			`4:12: router.affinity: "conversations" is invalid: want conversation, user, key, none or header:NAME, did you mean "conversation"?`,

@@ -118,7 +118,7 @@ func TestRuleCovers(t *testing.T) {
 		want     bool
 	}{{"", true}, {"p", true}, {"p/m/x", true}, {"p/*", true}, {"*/m/x", true}, {"q p", true}, {"q", false}, {"p/m", false}, {"m/x", false}} {
 		if r := (config.Rule{Targets: strings.Fields(tt.patterns)}); r.Covers("p", "m/x") != tt.want {
-			t.Errorf("%q covers p/m/x: %t", tt.patterns, !tt.want)
+			t.Errorf("%q covers p/m/x: %t, want %t", tt.patterns, !tt.want, tt.want)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestModelRouters(t *testing.T) {
 		{"an affinity", "", "affinity = \"key\"", "router", `{"a":1}`},
 		{"no affinity", "", "affinity = \"none\"", "", `{}`},
 		{"an affinity by default", "[router]\naffinity = \"key\"\n", "", "", `{}`},
-		{"a strategy over the default", "[router]\nplugin = \"mine\"\nstrategy = \"x\"\nx = 1\n", "strategy = \"y\"\nstrategy_options = { depth = 4 }", "mine", `{"depth":4,"strategy":"y","x":1}`},
+		{"strategy over the default", "[router]\nplugin = \"mine\"\nstrategy = \"x\"\nx = 1\n", "strategy = \"y\"\nstrategy_options = { depth = 4 }", "mine", `{"depth":4,"strategy":"y","x":1}`},
 		{"another plugin", "[router]\nplugin = \"router\"\nstrategy = \"weighted\"\n", "router = \"mine\"\nstrategy_options = { x = 2 }", "mine", `{"depth":3,"x":2}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,12 +158,12 @@ func TestDefaultAffinity(t *testing.T) {
 	const two = `{ provider = "caching" }, { provider = "other", weight = 3 }`
 	for _, tt := range []struct{ name, router, targets, model, want string }{
 		{"weights", "", two, "", "conversation"},
-		{"weights, by other routers as well", "[router]\nstrategy = \"least-latency\"\n", two, "", "conversation"},
-		{"none caches", "", `{ provider = "other" }, { provider = "other", model = "n" }`, "", "none"},
+		{"weights and another strategy", "[router]\nstrategy = \"least-latency\"\n", two, "", "conversation"},
+		{"no provider caches prompts", "", `{ provider = "other" }, { provider = "other", model = "n" }`, "", "none"},
 		{"one target", "", `{ provider = "caching" }`, "", "none"},
-		{"another priority", "", `{ provider = "caching" }, { provider = "other", priority = 1 }`, "", "none"},
-		{"a fallback", "", `{ provider = "caching" }, { provider = "other", fallback = true }`, "", "none"},
-		{"a condition", "", `{ provider = "caching" }, { provider = "other", when = { stream = true } }`, "", "none"},
+		{"different priorities", "", `{ provider = "caching" }, { provider = "other", priority = 1 }`, "", "none"},
+		{"fallback", "", `{ provider = "caching" }, { provider = "other", fallback = true }`, "", "none"},
+		{"different conditions", "", `{ provider = "caching" }, { provider = "other", when = { stream = true } }`, "", "none"},
 		{"the same condition", "", `{ provider = "caching", when = { stream = true } }, { provider = "other", when = { stream = true } }`, "", "conversation"},
 		{"the model's", "[router]\naffinity = \"user\"\n", two, `affinity = "key"`, "key"},
 		{"the router's", "[router]\naffinity = \"user\"\n", two, "", "user"},

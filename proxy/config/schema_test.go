@@ -65,11 +65,11 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			"f:3:70: providers.p.options.list: must not be empty",
 			`f:3:83: providers.p.options.deep.iner: the plugin openai has no such option, did you mean "inner"?`,
 		}},
-		{"in a list", provider + "options = { list = [\"a\", \"c\", 1] }\n", []string{
+		{"array elements", provider + "options = { list = [\"a\", \"c\", 1] }\n", []string{
 			`f:3:26: providers.p.options.list[1]: "c" is invalid: want "a" or "b"`,
 			"f:3:31: providers.p.options.list[2]: must be a string, not an integer",
 		}},
-		{"a variable's value is not shown", provider + "options = { mode = \"${SECRET}\" }\n", []string{
+		{"value of a variable", provider + "options = { mode = \"${SECRET}\" }\n", []string{
 			`f:3:20: providers.p.options.mode: the value of ${SECRET} is invalid: want "fast" or "slow"`,
 		}},
 		{"defaults of the plugin", "[plugins.openai]\noptions = { on = 1 }\n", []string{"f:2:18: plugins.openai.options.on: must be a boolean, not an integer"}},
@@ -80,7 +80,7 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			"f:5:51: models[0].targets[0].options.region: must be a string, not an integer",
 			"f:5:54: models[0].targets[0].options.frequency: the plugin openai has no such option",
 		}},
-		{"a router that does not say what it reads", provider + "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = 1, on = 2 } }]\n[router]\nplugin = \"mine\"\nx = 1\n", []string{
+		{"router without a schema", provider + "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { region = 1, on = 2 } }]\n[router]\nplugin = \"mine\"\nx = 1\n", []string{
 			"f:8:59: models[0].targets[0].options.on: must be a boolean, not an integer",
 		}},
 		{"the router", "[router]\nplugin = \"router\"\nstrategy = \"chaep\"\nstrategie = 1\n", []string{
@@ -92,7 +92,7 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			"f:4:1: router.strategy_options: the plugin router has no such option; write its members here, next to strategy",
 			`f:5:1: router.zon: the plugin router has no such option, did you mean "zone"?`,
 		}},
-		{"tables of others in the table of a router without a schema", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[router]\nplugin = \"mine\"\nbudgets = [{ usd = 1, per = \"day\" }]\nretry = { attempts = 2 }\nlimits = { requests_per_minute = 1 }\nweights = { a = 1 }\ntimeout = \"1s\"\n", []string{
+		{"keys of other tables, router without a schema", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + strings.Repeat("0", 64) + "\"\n[router]\nplugin = \"mine\"\nbudgets = [{ usd = 1, per = \"day\" }]\nretry = { attempts = 2 }\nlimits = { requests_per_minute = 1 }\nweights = { a = 1 }\ntimeout = \"1s\"\n", []string{
 			"f:6:1: router.budgets: is a key of other tables, and the plugin mine does not declare such an option; write budgets in [[keys]], [[teams]], [[models]] or [providers.NAME]",
 			"f:7:1: router.retry: is a key of other tables, and the plugin mine does not declare such an option; write it in [[models]]",
 			"f:8:1: router.limits: is a key of other tables, and the plugin mine does not declare such an option; write limits in [[keys]], [[teams]], [[models]] or [providers.NAME]",
@@ -109,7 +109,7 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 			`f:9:39: models[0].shadow[0].options.onn: the plugin openai has no such option, did you mean "on"?`,
 			"f:9:48: models[0].shadow[0].options.region: the plugin openai has no such option",
 		}},
-		{"a plugin without a schema", "[providers.p]\nplugin = \"anthropic\"\noptions = { whatever = 1 }\n", nil},
+		{"plugin without a schema", "[providers.p]\nplugin = \"anthropic\"\noptions = { whatever = 1 }\n", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, checkOptions(t, tt.text)); diff != "" {

@@ -46,7 +46,7 @@ auth = { secret = "${CANARY}p" }
 		}
 	}
 	if config.Secret("").String() != "" || config.Secret("x").String() != "[redacted]" {
-		t.Error("an empty secret cannot be told from one that is there")
+		t.Error("want an empty secret to print as \"\", and others as [redacted]")
 	}
 	if s := fmt.Sprint(config.Digest{0xab, 0xcd, 0xef, 0x01, 0x23}); s != "sha256:abcdef01…" {
 		t.Errorf("digest prints as %s", s)
@@ -105,21 +105,21 @@ auth = { secret = "${UPSTREAM_KEY:-}" }
 	tests := []struct {
 		name, text string
 		vars       []string
-		want       string // the key of the error, "" for none
+		want       string // start of the error, from its key on; "" for none
 	}{
-		{"another text", "options = { a = \"sk-other\" }", nil, ""},
+		{"other text", "options = { a = \"sk-other\" }", nil, ""},
 		{"a key's secret", "options = { a = \"" + canary + "\" }", nil, "providers.p.options.a: contains a configured credential"},
 		{"the store's password", "options = { a = \"x pass/word-1\" }", nil, "providers.p.options.a: contains a configured credential"},
-		{"the store's password as it is written", "options = { a = \"pass%2Fword-1\" }", nil, "providers.p.options.a: contains a configured credential"},
-		{"inside another text, nested", "options = { a = { b = [1, \"x " + canary + " y\"] } }", nil, "providers.p.options.a.b[1]: contains"},
-		{"as a name", "options = { a = { \"" + canary + "\" = 1 } }", nil, "providers.p.options.a: uses a configured credential as a key"},
-		{"a short one, whole", "options = { a = \"abc\" }", nil, "providers.p.options.a: contains"},
-		{"a short one, in a word", "options = { a = \"abcd\" }", nil, ""},
-		{"by its value", "options = { a = \"sk-upstream\" }", []string{"UPSTREAM_KEY=sk-upstream"}, "providers.p.options.a: contains"},
-		{"by its variable, which is not set", "options = { a = \"${UPSTREAM_KEY:-}\" }", nil, "providers.p.options.a: contains"},
-		{"a plugin's", "[plugins.openai]\noptions = { a = \"" + canary + "\" }", nil, "plugins.openai.options.a: contains"},
-		{"a target's", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { a = \"" + canary + "\" } }]", nil, "models[0].targets[0].options.a: contains"},
-		{"the router's", "[router]\nplugin = \"router\"\nx = \"" + canary + "\"", nil, "router.x: contains"},
+		{"the store's password, percent-encoded", "options = { a = \"pass%2Fword-1\" }", nil, "providers.p.options.a: contains a configured credential"},
+		{"part of a nested string", "options = { a = { b = [1, \"x " + canary + " y\"] } }", nil, "providers.p.options.a.b[1]: contains"},
+		{"name of a member", "options = { a = { \"" + canary + "\" = 1 } }", nil, "providers.p.options.a: uses a configured credential as a key"},
+		{"short secret", "options = { a = \"abc\" }", nil, "providers.p.options.a: contains"},
+		{"short secret in a word", "options = { a = \"abcd\" }", nil, ""},
+		{"value of a variable", "options = { a = \"sk-upstream\" }", []string{"UPSTREAM_KEY=sk-upstream"}, "providers.p.options.a: contains"},
+		{"unset variable of a secret", "options = { a = \"${UPSTREAM_KEY:-}\" }", nil, "providers.p.options.a: contains"},
+		{"options of a plugin", "[plugins.openai]\noptions = { a = \"" + canary + "\" }", nil, "plugins.openai.options.a: contains"},
+		{"options of a target", "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", options = { a = \"" + canary + "\" } }]", nil, "models[0].targets[0].options.a: contains"},
+		{"options of the router", "[router]\nplugin = \"router\"\nx = \"" + canary + "\"", nil, "router.x: contains"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ auth = { secret = "${UPSTREAM_KEY:-}" }
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 			if err != nil && strings.Contains(strings.ReplaceAll(err.Error(), "\n", " "), canary) {
-				t.Errorf("the error shows it: %v", err)
+				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func TestStoreURLs(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.url, err, c.want)
 		}
 		if err != nil && (strings.Contains(err.Error(), "open") || strings.Contains(err.Error(), "sesame")) {
-			t.Errorf("the error shows it: %v", err)
+			t.Errorf("the error shows the password: %v", err)
 		}
 	}
 }
@@ -142,17 +142,17 @@ func TestStoreURLIsNotShown(t *testing.T) {
 	}
 	_, err := config.Parse("gateway.toml", []byte("[store]\nurl = { file = \"url.txt\" }"), config.Options{ReadFile: func(string) ([]byte, error) { return nil, errors.New("not there") }})
 	if err == nil || !strings.Contains(err.Error(), "store.url.file: ") {
-		t.Errorf("a file that is missing: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 }
 
-// TestStoreCA checks the file with the authority of the store's certificate.
+// TestStoreCA checks the file with the store's certificate authority.
 func TestStoreCA(t *testing.T) {
 	good := string(certtest.Valid(t).Cert)
 	for _, c := range []struct{ name, url, ca, want string }{
-		{"a certificate", "rediss://h", good, ""},
+		{"certificate", "rediss://h", good, ""},
 		{"no certificate", "rediss://h", "x", "gateway.toml:3:6: store.ca: \"ca.pem\": contains no PEM certificate"},
-		{"no file", "rediss://h", "", "gateway.toml:3:6: store.ca: \"ca.pem\": file does not exist"},
+		{"missing file", "rediss://h", "", "gateway.toml:3:6: store.ca: \"ca.pem\": file does not exist"},
 		{"without TLS", "redis://h", good, `gateway.toml:3:6: store.ca: can never apply: the URL does not begin with "rediss://"`},
 	} {
 		cfg, err := config.Parse("gateway.toml", []byte("[store]\nurl = \""+c.url+"\"\nca = \"ca.pem\"\n"), config.Options{ReadFile: func(name string) ([]byte, error) {
@@ -163,7 +163,7 @@ func TestStoreCA(t *testing.T) {
 		}})
 		switch {
 		case c.want == "" && (err != nil || cfg.Store.CA != "ca.pem"), c.want != "" && (err == nil || strings.TrimSpace(err.Error()) != c.want):
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
 }
@@ -171,16 +171,16 @@ func TestStoreCA(t *testing.T) {
 // TestSharingThatCanNeverApply checks that shared or when_down without any effect is an error.
 func TestSharingThatCanNeverApply(t *testing.T) {
 	for _, c := range []struct{ name, text, old, new, want string }{
-		{"a mode without a store", spending, `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "deny" }`, "18:41: providers.p.limits.when_down: can never apply: store.url is not set"},
-		{"a budget's mode without a store", spending, `per = "week" }`, `per = "week", when_down = "deny" }`, "19:49: providers.p.budgets[0].when_down: can never apply: store.url is not set"},
-		{"sharing without a store", spending, `{ concurrent = 3 }`, `{ concurrent = 3, shared = true }`, "18:38: providers.p.limits.shared: can never apply: store.url is not set"},
-		{"a mode of what is not shared", shared, `{ concurrent = 3 }`, `{ concurrent = 3, shared = false, when_down = "deny" }`, "19:57: providers.p.limits.when_down: can never apply: shared is false"},
-		{"a mode without a limit", shared, `{ concurrent = 3 }`, `{ when_down = "deny" }`, "19:25: providers.p.limits.when_down: can never apply: no limit is set"},
-		{"a mode that there is not", shared, `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "refuse" }`, `19:41: providers.p.limits.when_down: "refuse" is invalid: want deny, share or local`},
-		{"a prefix that ends the part of a key that chooses its node", shared, "[store]\n", "[store]\nprefix = \"a}\"\n", `5:10: store.prefix: "a}": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`},
-		{"a table of its own", shared, "[store]\n", "[redis]\nhost = \"h\"\n[store]\n", `4:2: redis: unknown key; write [store] with url = "redis://:PASSWORD@HOST:6379"`},
-		{"a password by itself", shared, "[store]\n", "[store]\npassword = \"opensesame\"\n", `5:1: store.password: unknown key; write url = "redis://:PASSWORD@HOST:6379"`},
-		{"another word for a mode", shared, `{ concurrent = 3 }`, `{ concurrent = 3, fail_open = true }`, `19:29: providers.p.limits.fail_open: unknown key, did you mean "when_down"?`},
+		{"when_down without a store", spending, `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "deny" }`, "18:41: providers.p.limits.when_down: can never apply: store.url is not set"},
+		{"when_down of a budget without a store", spending, `per = "week" }`, `per = "week", when_down = "deny" }`, "19:49: providers.p.budgets[0].when_down: can never apply: store.url is not set"},
+		{"shared without a store", spending, `{ concurrent = 3 }`, `{ concurrent = 3, shared = true }`, "18:38: providers.p.limits.shared: can never apply: store.url is not set"},
+		{"when_down with shared = false", shared, `{ concurrent = 3 }`, `{ concurrent = 3, shared = false, when_down = "deny" }`, "19:57: providers.p.limits.when_down: can never apply: shared is false"},
+		{"when_down without a limit", shared, `{ concurrent = 3 }`, `{ when_down = "deny" }`, "19:25: providers.p.limits.when_down: can never apply: no limit is set"},
+		{"invalid when_down", shared, `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "refuse" }`, `19:41: providers.p.limits.when_down: "refuse" is invalid: want deny, share or local`},
+		{"prefix with a brace, which would end the hash tag", shared, "[store]\n", "[store]\nprefix = \"a}\"\n", `5:10: store.prefix: "a}": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`},
+		{"[redis] table", shared, "[store]\n", "[redis]\nhost = \"h\"\n[store]\n", `4:2: redis: unknown key; write [store] with url = "redis://:PASSWORD@HOST:6379"`},
+		{"password member", shared, "[store]\n", "[store]\npassword = \"opensesame\"\n", `5:1: store.password: unknown key; write url = "redis://:PASSWORD@HOST:6379"`},
+		{"other name for when_down", shared, `{ concurrent = 3 }`, `{ concurrent = 3, fail_open = true }`, `19:29: providers.p.limits.fail_open: unknown key, did you mean "when_down"?`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := strings.Replace(c.text, c.old, c.new, 1)
@@ -195,11 +195,11 @@ func TestSharingThatCanNeverApply(t *testing.T) {
 	}
 	c, err := parseBudgets("[store]\nurl = \"redis://h\"\n")
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].Error(), "gateway.toml:2:7: store.url: the store is not used: no limits or budgets are shared") {
-		t.Errorf("a store that is not used: %v, %v", err, c.Warnings)
+		t.Errorf("unused store: %v, warnings %v", err, c.Warnings)
 	}
 	// A URL from a variable that is set in production only must not invalidate the rest of the file elsewhere.
 	c, err = parseBudgets(strings.NewReplacer("redis://user:pass%2fword@redis.internal:6379/3", "${REDIS_URL:-}", `{ concurrent = 3 }`, `{ concurrent = 3, when_down = "deny" }`).Replace(shared))
 	if err != nil || c.Shares() || c.Providers[0].Limits.WhenDown != config.NoStore {
-		t.Errorf("an unset URL: %v", err)
+		t.Errorf("unset URL: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/certtest"
 )
 
-// TestTLS reads [server.tls] and its files.
+// TestTLS checks [server.tls] and its files.
 func TestTLS(t *testing.T) {
 	const table = "[server.tls]\ncert = \"cert.pem\"\nkey = \"/keys/key.pem\"\n"
 	soon := certtest.New(t, today.AddDate(0, -1, 0), today.AddDate(0, 0, 3))
@@ -23,19 +23,19 @@ func TestTLS(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		files      map[string][]byte
-		want       string // the error or the warning, "" for neither
+		want       string // error or warning; "" for neither
 	}{
-		{"good", table, files(good.Cert, good.Key), ""},
+		{"valid", table, files(good.Cert, good.Key), ""},
 		{"expires soon", table, files(soon.Cert, soon.Key), "2:8: server.tls.cert: the certificate expires on 2026-06-04 12:00 UTC"},
-		{"has expired", table, files(past.Cert, past.Key), "2:8: server.tls.cert: the certificate expired on 2026-05-01 12:00 UTC"},
-		{"is not valid yet", table, files(future.Cert, future.Key), "2:8: server.tls.cert: the certificate is not valid before 2026-07-01 12:00 UTC"},
+		{"expired", table, files(past.Cert, past.Key), "2:8: server.tls.cert: the certificate expired on 2026-05-01 12:00 UTC"},
+		{"not valid yet", table, files(future.Cert, future.Key), "2:8: server.tls.cert: the certificate is not valid before 2026-07-01 12:00 UTC"},
 		{"no certificate", table, files(nil, good.Key), `2:8: server.tls.cert: "cert.pem": contains no PEM certificate`},
-		{"a broken certificate", table, files([]byte(strings.Replace(string(good.Cert), "\nMII", "\nMIJ", 1)), good.Key), `2:8: server.tls.cert: "cert.pem": `},
+		{"damaged certificate", table, files([]byte(strings.Replace(string(good.Cert), "\nMII", "\nMIJ", 1)), good.Key), `2:8: server.tls.cert: "cert.pem": `},
 		{"no key", table, files(good.Cert, good.Cert), `3:7: server.tls.key: "/keys/key.pem": found a certificate rather than a key`},
-		{"another key", table, files(good.Cert, other.Key), `3:7: server.tls.key: "/keys/key.pem": private key does not match public key`},
-		{"no file", table, nil, `2:8: server.tls.cert: "cert.pem": file does not exist`},
-		{"half a table", "[server.tls]\ncert = \"cert.pem\"\n", nil, "1:9: server.tls.key: is missing"},
-		{"a misspelt member", "[server.tls]\ncertificate = \"x\"\n", nil, "2:1: server.tls.certificate: unknown key"},
+		{"key of another certificate", table, files(good.Cert, other.Key), `3:7: server.tls.key: "/keys/key.pem": private key does not match public key`},
+		{"missing file", table, nil, `2:8: server.tls.cert: "cert.pem": file does not exist`},
+		{"missing member", "[server.tls]\ncert = \"cert.pem\"\n", nil, "1:9: server.tls.key: is missing"},
+		{"misspelt member", "[server.tls]\ncertificate = \"x\"\n", nil, "2:1: server.tls.certificate: unknown key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("/etc/sluice/gateway.toml", []byte(c.text), config.Options{Bundled: bundled, Now: today, ReadFile: func(name string) ([]byte, error) {
@@ -44,18 +44,18 @@ func TestTLS(t *testing.T) {
 				}
 				return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 			}})
-			said := ""
+			got := ""
 			switch {
 			case err != nil:
-				said = err.Error()
+				got = err.Error()
 			case len(cfg.Warnings) > 0:
-				said = cfg.Warnings.Error()
+				got = cfg.Warnings.Error()
 			}
-			if (c.want == "") != (said == "") || !strings.Contains(said, c.want) {
-				t.Errorf("got %q, want %q", said, c.want)
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if strings.Contains(said, string(good.Key[40:60])) {
-				t.Errorf("it shows the key: %s", said)
+			if strings.Contains(got, string(good.Key[40:60])) {
+				t.Errorf("the private key is shown: %s", got)
 			}
 		})
 	}
@@ -89,6 +89,6 @@ func TestMaxBodyMemoryFitsLargestBody(t *testing.T) {
 	}
 	cfg := mustParse(t, "[server]\nmax_requests = 7\nmax_body_memory = \"64MiB\"\nmax_queue = 9\n")
 	if s := cfg.Server; s.MaxRequests != 7 || s.MaxBodyMemory != 64<<20 || s.MaxQueue != 9 {
-		t.Errorf("read %+v", s)
+		t.Errorf("server %+v", s)
 	}
 }

@@ -31,7 +31,7 @@ func TestTreeFindsSameDuplicatesAsDecoder(t *testing.T) {
 		var tree map[string]any
 		err := toml.Unmarshal(d.data, &tree)
 		if (err != nil) != (len(d.errs) > 0) {
-			t.Fatalf("%s\nthe tree says %v, the library %v", text, d.errs, err)
+			t.Fatalf("%s\nerrors of the tree: %v; of the library: %v", text, d.errs, err)
 		}
 	})
 }
@@ -49,7 +49,7 @@ func TestScalarsAreThoseOfDecoder(t *testing.T) {
 		var tree map[string]any
 		err := toml.Unmarshal(d.data, &tree)
 		if (err != nil) != (len(d.errs) > 0) {
-			t.Errorf("a = %s: the tree says %v, the library %v", value, d.errs, err)
+			t.Errorf("a = %s: errors of the tree: %v; of the library: %v", value, d.errs, err)
 		}
 	}
 }
