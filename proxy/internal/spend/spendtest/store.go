@@ -1,5 +1,5 @@
-// Package spendtest has an in-memory spend.Store, which is the model that other implementations are tested against.
-// Tests can inject faults into it and make it lose its data.
+// Package spendtest implements an in-memory spend.Store, the reference model for tests of other implementations. Tests
+// can inject faults into it and make it lose its data.
 //
 // Concurrency: a Store is safe for concurrent use.
 package spendtest
@@ -50,7 +50,7 @@ func NewStore(now func() time.Time) *Store {
 	return &Store{now: now, scopes: make(map[spend.Scope]*scope)}
 }
 
-// scope is the store's data about a scope.
+// scope is the store's data of a scope.
 type scope struct {
 	gateways  map[string]gateway // by instance
 	counters  map[counterID]*counter
@@ -60,7 +60,7 @@ type scope struct {
 type gateway struct{ number, first int64 }
 
 type counterID struct {
-	of     spend.CounterKind
+	kind   spend.CounterKind
 	per    int
 	start  int64 // start of the window, in nanoseconds
 	ending int64 // end of the window, in nanoseconds; 0 if it has none
@@ -72,7 +72,7 @@ type counter struct {
 	credits map[string]int64   // by ID
 }
 
-// record is what a gateway has been granted and has used of a counter.
+// record is the amount of a counter that a gateway has been granted and has used.
 type record struct {
 	granted, used int64
 	expires       time.Time
@@ -112,7 +112,7 @@ func (s *Store) Snapshot() any {
 	return clone(s.scopes)
 }
 
-// Restore replaces the data by a Snapshot, or deletes it if snapshot is nil.
+// Restore replaces the data with a snapshot from Snapshot, or deletes it if snapshot is nil.
 func (s *Store) Restore(snapshot any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,20 +133,21 @@ func clone(all map[spend.Scope]*scope) map[spend.Scope]*scope {
 	return out
 }
 
-// Total is what all gateways together have of a counter in a window.
+// Total is the sum over all gateways of a counter in a window.
 type Total struct{ Taken, Used, Outstanding int64 }
 
-// Total returns what all gateways together have of a counter, for money in window w.
-func (s *Store) Total(name spend.Scope, of spend.CounterKind, w spend.Window, limit int64) Total {
+// Total returns the sum over all gateways of a counter; w is the window for money, and ignored otherwise.
+func (s *Store) Total(name spend.Scope, kind spend.CounterKind, w spend.Window, limit int64) Total {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	c := s.scope(name).counter(&spend.Counter{Of: of, Window: w}, now)
-	c.expire(of, limit, now)
-	t := c.total(of, now)
+	c := s.scope(name).counter(&spend.Counter{Of: kind, Window: w}, now)
+	c.expire(kind, limit, now)
+	t := c.total(kind, now)
 	return Total{Taken: t.taken, Used: t.used, Outstanding: t.outstanding}
 }
 
+// trip makes a round trip, in which do is the store's part, with the injected fault. s.mu must be held.
 func (s *Store) trip(do func()) error {
 	fault := None
 	if s.fault != nil {
@@ -211,18 +212,18 @@ func (s *Store) Credit(ctx context.Context, name spend.Scope, w spend.Window, am
 }
 
 func (s *Store) scope(name spend.Scope) *scope {
-	of := s.scopes[name]
-	if of == nil {
-		of = &scope{gateways: make(map[string]gateway), counters: make(map[counterID]*counter)}
-		s.scopes[name] = of
+	data := s.scopes[name]
+	if data == nil {
+		data = &scope{gateways: make(map[string]gateway), counters: make(map[counterID]*counter)}
+		s.scopes[name] = data
 	}
-	return of
+	return data
 }
 
-// counter returns a counter, which it creates on first use. It deletes counters of windows that have ended.
+// counter returns a counter, and creates it on first use. It deletes the counters of windows that have ended.
 func (s *scope) counter(c *spend.Counter, now time.Time) *counter {
 	maps.DeleteFunc(s.counters, func(id counterID, _ *counter) bool { return id.ending != 0 && now.UnixNano() >= id.ending })
-	id := counterID{of: c.Of}
+	id := counterID{kind: c.Of}
 	if c.Of == spend.Money {
 		id.per = int(c.Window.Per)
 		if !c.Window.End.IsZero() {
@@ -244,54 +245,54 @@ func (s *Store) sync(r *spend.Report, reply *spend.Reply) {
 		reply.Lost = now.Before(s.recovered)
 		return
 	}
-	of := s.scope(r.Scope)
-	last, known := of.gateways[r.Instance]
+	data := s.scope(r.Scope)
+	last, known := data.gateways[r.Instance]
 	if known && r.Number <= last.number {
 		reply.Stale, reply.Number = true, last.number
 		return
 	}
 	behind := r.Acknowledged > last.number
 	if behind {
-		of.recovered = now.Add(spend.Recovery)
+		data.recovered = now.Add(spend.Recovery)
 	}
-	of.gateways[r.Instance] = gateway{r.Number, r.First}
-	reply.Number, reply.Lost = r.Number, now.Before(s.recovered) || now.Before(of.recovered)
+	data.gateways[r.Instance] = gateway{r.Number, r.First}
+	reply.Number, reply.Lost = r.Number, now.Before(s.recovered) || now.Before(data.recovered)
 	for i := range r.Counters {
 		c := &r.Counters[i]
 		if c.Of == spend.Money && !c.Window.Contains(now) {
 			reply.Counters = append(reply.Counters, spend.Granted{})
 			continue
 		}
-		n := of.counter(c, now)
+		n := data.counter(c, now)
 		n.expire(c.Of, c.Limit, now)
 		n.report(r, c, known && last.first == r.First, behind, now)
 		reply.Counters = append(reply.Counters, n.grant(r, c, reply.Lost, now))
 	}
 }
 
-// expire drains a rate, and adds the unused grants of gateways whose lease has expired to its level, as of the time at
-// which the lease expired.
-func (n *counter) expire(of spend.CounterKind, limit int64, now time.Time) {
-	if of != spend.Requests && of != spend.Tokens {
+// expire drains a rate, and adds to its level the unused grants of gateways whose lease has expired, as of the time of
+// the expiry.
+func (n *counter) expire(kind spend.CounterKind, limit int64, now time.Time) {
+	if kind != spend.Requests && kind != spend.Tokens {
 		return
 	}
 	expired := slices.DeleteFunc(slices.Collect(maps.Keys(n.records)), func(instance string) bool {
-		has := n.records[instance]
-		return now.Before(has.expires) || has.used >= has.granted
+		rec := n.records[instance]
+		return now.Before(rec.expires) || rec.used >= rec.granted
 	})
 	slices.SortFunc(expired, func(a, b string) int { return n.records[a].expires.Compare(n.records[b].expires) })
 	for _, instance := range expired {
-		has := n.records[instance]
-		n.level.Drain(limit, has.expires)
-		n.level.Add(has.granted - has.used)
-		has.used = has.granted
-		n.records[instance] = has
+		rec := n.records[instance]
+		n.level.Drain(limit, rec.expires)
+		n.level.Add(rec.granted - rec.used)
+		rec.used = rec.granted
+		n.records[instance] = rec
 	}
 	n.level.Drain(limit, now)
 }
 
-// report applies what a gateway reports of a counter. same means that its counts of rates continue those of its
-// previous report, and behind that the store has lost reports of the gateway.
+// report applies a gateway's report of a counter. same is set if the gateway's counts of rates continue those of its
+// previous report, and behind if the store has lost reports of the gateway.
 func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, now time.Time) {
 	had, known := n.records[r.Instance]
 	if c.Of == spend.Requests || c.Of == spend.Tokens {
@@ -303,7 +304,7 @@ func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, n
 			n.level.Add(had.granted - had.used)
 			added = min(c.Used, c.Level)
 		case behind:
-			added = c.Level // what was used since the record was copied, and possibly some of what was used before
+			added = c.Level // the usage since the record was copied, and possibly some of the usage before
 		case !now.Before(had.expires):
 			added = min(added, c.Level)
 		}
@@ -314,39 +315,40 @@ func (n *counter) report(r *spend.Report, c *spend.Counter, same, behind bool, n
 
 type total struct{ taken, used, outstanding, credit int64 }
 
-func (n *counter) total(of spend.CounterKind, now time.Time) (t total) {
-	for _, has := range n.records {
-		expired := !now.Before(has.expires)
+func (n *counter) total(kind spend.CounterKind, now time.Time) (t total) {
+	for _, rec := range n.records {
+		expired := !now.Before(rec.expires)
 		switch {
-		case of == spend.Concurrent && expired:
-		case of == spend.Money && expired:
-			t.taken += has.granted
-			t.used += has.granted
+		case kind == spend.Concurrent && expired:
+		case kind == spend.Money && expired:
+			t.taken += rec.granted
+			t.used += rec.granted
 		default:
-			t.taken += has.granted
-			t.used += has.used
-			t.outstanding += has.granted - has.used
+			t.taken += rec.granted
+			t.used += rec.used
+			t.outstanding += rec.granted - rec.used
 		}
 	}
 	for _, amount := range n.credits {
 		t.credit += amount
 	}
-	if of == spend.Requests || of == spend.Tokens {
+	if kind == spend.Requests || kind == spend.Tokens {
 		t.taken = n.level.Level() + t.outstanding
 	}
 	return t
 }
 
-// grant grants what is wanted if enough is left, and returns the reply.
+// grant grants the wanted amount, or a share of the rest if that is more, unless less than the minimum is left. It
+// returns the reply.
 func (n *counter) grant(r *spend.Report, c *spend.Counter, lost bool, now time.Time) spend.Granted {
 	t := n.total(c.Of, now)
 	left := c.Limit + t.credit - t.taken
 	granted := int64(0)
 	if c.Want > 0 && left >= max(c.Least, 1) && !lost {
 		granted = min(left, max(min(c.Want, left), int64(c.Share*float64(left))))
-		has := n.records[r.Instance]
-		has.granted += granted
-		n.records[r.Instance] = has
+		rec := n.records[r.Instance]
+		rec.granted += granted
+		n.records[r.Instance] = rec
 	}
 	g := spend.Granted{Granted: c.Granted + granted, Taken: t.taken + granted, Credit: t.credit}
 	switch {
