@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// invokeFrame encodes a frame as Bedrock sends it: of the message type and with the header name.
-func invokeFrame(t *testing.T, kind, header, name, payload string) string {
+// invokeFrame encodes a message as Bedrock sends it, with a message type and the header that names its event or exception.
+func invokeFrame(t *testing.T, messageType, header, name, payload string) string {
 	t.Helper()
 	var hs eventstream.Headers
-	hs.Set(":message-type", eventstream.StringValue(kind))
+	hs.Set(":message-type", eventstream.StringValue(messageType))
 	hs.Set(header, eventstream.StringValue(name))
 	hs.Set(":content-type", eventstream.StringValue("application/json"))
 	var b bytes.Buffer
@@ -61,67 +61,68 @@ var invokeEvents = []string{
 	`{"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":3}}`,
 }
 
-// TestInvokeModelOfBedrock has clients of Messages and of chat completions use a model through InvokeModel.
+// TestInvokeModelOfBedrock has clients of Messages and of chat completions use a model that Bedrock serves with InvokeModel.
 func TestInvokeModelOfBedrock(t *testing.T) {
 	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5}}`
 	script := func(typ, body string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, typ, body, "Connection: close")}
 	}
-	const streamed = "application/vnd.amazon.eventstream"
+	const eventStream = "application/vnd.amazon.eventstream"
 	provider := upstreamtest.New(t,
-		script("application/json", whole), script(streamed, invokeChunks(t, invokeEvents...)), script(streamed, invokeChunks(t, invokeEvents...)))
+		script("application/json", whole), script(eventStream, invokeChunks(t, invokeEvents...)), script(eventStream, invokeChunks(t, invokeEvents...)))
 	g := proxytest.Start(t, fmt.Sprintf(invokeConfig, provider.URL()))
 
-	const asked = `"max_tokens": 1000, "messages": [ {"role":"user","content":"\u0078"} ]`
+	const members = `"max_tokens": 1000, "messages": [ {"role":"user","content":"\u0078"} ]`
 	var want strings.Builder
 	for _, e := range invokeEvents {
-		var typed struct{ Type string }
-		if err := json.Unmarshal([]byte(e), &typed); err != nil {
+		var event struct{ Type string }
+		if err := json.Unmarshal([]byte(e), &event); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&want, "event: %s\ndata: %s\n\n", typed.Type, e)
+		fmt.Fprintf(&want, "event: %s\ndata: %s\n\n", event.Type, e)
 	}
-	r := g.Do(t, "POST", "/v1/messages", `{"model": "m", `+asked+`}`, "anthropic-beta: context-1m-2025-08-07, oauth-2025-04-20,unknown-2020-01-01")
+	r := g.Do(t, "POST", "/v1/messages", `{"model": "m", `+members+`}`, "anthropic-beta: context-1m-2025-08-07, oauth-2025-04-20,unknown-2020-01-01")
 	if r.Status != 200 || r.Body != whole {
-		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, whole)
+		t.Errorf("status %d, client received\n%s\nwant\n%s", r.Status, r.Body, whole)
 	}
-	r = g.Do(t, "POST", "/v1/messages", `{"model": "m", "stream": true, `+asked+`}`)
+	r = g.Do(t, "POST", "/v1/messages", `{"model": "m", "stream": true, `+members+`}`)
 	if r.Status != 200 || r.Body != want.String() {
-		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want.String())
+		t.Errorf("status %d, client received\n%s\nwant\n%s", r.Status, r.Body, want.String())
 	}
 	r = g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
 	if r.Status != 200 || !strings.Contains(r.Body, `"content":"H\u0069"`) || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
-		t.Errorf("status %d, the client gets\n%s", r.Status, r.Body)
+		t.Errorf("status %d, client received\n%s", r.Status, r.Body)
 	}
 	for i, want := range []struct{ path, body string }{
-		{"/model/eu.anthropic.claude-x-v1%3A0/invoke", `{` + asked + `,"anthropic_version":"bedrock-2023-05-31","anthropic_beta":["context-1m-2025-08-07"]}`},
-		{"/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream", `{` + asked + `,"anthropic_version":"bedrock-2023-05-31"}`},
+		{"/model/eu.anthropic.claude-x-v1%3A0/invoke", `{` + members + `,"anthropic_version":"bedrock-2023-05-31","anthropic_beta":["context-1m-2025-08-07"]}`},
+		{"/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream", `{` + members + `,"anthropic_version":"bedrock-2023-05-31"}`},
 		{"/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream", `{"anthropic_version":"bedrock-2023-05-31","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"max_tokens":4096}`},
 	} {
 		sent := provider.Requests()[i]
 		if sent.Path != want.path || strings.ReplaceAll(string(sent.Body), "{ ", "{") != want.body {
-			t.Errorf("request %d to %s\n%s\nwant %s\n%s", i, sent.Path, sent.Body, want.path, want.body)
+			t.Errorf("request %d went to %s\n%s\nwant %s\n%s", i, sent.Path, sent.Body, want.path, want.body)
 		}
 		if sent.Header.Get("anthropic-version") != "" || sent.Header.Get("anthropic-beta") != "" {
-			t.Errorf("request %d has the headers %v", i, sent.Header)
+			t.Errorf("request %d has headers %v, want no anthropic-version and no anthropic-beta", i, sent.Header)
 		}
 	}
 }
 
-// TestExceptionsOfInvokeModel end a response as a failure: with a status before its first byte, and never as a complete one.
-func TestExceptionsOfInvokeModel(t *testing.T) {
+// TestInvokeModelExceptionsFailResponse has Bedrock end a stream with an exception, or too early. Before the first byte the client gets an
+// error status, later an incomplete stream.
+func TestInvokeModelExceptionsFailResponse(t *testing.T) {
 	exception := invokeFrame(t, "exception", ":exception-type", "throttlingException", `{"message":"Too many requests, account 123456789012"}`)
-	begun := invokeChunks(t, invokeEvents[:3]...)
+	beginning := invokeChunks(t, invokeEvents[:3]...)
 	for _, path := range []string{"/v1/messages", "/v1/chat/completions"} {
 		for name, c := range map[string]struct {
 			body   string
 			status int
 		}{
-			"at once":        {exception, 429},
-			"in the stream":  {begun + exception, 200},
-			"end too early":  {begun, 200},
-			"unreadable":     {invokeFrame(t, "event", ":event-type", "chunk", `{"bytes":"?"}`), 502},
-			"another's name": {invokeFrame(t, "exception", ":exception-type", "ofTomorrow", `{}`), 502},
+			"before any event":  {exception, 429},
+			"within the stream": {beginning + exception, 200},
+			"truncated stream":  {beginning, 200},
+			"invalid chunk":     {invokeFrame(t, "event", ":event-type", "chunk", `{"bytes":"?"}`), 502},
+			"unknown exception": {invokeFrame(t, "exception", ":exception-type", "newException", `{}`), 502},
 		} {
 			provider := answeringProvider(t, upstreamtest.Answer(200, "application/vnd.amazon.eventstream", c.body, "Connection: close"))
 			g := proxytest.Start(t, fmt.Sprintf(invokeConfig, provider.URL()))
@@ -130,7 +131,7 @@ func TestExceptionsOfInvokeModel(t *testing.T) {
 				t.Errorf("%s, %s: status %d, want %d: %s", path, name, r.Status, c.status, r.Body)
 			}
 			if path == "/v1/messages" && strings.Contains(r.Body, "123456789012") {
-				t.Errorf("%s, %s shows the account: %s", path, name, r.Body)
+				t.Errorf("%s, %s: the response contains the account: %s", path, name, r.Body)
 			}
 		}
 	}

@@ -12,40 +12,40 @@ import (
 
 const askMessages = `{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"x"}]}`
 
-// anthropicWire and openaiWire are the dialects of providers.
+// openaiWire and anthropicWire are the dialects that most tests use.
 var openaiWire, anthropicWire = wires[0], wires[1]
 
-// TestMessagesPassToAnthropic checks that a provider of Messages gets what the client wrote, and the client what the provider wrote, but
-// for what the gateway must change.
+// TestMessagesPassToAnthropic checks that requests to a provider of Messages and its responses are passed on byte for byte, apart from
+// headers and line ends that the gateway changes.
 //
 // covers: M1.1 M1.6 M1.7 M1.10 M5.14 M7.20
 func TestMessagesPassToAnthropic(t *testing.T) {
-	const odd = `{"model": "m",  "max_tokens": 1000, "messages": [ {"role":"user","content":[{"type":"text","text":"\u0078"}]} ], "new_member": {"b":1.50,"a":[]}}`
+	const request = `{"model": "m",  "max_tokens": 1000, "messages": [ {"role":"user","content":[{"type":"text","text":"\u0078"}]} ], "new_member": {"b":1.50,"a":[]}}`
 	stream := "event: message_start\r\ndata: {\"type\":\"message_start\", \"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\r\n\r\n" +
 		"event: ping\ndata: {\"type\": \"ping\"}\n\n" +
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
 		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"H\\u0069\"}}\n\n" +
-		"event: of_tomorrow\ndata: {\"type\":\"of_tomorrow\",\"x\":1.0}\n\n" +
+		"event: new_event\ndata: {\"type\":\"new_event\",\"x\":1.0}\n\n" +
 		"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
 		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":5}}\n\n" +
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5,"of_tomorrow":1.0}}`
+	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5,"new_event":1.0}}`
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")})
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
 	for i, want := range []string{whole, strings.ReplaceAll(stream, "\r\n", "\n")} {
-		body := odd
+		body := request
 		if i == 1 {
-			body = strings.Replace(odd, "{", `{"stream": true, `, 1)
+			body = strings.Replace(request, "{", `{"stream": true, `, 1)
 		}
 		r := g.Do(t, "POST", "/v1/messages?beta=true", body, "anthropic-version: 2030-01-01", "x-app: cli", "anthropic-beta: one-2025-01-01, two-2025-01-01,one-2025-01-01")
 		if r.Status != 200 || r.Body != want {
-			t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+			t.Errorf("status %d, client received\n%s\nwant\n%s", r.Status, r.Body, want)
 		}
 		sent := provider.Requests()[i]
 		if string(sent.Body) != body {
-			t.Errorf("the provider gets\n%s\nwant\n%s", sent.Body, body)
+			t.Errorf("provider received\n%s\nwant\n%s", sent.Body, body)
 		}
 		for name, want := range map[string]string{"anthropic-beta": "one-2025-01-01,two-2025-01-01", "anthropic-version": "2023-06-01", "x-app": ""} {
 			if got := strings.ReplaceAll(strings.Join(sent.Header.Values(name), ","), " ", ""); got != want {
@@ -54,12 +54,13 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 		}
 		line := g.Log.Request(t, r.RequestID())
 		if line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" || line["complete"] != "true" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged as %v", line)
 		}
 	}
 }
 
-// TestMessagesErrorsNameClientsPath has a provider of chat completions refuse what the gateway made of a request.
+// TestMessagesErrorsNameClientsPath has a provider of chat completions reject a member of the translated request. The client's error must name
+// the member of its own request.
 //
 // covers: M3.29
 func TestMessagesErrorsNameClientsPath(t *testing.T) {
@@ -71,29 +72,30 @@ func TestMessagesErrorsNameClientsPath(t *testing.T) {
 	}
 }
 
-// TestMessagesThatNoTargetTakes are refused by name, after providers of Messages have been asked, of which there is none here.
+// TestMessagesWithServerTools sends a tool that only providers of Messages can run. Other targets are skipped, and without a suitable target
+// the error names the tool.
 //
 // covers: M4.6 M8.11
-func TestMessagesThatNoTargetTakes(t *testing.T) {
+func TestMessagesWithServerTools(t *testing.T) {
 	const body = `{"model":"m","max_tokens":10,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"x"}]}`
 	busy := answeringProvider(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
 	good := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
-	t.Run("none", func(t *testing.T) {
+	t.Run("no suitable target", func(t *testing.T) {
 		g := proxytest.Start(t, openaiWire.gatewayConfig(busy.URL()))
 		r := g.Do(t, "POST", "/v1/messages", body)
 		line := g.Log.Request(t, r.RequestID())
 		if r.Status != 400 || !strings.Contains(r.Body, "tools.0") || !strings.Contains(line["cause"], "one") || len(busy.Requests()) != 0 {
-			t.Errorf("status %d: %s, accounted as %v", r.Status, r.Body, line)
+			t.Errorf("status %d: %s, logged as %v", r.Status, r.Body, line)
 		}
 	})
-	t.Run("the next", func(t *testing.T) {
+	t.Run("last target is suitable", func(t *testing.T) {
 		g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("a", busy.URL(), "")+openaiWire.providerConfig("b", busy.URL(), "")+anthropicWire.providerConfig("c", good.URL(), "")+model("m", "a/m", "b/m", "c/m"))
 		r := g.Do(t, "POST", "/v1/messages", body)
 		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "c" || r.Header.Get("X-Gateway-Attempts") != "3" {
 			t.Errorf("status %d, headers %v: %s", r.Status, r.Header, r.Body)
 		}
 		if warning := r.Header.Get("X-Gateway-Warning"); warning != "" {
-			t.Errorf("warning %q of a request that was passed on", warning)
+			t.Errorf("warning %q for a request that was passed on unchanged", warning)
 		}
 	})
 }
@@ -112,7 +114,7 @@ func TestMessagesCountTokens(t *testing.T) {
 			t.Errorf("status %d, %v: %s", r.Status, err, r.Body)
 		}
 		if line := g.Log.Request(t, r.RequestID()); line["path"] != "/v1/messages/count_tokens" || line["status"] != "200" || line["model"] != "m" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged as %v", line)
 		}
 		return n.Tokens
 	}
@@ -123,17 +125,17 @@ func TestMessagesCountTokens(t *testing.T) {
 	image = strings.Replace(image, `"}]}`, `"}]}]}`, 1)
 	n := count(plain)
 	if n < 900 || n > 2000 {
-		t.Errorf("%d tokens for 900", n)
+		t.Errorf("%d tokens, want about 900", n)
 	}
 	if more := count(tools) - n; more < 100 {
-		t.Errorf("%d tokens for a tool of 100 words", more)
+		t.Errorf("%d more tokens for a tool of 100 words", more)
 	}
 	if more := count(image) - n; more < 1600 {
-		t.Errorf("%d tokens for an image", more)
+		t.Errorf("%d more tokens for an image", more)
 	}
 	r := g.Do(t, "POST", "/v1/messages/count_tokens", plain, "Authorization:", "x-api-key: sk-one-0123456789")
 	if r.Status != 429 {
-		t.Errorf("status %d beyond the limit of requests: %s", r.Status, r.Body)
+		t.Errorf("status %d above the limit of requests, want 429: %s", r.Status, r.Body)
 	}
 	r = g.Do(t, "POST", "/v1/messages/count_tokens", `{"model":"m","messages":[]}`)
 	if r.Status != 400 || !strings.Contains(r.Body, `"type":"invalid_request_error"`) {
@@ -161,7 +163,7 @@ func TestModelsOfOtherAPIs(t *testing.T) {
 	}
 	first := list.Data[0]
 	if first.Type != "model" || first.ID != list.FirstID || list.Data[4].ID != list.LastID {
-		t.Errorf("%s", r.Body)
+		t.Errorf("first model, first_id or last_id is wrong: %s", r.Body)
 	}
 	r = g.Do(t, "GET", "/v1/models/demo", "", headers...)
 	if want := `{"type":"model","id":"demo","display_name":"Demo","created_at":"2026-01-01T00:00:00Z"}`; r.Body != want {
@@ -171,7 +173,7 @@ func TestModelsOfOtherAPIs(t *testing.T) {
 	messages.wantError(t, g, g.Do(t, "GET", "/v1/models/nothing", "", headers...), 404, "model_not_found")
 	messages.wantError(t, g, g.Do(t, "GET", "/v1/models", "", "anthropic-version: 2023-06-01", "Authorization:"), 401, "missing_api_key")
 	if r := g.Do(t, "GET", "/v1/models", "", "Authorization:", "x-api-key: "+proxytest.Key); r.Status != 401 {
-		t.Errorf("status %d for x-api-key of another client", r.Status)
+		t.Errorf("status %d for x-api-key without anthropic-version, want 401", r.Status)
 	}
 
 	var codex struct {
@@ -190,7 +192,7 @@ func TestMessagesUnknownPaths(t *testing.T) {
 		r := g.Do(t, "POST", path, "{}")
 		message := ingresses[1].wantError(t, g, r, 404, "unknown_url")
 		if strings.Contains(message, "secret") || !strings.Contains(message, "POST /v1/messages") {
-			t.Errorf("%s: %s", path, message)
+			t.Errorf("%s: message %q", path, message)
 		}
 	}
 	if r := g.Do(t, "GET", "/v1/messages", ""); r.Status != 405 || r.Header.Get("Allow") != "POST" || !strings.Contains(r.Body, `"type":"error"`) {
@@ -198,8 +200,8 @@ func TestMessagesUnknownPaths(t *testing.T) {
 	}
 }
 
-// TestBetasAreNoPlaceForKeys checks that a credential in anthropic-beta goes nowhere.
-func TestBetasAreNoPlaceForKeys(t *testing.T) {
+// TestKeysInBetaHeaderAreDropped checks that a credential in anthropic-beta is neither forwarded nor logged.
+func TestKeysInBetaHeaderAreDropped(t *testing.T) {
 	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
 	r := g.Do(t, "POST", "/v1/messages", askMessages, "anthropic-beta: "+proxytest.Key+",good-2025-01-01,sk-upstream-one-canary,"+strings.Repeat("x", 200))
@@ -209,25 +211,26 @@ func TestBetasAreNoPlaceForKeys(t *testing.T) {
 	}
 }
 
-// TestMessagesContextTooLong has providers refuse a conversation in their words: clients repair it by those of Messages.
+// TestMessagesContextTooLong has a provider of chat completions reject a conversation that is too long. Clients get the message of the
+// Messages API, because they parse it to shorten the conversation.
 //
 // covers: M8.4 M8.5 M8.6
 func TestMessagesContextTooLong(t *testing.T) {
-	for _, c := range []struct{ says, want string }{
+	for _, c := range []struct{ message, want string }{
 		{"This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. Please reduce the length of the messages.", "prompt is too long: 130000 tokens > 128000 maximum"},
 		{"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (5000 in the messages, 4000 in the completion). Please reduce the length of the messages or completion.", "input length and `max_tokens` exceed context limit: 5000 + 4000 > 8192, decrease input length or `max_tokens` and try again"},
 		{"Too long.", "prompt is too long"},
 	} {
-		provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.says), "Connection: close"))
+		provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.message), "Connection: close"))
 		g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL()))
 		r := g.Do(t, "POST", "/v1/messages", askMessages)
 		if message := ingresses[1].wantError(t, g, r, 400, "context_length_exceeded"); message != c.want {
-			t.Errorf("%q, want %q", message, c.want)
+			t.Errorf("message %q, want %q", message, c.want)
 		}
 	}
 }
 
-// TestMessagesModelWithSuffix has a model whose name is longer than another's: neither is taken for the other.
+// TestMessagesModelWithSuffix configures a model whose name begins with another's. Neither must be used for the other.
 //
 // covers: M2.3
 func TestMessagesModelWithSuffix(t *testing.T) {
@@ -239,6 +242,6 @@ func TestMessagesModelWithSuffix(t *testing.T) {
 		}
 	}
 	if sent := string(provider.Requests()[0].Body) + string(provider.Requests()[1].Body); strings.Count(sent, `"model":"long"`) != 1 {
-		t.Errorf("sent %s", sent)
+		t.Errorf("want one request for the model long, sent %s", sent)
 	}
 }

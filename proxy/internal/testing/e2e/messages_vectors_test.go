@@ -20,19 +20,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// facts is what a program sees of a response, whatever the API.
+// facts has the content of a response, in the form in which all APIs can be compared.
 type facts struct {
 	failed          bool
 	text, reasoning string
-	calls           []string // name and arguments
-	in, out         int64    // tokens
+	calls           []string // name and arguments of each tool call
+	in, out         int64    // tokens; 0 if estimated
 }
 
 func (f facts) String() string {
 	return fmt.Sprintf("failed %t, text %q, reasoning %q, calls %q, %d in, %d out", f.failed, f.text, f.reasoning, f.calls, f.in, f.out)
 }
 
-// callFact is a tool call: its name, and its arguments without white space. Those that are cut off are no arguments.
+// callFact returns a tool call's name and its arguments without white space, or {} if they are truncated.
 func callFact(name string, arguments []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, arguments) != nil {
@@ -71,7 +71,7 @@ func chatFacts(t *testing.T, reply *proxytest.Reply) (f facts) {
 		f.calls = append(f.calls, callFact(call.Function.Name, []byte(call.Function.Arguments)))
 	}
 	if c.Usage.Estimated {
-		f.in, f.out = 0, 0 // of another request
+		f.in, f.out = 0, 0 // estimates depend on the API
 	}
 	return f
 }
@@ -95,12 +95,12 @@ func messageFacts(m *anthropic.Message, err error, estimated bool) (f facts) {
 	return f
 }
 
-// messagesClient is the official client, without retries.
+// messagesClient returns the official client without retries.
 func messagesClient(g *proxytest.Gateway) anthropic.Client {
 	return anthropic.NewClient(option.WithBaseURL(g.URL), option.WithAPIKey(proxytest.Key), option.WithMaxRetries(0))
 }
 
-// sendMessage sends a request for a message with the official client.
+// sendMessage requests a message with the official client.
 func sendMessage(t *testing.T, client *anthropic.Client, model string, streamed bool) (*anthropic.Message, error) {
 	t.Helper()
 	params := anthropic.MessageNewParams{Model: anthropic.Model(model), MaxTokens: 100, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Hi"))}}
@@ -112,15 +112,15 @@ func sendMessage(t *testing.T, client *anthropic.Client, model string, streamed 
 	var m anthropic.Message
 	for stream.Next() {
 		if err := m.Accumulate(stream.Current()); err != nil {
-			t.Errorf("the client does not take %s: %v", stream.Current().RawJSON(), err)
+			t.Errorf("the client rejects the event %s: %v", stream.Current().RawJSON(), err)
 		}
 	}
 	return &m, stream.Err()
 }
 
 // TestVectorsAsMessages replays the provider's response of every vector of every plugin, and every recorded response of a compatible
-// provider, to the official client of Messages, streaming and not, at once, byte by byte and split at random places: it reads
-// the same as a client of chat completions does.
+// provider, to the official client of Messages: streaming and not, in one piece, byte by byte and split at random. The client must read
+// the same content as a client of chat completions.
 //
 // covers: M5.3 M7.22 M7.24 M7.25
 func TestVectorsAsMessages(t *testing.T) {
@@ -135,36 +135,37 @@ func TestVectorsAsMessages(t *testing.T) {
 			}
 			var all []recording
 			for _, v := range vectors {
-				// A stream of Messages that gives the input of a call twice is passed on as it is: what a client makes of it is
-				// the client's affair.
+				// R12-input-and-pieces has the input of a call twice. Such a stream of Messages is passed on unchanged, and what the
+				// client reads from it depends on the client.
 				if len(bytes.TrimSpace(v.Response)) > 0 && v.Settings == nil && v.Name != "R12-input-and-pieces" {
 					all = append(all, recording{name: v.Name, status: v.Status, contentType: v.ContentType, body: string(v.Response)})
 				}
 			}
-			asMessages(t, name, credential, all)
+			checkAsMessages(t, name, credential, all)
 		})
 	}
 	t.Run("openai", func(t *testing.T) {
-		asMessages(t, "openai", `auth = { secret = "sk-vector-canary" }`, compatibleRecordings(t))
+		checkAsMessages(t, "openai", `auth = { secret = "sk-vector-canary" }`, compatibleRecordings(t))
 	})
 }
 
-func asMessages(t *testing.T, plugin, credential string, all []recording) {
+// checkAsMessages has a provider respond with every recording to both clients, and compares what they read.
+func checkAsMessages(t *testing.T, plugin, credential string, all []recording) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	type arrival struct {
-		name   string
-		places func(n int) []int
+	type segmentation struct {
+		name string
+		cuts func(n int) []int // offsets between segments in n bytes
 	}
-	ways := []arrival{
-		{"at once", func(int) []int { return nil }},
-		{"in bytes", func(n int) (cut []int) {
+	segmentations := []segmentation{
+		{"in one piece", func(int) []int { return nil }},
+		{"byte by byte", func(n int) (cut []int) {
 			for i := 1; i < min(n, 1500); i++ {
 				cut = append(cut, i)
 			}
 			return cut
 		}},
-		{"at random", func(n int) (cut []int) {
+		{"split at random", func(n int) (cut []int) {
 			for range 12 {
 				cut = append(cut, 1+rnd.IntN(n-1))
 			}
@@ -175,13 +176,13 @@ func asMessages(t *testing.T, plugin, credential string, all []recording) {
 	var scripts []upstreamtest.Script
 	for i := range all {
 		rec := &all[i]
-		respond := func(w arrival) {
-			scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), rec.answer(w.name != "at once" && rec.status == 200, rnd, w.places)})
+		respond := func(s segmentation) {
+			scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), rec.answer(s.name != "in one piece" && rec.status == 200, rnd, s.cuts)})
 		}
-		respond(ways[0]) // to the client of chat completions
-		for _, w := range ways {
-			respond(w)
-			respond(w)
+		respond(segmentations[0]) // to the client of chat completions
+		for _, s := range segmentations {
+			respond(s) // non-streaming
+			respond(s) // streaming
 		}
 	}
 	provider := upstreamtest.New(t, scripts...)
@@ -198,21 +199,21 @@ func asMessages(t *testing.T, plugin, credential string, all []recording) {
 			if !want.failed {
 				complete++
 			}
-			for _, w := range ways {
+			for _, s := range segmentations {
 				for _, streamed := range []bool{false, true} {
 					m, err := sendMessage(t, &client, "m", streamed)
 					var e *anthropic.Error
 					if err != nil && !errors.As(err, &e) {
-						t.Fatalf("%s, streamed %t: %v", w.name, streamed, err)
+						t.Fatalf("%s, streamed %t: %v", s.name, streamed, err)
 					}
 					if got := messageFacts(m, err, estimated); fmt.Sprint(got) != fmt.Sprint(want) {
-						t.Errorf("%s, streamed %t: got\n%v\nwant\n%v\n%v", w.name, streamed, got, want, err)
+						t.Errorf("%s, streamed %t: got\n%v\nwant\n%v\n%v", s.name, streamed, got, want, err)
 					}
 				}
 			}
 		})
 	}
 	if complete < 5 {
-		t.Errorf("only %d responses that are complete", complete)
+		t.Errorf("only %d complete responses, want at least 5", complete)
 	}
 }
