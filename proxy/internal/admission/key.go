@@ -79,14 +79,14 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 			}
 		}
 	case e.Code == "invalid_api_key" && perMinute > 0:
-		refused, tooMany := c.authLimiter.RecordInvalidKey(peerAddress(r.Ctx), perMinute, r.Now)
+		limited, tooMany := c.authLimiter.RecordInvalidKey(peerAddress(r.Ctx), perMinute, r.Now)
 		if tooMany == nil {
 			break
 		}
 		// Do not log each one, because that could be used to flood the log.
 		r.Record.Unlogged = true
-		if isPowerOfTen(refused) {
-			c.log.Warn("invalid API keys rejected", "remote", r.Record.Remote, "refused", refused, "max_wrong_keys", perMinute)
+		if isPowerOfTen(limited) {
+			c.log.Warn("invalid API keys rejected", "remote", r.Record.Remote, "rejected", limited, "max_wrong_keys", perMinute)
 		}
 		return tooMany
 	}

@@ -81,7 +81,7 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 	if lines != int(wrong.Load()) || summaries != 5 {
 		t.Errorf("the log has %d lines about wrong keys, want %d, and %d summaries, want 5", lines, wrong.Load(), summaries)
 	}
-	g.Log.Await(t, "msg", "invalid API keys rejected", "refused", "10000")
+	g.Log.Await(t, "msg", "invalid API keys rejected", "rejected", "10000")
 	if strings.Contains(g.Log.String(), "sk-guess") {
 		t.Error("the log contains a guessed key")
 	}
