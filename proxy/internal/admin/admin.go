@@ -131,7 +131,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.http.Serve(ln)
 }
 
-// Close stops serving, after waiting briefly for responses in flight.
+// Close closes the listeners, waits briefly for responses in flight, and closes all connections.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -140,7 +140,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	close(s.stop)
-	watching := len(s.listeners) > 0
+	sampling := len(s.listeners) > 0
 	for _, ln := range s.listeners {
 		// fasthttp closes it again; the error is irrelevant.
 		_ = ln.Close()
@@ -149,7 +149,7 @@ func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = s.http.ShutdownWithContext(ctx)
-	if watching {
+	if sampling {
 		<-s.sampled
 	}
 	s.mu.Lock()

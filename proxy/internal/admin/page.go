@@ -145,7 +145,7 @@ func (m *markup) pageLinks(s *Status, refresh bool) {
 	link := func(page int, text string) {
 		m.put(` <a href="/?$page=$">$</a>`, query, page, text)
 	}
-	m.put(`<p class="soft">Each list: page $ of $, of $ models, $ keys and $ budgets.`, current, last, number(int64(s.ModelsTotal)), number(int64(s.KeysTotal)), number(int64(s.BudgetsTotal)))
+	m.put(`<p class="soft">Lists: page $ of $ ($ models, $ keys, $ budgets).`, current, last, number(int64(s.ModelsTotal)), number(int64(s.KeysTotal)), number(int64(s.BudgetsTotal)))
 	if current > 1 {
 		link(min(current-1, last), "previous")
 	}

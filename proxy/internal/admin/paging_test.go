@@ -61,7 +61,7 @@ func TestStatusOf20000ModelsHasPages(t *testing.T) {
 func TestStatusPageLinksPages(t *testing.T) {
 	address, _ := serve(t, &fake{status: longStatus(500)}, Options{})
 	for path, want := range map[string][]string{
-		"/":               {"page 1 of 3, of 500 models", `href="/?page=2">next`, `href="/?still&amp;page=1">pause`},
+		"/":               {"page 1 of 3 (500 models, 0 keys, 0 budgets)", `href="/?page=2">next`, `href="/?still&amp;page=1">pause`},
 		"/?page=2":        {"page 2 of 3", `href="/?page=1">previous`, `href="/?page=3">next`},
 		"/?still&page=3":  {"page 3 of 3", `href="/?still&amp;page=2">previous`, `href="/?page=3">resume`},
 		"/?page=nonsense": {"page 1 of 3"},

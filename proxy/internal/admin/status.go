@@ -16,7 +16,7 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
-	Page Page `json:"page"` // part of the models, keys, teams, budgets and targets of each provider that is included
+	Page Page `json:"page"` // included part of models, keys, teams, budgets, and each provider's targets
 
 	Config      Config   `json:"config"`
 	Requests    Requests `json:"requests"`
@@ -32,7 +32,7 @@ type Status struct {
 	Teams      []Team `json:"teams"`
 	TeamsTotal int    `json:"teams_total"`
 
-	Budgets      []Budget `json:"budgets"` // sorted by use in descending order, after those that reject requests
+	Budgets      []Budget `json:"budgets"` // those that reject requests first, then by use in descending order
 	BudgetsTotal int      `json:"budgets_total"`
 
 	Store *Store `json:"store,omitempty"` // nil if the gateway has no store of shared limits

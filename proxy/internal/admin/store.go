@@ -26,8 +26,8 @@ type Store struct {
 	State   string           `json:"state"`
 	Since   time.Time        `json:"since"`
 	Error   string           `json:"error,omitempty"` // why the store cannot be reached
-	Limits  map[string]int64 `json:"limits"`          // number of shared limits by mode: shared, deny, share or local
-	Budgets map[string]int64 `json:"budgets"`         // number of shared budgets by the same modes
+	Limits  map[string]int64 `json:"limits"`          // scopes with shared limits, by mode: shared, deny, share, local
+	Budgets map[string]int64 `json:"budgets"`         // shared budgets, by the same modes
 	Trips   int64            `json:"round_trips"`     // round trips that requests waited for
 	Failed  int64            `json:"round_trips_failed"`
 	Denied  int64            `json:"denied"` // grants that the store denied to requests

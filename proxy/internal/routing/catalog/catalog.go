@@ -206,8 +206,9 @@ func (c *Catalog) Known(id string) (*Model, bool) {
 		return nil, false
 	}
 	m, ok := c.current.Load().byID[id]
+	// An id that a provider lists takes precedence over the direct name of a configured target.
 	if direct, known := c.directByID[id]; known && (!ok || m.Own != "") {
-		return direct, true // a listed id takes precedence over a direct name, but there is none
+		return direct, true
 	}
 	return m, ok
 }
