@@ -48,7 +48,7 @@ func (n *Nano) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// Dollars returns the amount in US dollars, rounded to a float64, for example for metrics.
+// Dollars returns the amount in US dollars, rounded to a float64.
 func (n Nano) Dollars() float64 { return float64(n) / float64(Dollar) }
 
 // Plus returns the sum of two amounts. It saturates at the largest and the smallest amount.
@@ -74,7 +74,8 @@ const (
 	MaxPrice Price = 1e6 * 1e12
 )
 
-// ParsePrice parses a decimal number with at most 12 decimal places, from 0 to 1,000,000. Its error is ErrSyntax, ErrPrecision or ErrRange.
+// ParsePrice parses a decimal number with at most 12 decimal places, from 0 to 1,000,000. Its errors are ErrSyntax,
+// ErrPrecision and ErrRange.
 func ParsePrice(text string) (Price, error) {
 	n, err := parseDecimal(text, pricePlaces)
 	if err == nil && (n < 0 || Price(n) > MaxPrice) {

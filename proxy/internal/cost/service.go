@@ -16,7 +16,8 @@ const (
 	MaxFactor Factor = 1000 * 1e6
 )
 
-// ParseFactor parses a decimal number with at most 6 decimal places, from 0 to 1000. Its error is ErrSyntax, ErrPrecision or ErrRange.
+// ParseFactor parses a decimal number with at most 6 decimal places, from 0 to 1000. Its errors are ErrSyntax,
+// ErrPrecision and ErrRange.
 func ParseFactor(text string) (Factor, error) {
 	n, err := parseDecimal(text, factorPlaces)
 	if err == nil && (n < 0 || Factor(n) > MaxFactor) {
@@ -28,8 +29,8 @@ func ParseFactor(text string) (Factor, error) {
 	return Factor(n), nil
 }
 
-// Times returns the prices with the prices of tokens multiplied by a factor. PerRequest stays. Its error is ErrPrecision if
-// a price would have more than 12 decimal places, and ErrRange if it would exceed MaxPrice.
+// Times returns the prices with the prices of tokens multiplied by a factor. PerRequest stays. It fails with
+// ErrPrecision if a price would have more than 12 decimal places, and with ErrRange if a price would exceed MaxPrice.
 func (p *Prices) Times(f Factor) (*Prices, error) {
 	scaled := &Prices{tiers: make([]Tier, len(p.tiers))}
 	for i, t := range p.tiers {

@@ -1,6 +1,6 @@
 // Package glob matches text against patterns in which * matches any sequence of bytes.
 //
-// Concurrency: functions only.
+// Concurrency: all functions are safe for concurrent use.
 package glob
 
 // Match reports whether pattern matches all of text. Each * matches at least minStar bytes. Match does not allocate.

@@ -1,7 +1,7 @@
 // Package httpfield checks and compares the names and values of HTTP header fields. Its rules are those of
 // golang.org/x/net/http/httpguts, which only accepts strings.
 //
-// Concurrency: functions only.
+// Concurrency: all functions are safe for concurrent use.
 package httpfield
 
 import "golang.org/x/net/http/httpguts"

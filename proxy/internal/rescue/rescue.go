@@ -20,7 +20,7 @@ type Error struct {
 	reported atomic.Bool
 }
 
-// Error returns the type of the panic's value.
+// Error implements error. Its text contains the type of the panic's value.
 func (e *Error) Error() string { return "panic of type " + e.Type }
 
 // First reports whether this is its first call, so that a panic whose Error several callers receive is counted once.

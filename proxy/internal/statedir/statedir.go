@@ -70,9 +70,9 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open creates the folder if it does not exist, with access for this user only, and locks it until Close. It fails with an
-// *InUseError if another process, or another Dir of this process, has it locked. The kernel releases the lock of a process that ends
-// or is killed.
+// Open creates the folder if it does not exist, with access for this user only, and locks it until Close. It fails with
+// an *InUseError if another process, or another Dir of this process, has it locked. The kernel releases the lock of a
+// process that ends or is killed.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)

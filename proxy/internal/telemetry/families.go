@@ -156,7 +156,7 @@ var (
 	BudgetHeld    = family("budget_held_usd", Gauge, "Amount of the budget held by requests in flight, in US dollars.", "scope", "name", "per")
 	BudgetLeft    = family("budget_left_usd", Gauge, "Amount of the budget left for further requests, in US dollars.", "scope", "name", "per")
 	BudgetRefused = family("budget_refused", Gauge, "Requests in the current window for which too little of the budget was left.", "scope", "name", "per")
-	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "End of the budget's current window. Budgets per total have no series.", "scope", "name", "per")
+	BudgetEnd     = family("budget_window_end_timestamp_seconds", Gauge, "End of the budget's current window. Budgets with the period total have no series.", "scope", "name", "per")
 
 	JournalFailing = family("journal_failing", Gauge, "1 while the journal cannot be written, for example because the disk is full.")
 	JournalRecords = family("journal_records_total", Counter, "Records appended to the journal: requests, holds, settlements and changes of budgets.")

@@ -321,7 +321,8 @@ func nonZero(names []string, counts []atomic.Int64) map[string]int64 {
 	return all
 }
 
-// Write writes all metrics in the Prometheus text format. If collecting some of them fails, it writes the others and returns the error.
+// Write writes all metrics in the Prometheus text format. If some of them cannot be collected, it writes the others and
+// returns the error.
 func (m *Metrics) Write(w io.Writer) error {
 	m.gathering.Lock()
 	defer m.gathering.Unlock()

@@ -15,7 +15,7 @@ import (
 // forever is the duration of a recovery that outlasts any test.
 const forever = time.Hour
 
-// gateway is a gateway with a budget of 100 per total.
+// gateway is a gateway with a budget of 100 and the period total.
 type gateway struct {
 	*redisstore.Store
 	tb            testing.TB
@@ -265,7 +265,7 @@ func TestDeadGatewaysAreBounded(t *testing.T) {
 	t.Logf("%d fields", fields)
 }
 
-// TestKeysExpire checks that all keys expire except those of budgets per total.
+// TestKeysExpire checks that all keys expire except those of budgets with the period total.
 func TestKeysExpire(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := open(t, at(server.URL()), 0)

@@ -30,7 +30,7 @@ const waitTimeout = time.Minute
 
 var scope = spend.Scope{Kind: spend.Key, Name: "a"}
 
-// total is the window of a budget per total.
+// total is the window of a budget with the period total.
 var total = spend.Window{Per: config.PerTotal}
 
 // open opens a store with the given recovery and waits until it is connected.
@@ -71,7 +71,7 @@ func syncOne(tb fataler, s spend.Store, r spend.Report) spend.Reply {
 	return replies[0]
 }
 
-// money returns a counter of a budget per total.
+// money returns a counter of a budget with the period total.
 func money(limit, granted, used, want int64) spend.Counter {
 	return spend.Counter{Of: spend.Money, Window: total, Limit: limit, Granted: granted, Used: used, Want: want, Least: want}
 }
