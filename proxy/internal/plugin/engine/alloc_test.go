@@ -18,7 +18,7 @@ func TestCallDoesNotAllocate(t *testing.T) {
 			}
 		})
 		if allocs != 0 {
-			t.Errorf("a call of %q allocates %v times", name, allocs)
+			t.Errorf("%v allocations per call of %q, want none", allocs, name)
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// input is what the guest small looks for a text in.
+// input is the input of the function event of the guest small, which finds a quoted text in it.
 const input = `{"type":"content_block_delta","index":0}`
 
-// withInput writes the input where the guest expects it.
+// withInput writes the input into the guest's buffer, and returns its length.
 func withInput(tb testing.TB, i *engine.Instance) uint64 {
 	tb.Helper()
 	addr := run(tb, i, "buffer", 4096)
@@ -98,8 +98,8 @@ func BenchmarkInstantiateFromImage(b *testing.B) {
 	}
 }
 
-// BenchmarkRestore measures what another tenant adds to an event: restoring the image, and the pages that the call
-// writes again.
+// BenchmarkRestore measures an event after a change of the tenant, which adds restoring the image and copying the pages
+// that the call writes.
 func BenchmarkRestore(b *testing.B) {
 	i := instantiate(b, goModule(b, "small"))
 	n := withInput(b, i)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCacheOfAnotherProcessor compiles in a process that takes its processor for one without BMI1, and then with all that
-// there is: the log says why the code in the cache is not used, and both are kept.
+// TestCacheOfAnotherProcessor compiles in a process with BMI1 disabled, and then with all processor features. The log must say
+// why the code in the cache is not used, and the cache must keep both.
 func TestCacheOfAnotherProcessor(t *testing.T) {
 	const dirVariable = "CACHE_OF_ANOTHER_PROCESSOR"
 	if dir := os.Getenv(dirVariable); dir != "" {
@@ -35,12 +35,12 @@ func TestCacheOfAnotherProcessor(t *testing.T) {
 		t.Errorf("log %q of a start with the cache", log)
 	}
 	if n := len(files(t, dir)); n != 4 {
-		t.Errorf("the cache has %d files, want those of 2 modules", n)
+		t.Errorf("the cache has %d files, want 4, of two modules", n)
 	}
 }
 
-// TestCacheOfAnotherBinary compiles in a program that knows wazero's version and in this test, which does not, with one cache: each
-// keeps its own code.
+// TestCacheOfAnotherBinary compiles with the same cache in a program whose build information has wazero's version, and in this test,
+// whose build information has not. Each must keep its own code.
 func TestCacheOfAnotherBinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
@@ -52,7 +52,7 @@ func TestCacheOfAnotherBinary(t *testing.T) {
 	}
 	for start, want := range []string{"not in the cache", ""} {
 		cmd := exec.CommandContext(t.Context(), other, dir)
-		cmd.Stdin = bytes.NewReader(answering(7))
+		cmd.Stdin = bytes.NewReader(returning(7))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -65,7 +65,7 @@ func TestCacheOfAnotherBinary(t *testing.T) {
 	}
 }
 
-// TestReasonsForCompiling checks what the log says of a module that is compiled.
+// TestReasonsForCompiling checks that the log says why a module is compiled.
 func TestReasonsForCompiling(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

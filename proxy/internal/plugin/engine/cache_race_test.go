@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A process that looks for a module while another publishes it finds either nothing or the whole module, and never
+// A process that opens a module while another one publishes it finds either nothing or the whole module, and never
 // removes it.
 func TestOpenDuringPublish(t *testing.T) {
 	if testing.Short() {
@@ -48,7 +48,7 @@ func TestOpenDuringPublish(t *testing.T) {
 		close(published)
 		readers.Wait()
 		if _, _, miss := c.open(key); miss != nil {
-			t.Fatalf("module %d is gone after it was published: %v", n, miss)
+			t.Fatalf("module %d is missing after it was published: %v", n, miss)
 		}
 	}
 }

@@ -16,15 +16,15 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// answering is a guest whose function "run" returns n.
-func answering(n int32) []byte {
+// returning returns a guest whose function "run" returns n.
+func returning(n int32) []byte {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
 	m.ExportFunc("run", nil, w.Types(w.I32), nil, w.I32Const(n))
 	return m.Bytes()
 }
 
-// files lists the plain files below dir with their sizes and times.
+// files returns the paths of the regular files below dir.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -41,12 +41,12 @@ func files(t *testing.T, dir string) []string {
 	return out
 }
 
-// compileOnce compiles in an engine of its own, as another start of the gateway would, and checks what comes out.
+// compileOnce compiles in a new engine, as another start of the gateway would, runs the result, and returns the log.
 func compileOnce(t *testing.T, dir string, n int32) (log string) {
 	t.Helper()
 	var b strings.Builder
 	e := newEngine(t, engine.Options{CacheDir: dir, Log: slog.New(slog.NewTextHandler(&b, nil))})
-	m, err := e.Compile(context.Background(), "guest", answering(n))
+	m, err := e.Compile(context.Background(), "guest", returning(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestCacheIsUsed(t *testing.T) {
 	modified := func() (times []time.Time) {
 		for _, path := range before {
 			if filepath.Base(path) == "module" {
-				continue // its time says when it was used last
+				continue // its modification time is the time of the last use
 			}
 			info, err := os.Stat(path)
 			if err != nil {
@@ -135,7 +135,7 @@ func TestCorruptCacheIsRebuilt(t *testing.T) {
 				}
 				for path, p := range whole {
 					if now, err := os.ReadFile(path); err != nil || !slices.Equal(now, p) {
-						t.Errorf("%s was not made anew: %v", filepath.Base(path), err)
+						t.Errorf("%s was not rebuilt: %v", filepath.Base(path), err)
 					}
 				}
 			})
@@ -196,10 +196,10 @@ func TestCacheLimit(t *testing.T) {
 	if err := os.Chtimes(old, long, long); err != nil {
 		t.Fatal(err)
 	}
-	// Every module but the first is a little larger, so that three fit.
+	// Every module except the first is a little larger, so the limit is the size of three.
 	e := newEngine(t, engine.Options{CacheDir: dir, CacheBytes: size*3 + size/2})
 	for n := range int32(6) {
-		m, err := e.Compile(context.Background(), fmt.Sprint(n), answering(n))
+		m, err := e.Compile(context.Background(), fmt.Sprint(n), returning(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,10 +219,10 @@ func TestCacheLimit(t *testing.T) {
 		t.Errorf("%d modules in the cache, want 3", modules)
 	}
 	if _, err := os.Stat(old); err == nil {
-		t.Error("what a crash left is still there")
+		t.Error("the unfinished directory of a crashed process was not removed")
 	}
 	if _, err := os.Stat(recent); err != nil {
-		t.Error("what another process writes was removed")
+		t.Error("the directory that another process is writing was removed")
 	}
 }
 
@@ -233,12 +233,12 @@ func TestCacheDirectoryFailsLater(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	m := compile(t, e, answering(7))
+	m := compile(t, e, returning(7))
 	if got := run(t, instantiate(t, m), "run"); got != 7 {
 		t.Errorf("run returned %d", got)
 	}
 	if !strings.Contains(b.String(), "not cached") {
-		t.Errorf("log %q does not say so", b.String())
+		t.Errorf("log %q, want it to say that the module is not cached", b.String())
 	}
 }
 
@@ -251,6 +251,6 @@ func TestCacheChecksImportsAgain(t *testing.T) {
 	compile(t, newEngine(t, engine.Options{CacheDir: dir}, host), m.Bytes())
 	_, err := newEngine(t, engine.Options{CacheDir: dir}).Compile(context.Background(), "guest", m.Bytes())
 	if err == nil || !strings.Contains(err.Error(), "no such function") {
-		t.Errorf("error %v from a cached module whose import is gone", err)
+		t.Errorf("error %v for a cached module with a missing import", err)
 	}
 }

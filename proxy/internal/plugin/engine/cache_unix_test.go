@@ -59,14 +59,13 @@ func TestRejectsUntrustedCache(t *testing.T) {
 				t.Fatal(err)
 			}
 			if log := compileOnce(t, dir, 7); !strings.Contains(log, "compile cache not usable") {
-				t.Errorf("log %q does not say that there is no cache", log)
+				t.Errorf("log %q, want it to say that the cache is not usable", log)
 			}
 		})
 	}
 }
 
-// TestCacheOfAnImage uses a cache that another user, root, has left, and that the process may only read: that of a container
-// image.
+// TestCacheOfAnImage uses a cache that belongs to root and is read-only for the process, as in a container image.
 func TestCacheOfAnImage(t *testing.T) {
 	const dirVariable = "CACHE_OF_AN_IMAGE"
 	if dir := os.Getenv(dirVariable); dir != "" {
@@ -115,7 +114,7 @@ func TestCacheOfAnImage(t *testing.T) {
 	}
 }
 
-// TestCacheRequired: with RequireCache, a module that cannot be kept is an error.
+// TestCacheRequired checks that with RequireCache it is an error if a module cannot be cached.
 func TestCacheRequired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -123,15 +122,15 @@ func TestCacheRequired(t *testing.T) {
 	}
 	if e, err := engine.New(engine.Options{CacheDir: file, RequireCache: true}); err == nil {
 		e.Close()
-		t.Error("an engine has a file for a cache directory")
+		t.Error("New accepted a file as the cache directory")
 	}
 	dir := filepath.Join(t.TempDir(), "cache")
 	e := newEngine(t, engine.Options{CacheDir: dir, RequireCache: true})
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := e.Compile(t.Context(), "guest", answering(7)); err == nil {
+	if m, err := e.Compile(t.Context(), "guest", returning(7)); err == nil {
 		m.Close()
-		t.Error("a module is compiled that cannot be kept")
+		t.Error("Compile returned a module that could not be cached")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// hosted makes an instance whose function "run" calls the given host function and then loops as often as it says.
+// hosted returns an instance whose function "run" calls a host function, and then loops as many times as that returns.
 func hosted(t *testing.T, f engine.HostFunc) (*engine.Instance, *engine.Func) {
 	t.Helper()
 	e := newEngine(t, engine.Options{}, engine.Import{Name: "host", Results: []engine.ValueType{engine.I32}, Func: f})
@@ -30,13 +30,13 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 		host func(i *engine.Instance)
 		loop uint64
 		fuel int64
-		want engine.Kind // Unknown: the call succeeds
+		want engine.Kind // Unknown if the call succeeds
 		used func(n int64) bool
 	}{
 		{"charges a little", func(i *engine.Instance) { i.Charge(500) }, 10, 10_000, engine.Unknown, func(n int64) bool { return n > 500 && n < 600 }},
 		{"charges nothing", func(i *engine.Instance) { i.Charge(0) }, 10, 10_000, engine.Unknown, func(n int64) bool { return n > 0 && n < 100 }},
-		{"cannot give back", func(i *engine.Instance) { i.Charge(-5000) }, 10, 10_000, engine.Unknown, func(n int64) bool { return n > 0 && n < 100 }},
-		{"charges over a slice", func(i *engine.Instance) { i.Charge(70_000) }, 1000, 100_000, engine.Unknown, func(n int64) bool { return n > 71_000 && n < 72_000 }},
+		{"negative charge", func(i *engine.Instance) { i.Charge(-5000) }, 10, 10_000, engine.Unknown, func(n int64) bool { return n > 0 && n < 100 }},
+		{"charges more than a slice", func(i *engine.Instance) { i.Charge(70_000) }, 1000, 100_000, engine.Unknown, func(n int64) bool { return n > 71_000 && n < 72_000 }},
 		{"charges all", func(i *engine.Instance) { i.Charge(10_000) }, 10, 10_000, engine.OutOfFuel, func(n int64) bool { return n == 10_000 }},
 		{"charges too much, often", func(i *engine.Instance) {
 			for range 20 {
@@ -45,8 +45,8 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 		}, 10, 10_000, engine.OutOfFuel, func(n int64) bool { return n == 10_000 }},
 		{"stops", (*engine.Instance).Stop, 10, 1 << 40, engine.Stopped, func(n int64) bool { return n > 0 && n < 100 }},
 		{"charges and stops", func(i *engine.Instance) { i.Charge(500); i.Stop() }, 10, 1 << 40, engine.Stopped, func(n int64) bool { return n > 500 && n < 600 }},
-		{"no fuel at all", func(*engine.Instance) {}, 10, 0, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
-		{"less than none", func(*engine.Instance) {}, 10, -5, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
+		{"no fuel", func(*engine.Instance) {}, 10, 0, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
+		{"negative fuel", func(*engine.Instance) {}, 10, -5, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 	}
 }
 
-// TestHostChargesEndStraightLineCode: between two host calls of straight-line code the guest has no check of its own, so the
-// budget must hold without one.
+// TestHostChargesEndStraightLineCode checks that the budget holds for host calls in straight code, where the guest has no check
+// of its own between two calls.
 //
 // covers: F96
 func TestHostChargesEndStraightLineCode(t *testing.T) {
@@ -95,19 +95,19 @@ func TestHostChargesEndStraightLineCode(t *testing.T) {
 	_, err := i.Call(function(t, i, "run"), 20_000)
 	wantTrap(t, err, engine.OutOfFuel)
 	if calls < 190 || calls > 210 || i.Used() != 20_000 {
-		t.Errorf("%d host calls of 100 units and %d units used, with a budget of 20,000", calls, i.Used())
+		t.Errorf("%d host calls of 100 units and %d units used, want a budget of 20,000 to end the call", calls, i.Used())
 	}
 }
 
-var nowhere map[string]int
+var nilMap map[string]int
 
 func TestHostPanicFailsCall(t *testing.T) {
 	cause := errors.New("cause")
 	tests := map[string]func(){
 		"error":              func() { panic(cause) },
 		"text":               func() { panic("wasm error: unreachable") },
-		"text of another's":  func() { panic(errors.New("unreachable")) },
-		"nil map":            func() { nowhere["a"] = 1 },
+		"text of a trap":     func() { panic(errors.New("unreachable")) },
+		"nil map":            func() { nilMap["a"] = 1 },
 		"index out of range": func() { var s []int; _ = s[len(s)] },
 	}
 	for name, f := range tests {
@@ -116,7 +116,7 @@ func TestHostPanicFailsCall(t *testing.T) {
 			_, err := i.Call(run, plenty)
 			trap := wantTrap(t, err, engine.HostPanic)
 			if trap.Stack() == "" {
-				t.Error("no stack for the log")
+				t.Error("the trap has no stack")
 			}
 			_, err = i.Call(run, plenty)
 			wantTrap(t, err, engine.Dead)
@@ -133,12 +133,12 @@ func TestRejectsMisuse(t *testing.T) {
 	})
 	self = f
 	if _, err := i.Call(f, plenty, 1); err == nil {
-		t.Error("too many arguments were taken")
+		t.Error("a call with too many arguments succeeded")
 	} else {
 		wantTrap(t, err, engine.BadCall)
 	}
 	if _, err := i.Call(nil, plenty); err == nil {
-		t.Error("no function was called")
+		t.Error("a call of a nil function succeeded")
 	}
 	if got, err := i.Call(f, plenty); err != nil || got != 42 {
 		t.Errorf("result %d, %v after misuse", got, err)
@@ -224,8 +224,8 @@ func TestInitializeIsBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBalanced calls a function that recurses nearly to the limit again and again: each call returns what it
-// took, so the host need not reset the depth.
+// TestDepthIsBalanced calls a function that recurses nearly to the limit many times. Each call must release the depth that
+// it has used.
 func TestDepthIsBalanced(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -244,7 +244,7 @@ func TestDepthIsBalanced(t *testing.T) {
 		f = function(t, i, "down")
 	}
 	if deepest < 1000 {
-		t.Fatalf("the deepest call is of %d frames", deepest)
+		t.Fatalf("the deepest call has %d frames, want at least 1000", deepest)
 	}
 	for n := range 100 {
 		if got, err := i.Call(f, 1<<30, deepest); err != nil || got != 7 {

@@ -14,8 +14,8 @@ import (
 // loopFuel keeps a guest busy for some hundred milliseconds.
 const loopFuel = 100_000_000
 
-// announced is a guest that calls the host and then loops without end.
-func announced() *w.Module {
+// callThenLoop returns a guest that calls the host, and then loops without end.
+func callThenLoop() *w.Module {
 	m := &w.Module{}
 	host := m.Import("test", "host", nil, nil)
 	m.ExportMemory(1, w.NoMax)
@@ -23,19 +23,19 @@ func announced() *w.Module {
 	return m
 }
 
-// stalls is what collections did to the process while a guest looped.
+// stalls describes garbage collections while a guest loops.
 type stalls struct {
-	collections int           // that began and ended during the loop
-	whole       time.Duration // the longest of them, from end to end
-	pause       time.Duration // the longest time for which one of them kept everything from running
+	collections int           // number that began and ended during the loop
+	whole       time.Duration // longest collection
+	pause       time.Duration // longest stop-the-world pause
 }
 
-// collectDuringLoop runs collections while a guest loops. The loop ends only because its fuel does.
+// collectDuringLoop runs garbage collections while a guest loops until it runs out of fuel.
 func collectDuringLoop(tb testing.TB) (s stalls) {
 	tb.Helper()
 	started := make(chan struct{})
 	host := engine.Import{Name: "host", Func: func(*engine.Instance, []uint64) { close(started) }}
-	i := instantiate(tb, compile(tb, newEngine(tb, engine.Options{}, host), announced().Bytes()))
+	i := instantiate(tb, compile(tb, newEngine(tb, engine.Options{}, host), callThenLoop().Bytes()))
 	f := function(tb, i, "run")
 	var over atomic.Bool
 	done := make(chan error)
@@ -60,14 +60,14 @@ func collectDuringLoop(tb testing.TB) (s stalls) {
 	return s
 }
 
-// pauses is the runtime's count of the pauses of collections by length, the time until everything had stopped included.
+// pauses returns the runtime's histogram of stop-the-world pauses of collections, including the time to stop.
 func pauses() *metrics.Float64Histogram {
 	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
 	metrics.Read(sample)
 	return sample[0].Value.Float64Histogram()
 }
 
-// longestSince returns the upper bound of the longest pause that after counts and before does not.
+// longestSince returns the upper bound of the longest pause that is counted in after but not in before.
 func longestSince(before, after *metrics.Float64Histogram) time.Duration {
 	var longest float64
 	for k, n := range after.Counts {
@@ -78,16 +78,16 @@ func longestSince(before, after *metrics.Float64Histogram) time.Duration {
 	return time.Duration(longest * float64(time.Second))
 }
 
-// TestGarbageCollectionDuringEndlessLoop checks the order: garbage collections that start while a guest loops end
-// before the loop does. Without scheduling points in the guest the first one would wait for the end of the loop. Pauses
-// also depend on other users of the cores, so the bound is for the best of a few loops.
+// TestGarbageCollectionDuringEndlessLoop checks that garbage collections that start while a guest loops end before the
+// loop. Without scheduling points in the guest, the first one would wait for the end of the loop. Pauses also depend on
+// other processes, so the limit is for the best of five loops.
 func TestGarbageCollectionDuringEndlessLoop(t *testing.T) {
 	const bound = 20 * time.Millisecond
 	best, collections := time.Duration(1<<63-1), 0
 	for range 5 {
 		s := collectDuringLoop(t)
 		if s.collections == 0 {
-			continue // the cores were somebody else's
+			continue // the cores were busy with other processes
 		}
 		collections += s.collections
 		t.Logf("%d collections during the loop, the longest took %v and the longest pause %v", s.collections, s.whole, s.pause)

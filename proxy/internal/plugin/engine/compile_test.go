@@ -52,15 +52,15 @@ func TestRejectsInvalidModules(t *testing.T) {
 			m.ImportRaw("test", "g", w.KindGlobal, []byte{w.I32, 0})
 			m.ExportMemory(1, w.NoMax)
 		}), "only functions may be imported"},
-		{"hidden memory", with(func(m *w.Module) {
+		{"memory that is not exported", with(func(m *w.Module) {
 			m.Memory(1, w.NoMax)
 			m.ExportFunc("run", nil, nil, nil)
 		}), `does not export its memory as "memory"`},
-		{"memory under another's name", with(func(m *w.Module) {
+		{"memory exported under another name", with(func(m *w.Module) {
 			m.Export("mem", w.KindMemory, m.Memory(1, w.NoMax))
 			m.ExportFunc("memory", nil, nil, nil)
 		}), `does not export its memory as "memory"`},
-		{"more memory than there is", with(func(m *w.Module) { m.ExportMemory(17, w.NoMax) }), "begins with 2 MiB of memory, more than the limit of 1 MiB"},
+		{"more memory than the limit", with(func(m *w.Module) { m.ExportMemory(17, w.NoMax) }), "begins with 2 MiB of memory, more than the limit of 1 MiB"},
 		{"_initialize with a parameter", with(func(m *w.Module) {
 			m.ExportMemory(1, w.NoMax)
 			m.ExportFunc("_initialize", i32, nil, nil)
@@ -79,7 +79,7 @@ func TestRejectsInvalidModules(t *testing.T) {
 		}), "reserved"},
 		{"SIMD", guest(w.Op{0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, w.Drop).Bytes(), "SIMD"},
 		{"invalid code", guest(w.I32Const(1)).Bytes(), "invalid function"},
-		{"a table for the whole machine", with(func(m *w.Module) {
+		{"a huge table", with(func(m *w.Module) {
 			m.ExportMemory(1, w.NoMax)
 			m.Table(w.FuncRef, 1<<27, w.NoMax)
 		}), "table"},
@@ -91,10 +91,10 @@ func TestRejectsInvalidModules(t *testing.T) {
 			for _, e := range []*engine.Engine{e, cached} {
 				_, err := e.Compile(context.Background(), "guest", test.wasm)
 				if err == nil {
-					t.Fatal("compiled")
+					t.Fatal("the invalid module was compiled")
 				}
 				if !strings.Contains(err.Error(), test.want) {
-					t.Errorf("error %q, want %q in it", err, test.want)
+					t.Errorf("error %q, want it to contain %q", err, test.want)
 				}
 			}
 		})
@@ -125,12 +125,12 @@ func TestExportSignatures(t *testing.T) {
 	i := instantiate(t, module)
 	for _, name := range []string{"two", "ref", "none", "memory"} {
 		if _, ok := i.Func(name); ok {
-			t.Errorf("%q can be called", name)
+			t.Errorf("Func(%q) returned a function", name)
 		}
 	}
 }
 
-// TestCorruptModules flips bits: the module is rejected with a reason, or runs within its limits.
+// TestCorruptModules flips bits and truncates: the module must be rejected with a reason, or run within its limits.
 //
 // covers: F100
 func TestCorruptModules(t *testing.T) {
@@ -152,7 +152,7 @@ func TestCorruptModules(t *testing.T) {
 		variants = 300
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	var refused, ran, trapped int
+	var rejected, ran, trapped int
 	for k := range variants {
 		wasm := append([]byte(nil), whole...)
 		if k%10 == 0 {
@@ -164,7 +164,7 @@ func TestCorruptModules(t *testing.T) {
 		}
 		module, err := e.Compile(context.Background(), "damaged", wasm)
 		if err != nil {
-			refused++
+			rejected++
 			if strings.Contains(err.Error(), "panic in") {
 				t.Errorf("variant %d: %v", k, err)
 			}
@@ -184,9 +184,9 @@ func TestCorruptModules(t *testing.T) {
 			t.Errorf("variant %d: %v", k, err)
 		}
 	}
-	t.Logf("of %d variants %d were refused, %d ran, %d of them trapped", variants, refused, ran, trapped)
-	if refused == 0 || ran == 0 {
-		t.Error("the variants show nothing")
+	t.Logf("of %d variants %d were rejected, %d ran, %d of them trapped", variants, rejected, ran, trapped)
+	if rejected == 0 || ran == 0 {
+		t.Errorf("%d variants were rejected and %d ran, want some of both", rejected, ran)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestModuleLifetime(t *testing.T) {
 		}
 	}
 	if _, err := first.Instantiate(context.Background(), nil, plenty); err == nil {
-		t.Error("a closed module made an instance")
+		t.Error("a closed module was instantiated")
 	}
 	run(t, instantiate(t, second), "run")
 	if err := second.Close(); err != nil {
@@ -245,7 +245,7 @@ func TestModuleLifetime(t *testing.T) {
 	}
 	run(t, survivor, "run")
 	if _, err := e.Compile(context.Background(), "late", wasm); err == nil {
-		t.Error("a closed engine compiled")
+		t.Error("a closed engine compiled a module")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-// slowSource is a module whose compilation does not go on before it is released.
+// slowSource is a module whose compilation blocks until it is released.
 type slowSource struct {
 	engine.Source
 	began, release chan struct{}
@@ -280,7 +280,7 @@ func newSlowSource(wasm []byte) *slowSource {
 }
 
 func TestCompileEndsWithItsContext(t *testing.T) {
-	// What is compiled stays, since it may be ready before the next caller comes.
+	// Keep, because the module may be compiled before the next caller asks for it.
 	e := newEngine(t, engine.Options{Keep: true})
 	slow := newSlowSource(guest().Bytes())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +294,7 @@ func TestCompileEndsWithItsContext(t *testing.T) {
 	if err := <-cancelled; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	// Another module is not kept waiting, and the next caller gets what was begun.
+	// Other modules do not wait for it, and the next caller gets the result of the same compilation.
 	run(t, instantiate(t, compile(t, e, guest(w.Nop).Bytes())), "run")
 	compiled := make(chan *engine.Module)
 	go func() {
@@ -311,7 +311,7 @@ func TestCompileEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 	if n := slow.reads.Load(); n != 1 {
-		t.Errorf("compiled %d times", n)
+		t.Errorf("compiled %d times, want once", n)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestCloseDoesNotWaitForCompiler(t *testing.T) {
 	}
 	close(slow.release)
 	if err := <-failed; err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("error %v from an engine that was closed", err)
+		t.Errorf("error %v, want one that says that the engine is closed", err)
 	}
 }
 
@@ -349,14 +349,14 @@ func TestProvide(t *testing.T) {
 		{"WASI", "wasi_snapshot_preview1", nil, "provided already"},
 		{"no name", "", nil, "needs a name"},
 		{"no body", "a", []engine.Import{{Name: "f"}}, "lacks"},
-		{"two of a name", "b", []engine.Import{{Name: "f", Func: nothing}, {Name: "f", Func: nothing}}, "named twice"},
+		{"duplicate function", "b", []engine.Import{{Name: "f", Func: nothing}, {Name: "f", Func: nothing}}, "named twice"},
 		{"two results", "c", []engine.Import{{Name: "f", Func: nothing, Results: []engine.ValueType{engine.I32, engine.I32}}}, "cannot call"},
 		{"no such type", "d", []engine.Import{{Name: "f", Func: nothing, Params: []engine.ValueType{0x7b}}}, "cannot call"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if err := e.Provide(test.module, test.imports); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q in it", err, test.want)
+				t.Errorf("error %v, want it to contain %q", err, test.want)
 			}
 		})
 	}

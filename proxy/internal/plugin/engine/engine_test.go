@@ -17,10 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// plenty is fuel that no test uses up by accident: some seconds of guest code.
+// plenty is more fuel than any test uses up by accident: some seconds of guest code.
 const plenty = 1 << 30
 
-// newEngine makes an engine that provides the module "test", which is closed with the test.
+// newEngine returns an engine that provides the module "test" and is closed with the test.
 func newEngine(tb testing.TB, o engine.Options, imports ...engine.Import) *engine.Engine {
 	tb.Helper()
 	e, err := engine.New(o)
@@ -70,7 +70,7 @@ func instantiateFor(tb testing.TB, m *engine.Module, user any) *engine.Instance 
 	return i
 }
 
-// function finds an export of the instance that must be there.
+// function returns an exported function, which must exist.
 func function(tb testing.TB, i *engine.Instance, name string) *engine.Func {
 	tb.Helper()
 	f, ok := i.Func(name)
@@ -80,7 +80,7 @@ func function(tb testing.TB, i *engine.Instance, name string) *engine.Func {
 	return f
 }
 
-// run calls an export that must not fail.
+// run calls an exported function, which must not fail.
 func run(tb testing.TB, i *engine.Instance, name string, args ...uint64) uint64 {
 	tb.Helper()
 	result, err := i.Call(function(tb, i, name), plenty, args...)
@@ -90,7 +90,7 @@ func run(tb testing.TB, i *engine.Instance, name string, args ...uint64) uint64 
 	return result
 }
 
-// wantTrap checks that err is a trap of a kind.
+// wantTrap fails the test unless err is a trap of the given kind.
 func wantTrap(tb testing.TB, err error, want engine.Kind) *engine.Trap {
 	tb.Helper()
 	var trap *engine.Trap
@@ -139,8 +139,8 @@ func goGuest(tb testing.TB, name string) []byte {
 	return wasm
 }
 
-// guests holds what takes long to make and what tests do not change: the Go guests, and an engine in which each was
-// compiled once.
+// guests holds what takes long to build and is not changed by tests: the Go guests, and an engine in which each is compiled
+// once.
 var guests = struct {
 	mu       sync.Mutex
 	built    map[string][]byte
@@ -148,14 +148,15 @@ var guests = struct {
 	compiled map[string]*engine.Module
 }{built: make(map[string][]byte), compiled: make(map[string]*engine.Module)}
 
-// goModule returns a Go guest in the shared engine. What it writes goes to the user of the instance, if that is a *said.
+// goModule returns a Go guest in the shared engine. Its output is added to the user value of the instance, if that is a
+// *guestText.
 func goModule(tb testing.TB, name string) *engine.Module {
 	tb.Helper()
 	wasm := goGuest(tb, name)
 	guests.mu.Lock()
 	defer guests.mu.Unlock()
 	if guests.engine == nil {
-		// With -short the machine code is that of earlier runs: making it takes seconds.
+		// With -short the machine code of earlier runs is used, because compiling takes seconds.
 		cache := ""
 		if testing.Short() {
 			var err error
@@ -164,7 +165,7 @@ func goModule(tb testing.TB, name string) *engine.Module {
 			}
 		}
 		e, err := engine.New(engine.Options{CacheDir: cache, OutputBytes: sharedOutput, Output: func(i *engine.Instance, _ int32, p []byte) {
-			if s, ok := i.User().(*said); ok {
+			if s, ok := i.User().(*guestText); ok {
 				s.text.Write(p)
 			}
 		}})
@@ -187,13 +188,13 @@ func goModule(tb testing.TB, name string) *engine.Module {
 	return m
 }
 
-// sharedOutput is how much of a call's output the shared engine passes on.
+// sharedOutput is the shared engine's limit of a call's output, in bytes.
 const sharedOutput = 1 << 10
 
-// said collects what a guest writes to its standard output and error.
-type said struct{ text strings.Builder }
+// guestText collects the standard output and error of a guest.
+type guestText struct{ text strings.Builder }
 
-// noteImports is the module "test" unless a test brings its own: note reads a text of the guest and answers its length.
+// noteImports is the default of the module "test": note reads a text of the guest and returns its length.
 var noteImports = []engine.Import{{
 	Name:    "note",
 	Params:  []engine.ValueType{engine.I32, engine.I32},

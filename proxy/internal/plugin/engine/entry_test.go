@@ -13,7 +13,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// FuzzCacheEntry checks that nothing but what was written is read from the file of a cached module.
+// FuzzCacheEntry checks that an entry of the cache is accepted only if it is exactly what was written.
 func FuzzCacheEntry(f *testing.F) {
 	dir := f.TempDir()
 	written := &entry{info: fuel.Info{Start: true, Globals: []string{"g"}}, stub: []byte("stub module")}
@@ -38,9 +38,9 @@ func FuzzCacheEntry(f *testing.F) {
 		e, err := readEntry(dir)
 		switch {
 		case err == nil && !bytes.Equal(p, whole) && bytes.HasPrefix(p, whole[:len(entryMagic)+32]):
-			t.Errorf("other bytes with the same digest were read")
+			t.Errorf("accepted other bytes with the same digest")
 		case err != nil && bytes.Equal(p, whole):
-			t.Errorf("what was written cannot be read: %v", err)
+			t.Errorf("rejected what was written: %v", err)
 		case err == nil && bytes.Equal(p, whole):
 			if !bytes.Equal(e.stub, written.stub) || !e.info.Start {
 				t.Errorf("read %+v, wrote %+v", e, written)
@@ -49,8 +49,8 @@ func FuzzCacheEntry(f *testing.F) {
 	})
 }
 
-// TestCacheEntryRejectedByWazero checks that an entry with valid checksums that wazero cannot use is rebuilt too.
-// wazero itself would turn it into a module without code.
+// TestCacheEntryRejectedByWazero checks that an entry with valid checksums is rebuilt if wazero cannot use it. wazero would
+// compile the stub module instead.
 func TestCacheEntryRejectedByWazero(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -112,13 +112,13 @@ func TestCacheEntryRejectedByWazero(t *testing.T) {
 				t.Fatalf("machine code %v, %v, want %v", after, err, before)
 			}
 			if p, err := os.ReadFile(after[0]); err != nil || !bytes.Equal(p, whole) {
-				t.Errorf("the code was not made anew: %v", err)
+				t.Errorf("the machine code was not rebuilt: %v", err)
 			}
 		})
 	}
 }
 
-// programDir is the name of a module's directory in the cache.
+// programDir returns the name of a module's directory in the cache.
 func programDir(wasm []byte) string {
 	key := programKey(Bytes(wasm).Digest)
 	return hex.EncodeToString(key[:])

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// FuzzGuest loads any bytes as a module: they are rejected, or every function can be called and returns.
+// FuzzGuest loads arbitrary bytes as a module. They must be rejected, or every function can be called and ends.
 func FuzzGuest(f *testing.F) {
 	for _, m := range [][]byte{
 		guest().Bytes(), endless().Bytes(), recursive().Bytes(), exponential().Bytes(), growing().Bytes(), floats().Bytes(),
@@ -29,10 +29,10 @@ func FuzzGuest(f *testing.F) {
 			}
 			if fn, ok := i.Func(name); ok {
 				if _, err := i.Call(fn, 100_000, make([]uint64, len(s.Params))...); err != nil && i.Alive() {
-					t.Errorf("%q failed and the instance lives: %v", name, err)
+					t.Errorf("%q failed, but the instance is alive: %v", name, err)
 				}
 				if used := i.Used(); used < 0 || used > 100_000 {
-					t.Errorf("%q used %d units of 100000", name, used)
+					t.Errorf("%q used %d units, want 0 to 100000", name, used)
 				}
 			}
 			i.Close()

@@ -17,10 +17,10 @@ func TestGoGuestHasNoAccess(t *testing.T) {
 	t.Setenv("SLUICE_SECRET", "sk-secret")
 	i := instantiate(t, goModule(t, "usual"))
 	if n := run(t, i, "arguments"); n != 0 {
-		t.Errorf("%d arguments", n)
+		t.Errorf("%d arguments, want none", n)
 	}
 	if n := run(t, i, "environment"); n != 0 {
-		t.Errorf("%d variables in the environment", n)
+		t.Errorf("%d environment variables, want none", n)
 	}
 	if run(t, i, "closing") != 1 {
 		t.Error("the guest could close standard input")
@@ -83,7 +83,7 @@ func TestGoGuestFailures(t *testing.T) {
 		call string
 		args []uint64
 		want engine.Kind
-		says string
+		text string // part of the output
 	}{
 		{"panic", "crash", nil, engine.Unreachable, "secret prompt"},
 		{"exit", "exit", []uint64{3}, engine.Exit, ""},
@@ -95,33 +95,33 @@ func TestGoGuestFailures(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var out said
+			var out guestText
 			i := instantiateFor(t, m, &out)
 			_, err := i.Call(function(t, i, test.call), 100_000_000, test.args...)
 			trap := wantTrap(t, err, test.want)
 			if strings.Contains(trap.Error(), "secret") {
-				t.Error("the error tells what the guest said")
+				t.Error("the error contains output of the guest")
 			}
 			if test.want == engine.Exit && trap.Code != uint32(test.args[0]) {
 				t.Errorf("exit code %d, want %d", trap.Code, test.args[0])
 			}
-			if !strings.Contains(out.text.String(), test.says) {
-				t.Errorf("output %q, want %q in it", out.text.String(), test.says)
+			if !strings.Contains(out.text.String(), test.text) {
+				t.Errorf("output %q, want it to contain %q", out.text.String(), test.text)
 			}
 			if out.text.Len() > sharedOutput {
-				t.Errorf("%d bytes of output, more than the limit of a call", out.text.Len())
+				t.Errorf("%d bytes of output, want at most %d", out.text.Len(), sharedOutput)
 			}
 		})
 	}
 }
 
-func TestLeakedGoroutineHarmsNoCall(t *testing.T) {
+func TestLeakedGoroutineDoesNotAffectLaterCalls(t *testing.T) {
 	i := instantiate(t, goModule(t, "usual"))
 	run(t, i, "leave")
 	for range 20 {
 		run(t, i, "recurse", 10)
 		if used := i.Used(); used > 1_000_000 {
-			t.Fatalf("a call used %d units beside a goroutine that was left running", used)
+			t.Fatalf("a call used %d units while a leaked goroutine exists", used)
 		}
 	}
 }
@@ -158,18 +158,18 @@ func TestWASIPointers(t *testing.T) {
 		args []uint64
 		want uint64
 	}{
-		{"random into nowhere", "random_get", []uint64{outside, 8}, fault},
-		{"random over the end", "random_get", []uint64{65530, 8}, fault},
-		{"random of nothing", "random_get", []uint64{0, 0}, 0},
+		{"random outside of the memory", "random_get", []uint64{outside, 8}, fault},
+		{"random across the end of the memory", "random_get", []uint64{65530, 8}, fault},
+		{"random of no bytes", "random_get", []uint64{0, 0}, 0},
 		{"random that wraps around", "random_get", []uint64{8, math.MaxUint32}, fault},
-		{"clock into nowhere", "clock_time_get", []uint64{0, 0, outside}, fault},
-		{"sizes into nowhere", "args_sizes_get", []uint64{0, outside}, fault},
-		{"write to nowhere", "fd_write", []uint64{1, outside, 1, 0}, fault},
+		{"clock outside of the memory", "clock_time_get", []uint64{0, 0, outside}, fault},
+		{"sizes outside of the memory", "args_sizes_get", []uint64{0, outside}, fault},
+		{"write from outside of the memory", "fd_write", []uint64{1, outside, 1, 0}, fault},
 		{"write to a file", "fd_write", []uint64{3, 0, 0, 0}, badFD},
-		{"write in a million pieces", "fd_write", []uint64{1, 0, 1 << 20, 0}, invalid},
-		{"poll for nothing", "poll_oneoff", []uint64{0, 0, 0, 0}, invalid},
-		{"poll for too much", "poll_oneoff", []uint64{0, 0, 1 << 20, 0}, invalid},
-		{"poll into nowhere", "poll_oneoff", []uint64{0, outside, 1, 0}, fault},
+		{"write of a million pieces", "fd_write", []uint64{1, 0, 1 << 20, 0}, invalid},
+		{"poll without subscriptions", "poll_oneoff", []uint64{0, 0, 0, 0}, invalid},
+		{"poll with too many subscriptions", "poll_oneoff", []uint64{0, 0, 1 << 20, 0}, invalid},
+		{"poll outside of the memory", "poll_oneoff", []uint64{0, outside, 1, 0}, fault},
 	}
 	i := instantiate(t, m)
 	for _, test := range tests {
@@ -196,7 +196,7 @@ func TestPollAdvancesClock(t *testing.T) {
 	poll := func() (events []byte) {
 		t.Helper()
 		if !i.Write(in, subscriptions) {
-			t.Fatal("no room for subscriptions")
+			t.Fatal("the subscriptions are outside of the memory")
 		}
 		if errno := run(t, i, "poll_oneoff", in, out, count, 0); errno != 0 {
 			t.Fatalf("errno %d", errno)
@@ -211,19 +211,19 @@ func TestPollAdvancesClock(t *testing.T) {
 	subscribe(2, 0, math.MaxUint64, 1)
 	events := poll()
 	if len(events) != 32 || binary.LittleEndian.Uint64(events) != 101 {
-		t.Errorf("events %v, want the earliest timer alone", events)
+		t.Errorf("events %v, want only the earliest timer", events)
 	}
 
 	subscribe(2, 1, 0, 0)
 	events = poll()
 	if len(events) != 32 || binary.LittleEndian.Uint64(events) != 102 || binary.LittleEndian.Uint16(events[8:]) != 8 {
-		t.Errorf("events %v, want the bad descriptor alone, before any timer", events)
+		t.Errorf("events %v, want only the bad descriptor, before any timer", events)
 	}
 
 	subscribe(2, 9, 0, 0)
 	i.Write(in, subscriptions)
 	if errno := run(t, i, "poll_oneoff", in, out, count, 0); errno != 28 {
-		t.Errorf("errno %d for a subscription of no kind, want 28", errno)
+		t.Errorf("errno %d for a subscription of an unknown kind, want 28", errno)
 	}
 }
 

@@ -35,7 +35,7 @@ func instantiateFrom(tb testing.TB, m *engine.Module, img *engine.Image) *engine
 	return i
 }
 
-// counting is a guest that counts its calls in a global that it does not export, and in its memory.
+// counting returns a guest that counts its calls, in a global that it does not export and in its memory.
 func counting() *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -97,7 +97,7 @@ func TestImageIsSharedAndImmutable(t *testing.T) {
 	restore(t, third, img)
 	for _, i := range []*engine.Instance{first, second, third} {
 		if got := run(t, i, "count"); got != 202 {
-			t.Errorf("count is %d, want 202: an instance saw what another one wrote", got)
+			t.Errorf("count is %d, want 202, without the calls of other instances", got)
 		}
 		if got := run(t, i, "size"); got != 3 {
 			t.Errorf("memory of %d pages, want 3", got)
@@ -110,25 +110,26 @@ func TestImageIsSharedAndImmutable(t *testing.T) {
 		t.Errorf("count is %d after the image was closed, want 303", got)
 	}
 	if err := second.Restore(img); err == nil {
-		t.Error("a closed image could be restored")
+		t.Error("a closed image was restored")
 	}
 	if got := run(t, second, "count"); got != 404 {
-		t.Errorf("count is %d after a restore that was refused, want 404", got)
+		t.Errorf("count is %d after a failed restore, want 404", got)
 	}
 }
 
-// TestRestoredGuestEqualsFreshOne checks that it gives the same responses for the same fuel, whatever it served before.
+// TestRestoredGuestEqualsFreshOne checks that a restored guest returns the same results and uses the same fuel as a new one,
+// whatever it has served before.
 func TestRestoredGuestEqualsFreshOne(t *testing.T) {
 	m := goModule(t, "small")
 	fresh := instantiate(t, m)
 	img := snapshot(t, fresh)
-	serve := func(i *engine.Instance) (answers []uint64, used int64) {
+	serve := func(i *engine.Instance) (results []uint64, used int64) {
 		n := withInput(t, i)
 		for range 3 {
-			answers = append(answers, run(t, i, "remember", 100), run(t, i, "event", n))
+			results = append(results, run(t, i, "remember", 100), run(t, i, "event", n))
 			used += i.Used()
 		}
-		return answers, used
+		return results, used
 	}
 	want, wantUsed := serve(fresh)
 	restored := instantiateFrom(t, m, img)
@@ -136,7 +137,7 @@ func TestRestoredGuestEqualsFreshOne(t *testing.T) {
 		got, used := serve(restored)
 		for k := range want {
 			if got[k] != want[k] {
-				t.Errorf("answer %d is %d, want %d", k, got[k], want[k])
+				t.Errorf("result %d is %d, want %d", k, got[k], want[k])
 			}
 		}
 		if used != wantUsed {
@@ -168,7 +169,7 @@ func TestRejectsForeignImages(t *testing.T) {
 		t.Error("another module's image was restored")
 	}
 	if err := other.Restore(nil); err == nil {
-		t.Error("no image was restored")
+		t.Error("a nil image was restored")
 	}
 	run(t, other, "run")
 }
@@ -179,7 +180,7 @@ func TestNoImageOfDeadInstance(t *testing.T) {
 	_, err := i.Call(function(t, i, "trap"), plenty)
 	wantTrap(t, err, engine.Unreachable)
 	if _, err := i.Snapshot(); err == nil {
-		t.Error("a snapshot of a dead instance")
+		t.Error("a dead instance returned a snapshot")
 	}
 	wantTrap(t, i.Restore(img), engine.Dead)
 }

@@ -7,7 +7,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// initializing is a guest whose _initialize counts in its memory, beginning with what a data segment says, and grows it.
+// initializing returns a guest whose _initialize adds 2 to a number from a data segment, and grows the memory.
 func initializing() *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -36,13 +36,14 @@ func TestInstancesBeginAlike(t *testing.T) {
 	}
 }
 
-// TestInitializationIsShared lets _initialize take fuel: instances that are restored to what it has done take none.
+// TestInitializationIsShared checks that instances from the third on do not run _initialize, which uses fuel, but start from
+// an image of the memory after it.
 func TestInitializationIsShared(t *testing.T) {
 	m := compile(t, newEngine(t, engine.Options{}), initializing().Bytes())
 	for n := range 4 {
 		i := instantiate(t, m)
 		if shared := i.Used() == 0; shared != (n >= 2) {
-			t.Errorf("instance %d used %d units", n, i.Used())
+			t.Errorf("instance %d used %d units; want it to run _initialize: %v", n, i.Used(), n < 2)
 		}
 	}
 }
@@ -53,7 +54,7 @@ func TestInitializationWithinLimits(t *testing.T) {
 		instantiate(t, m)
 	}
 	if _, err := m.Instantiate(t.Context(), nil, 1); err == nil {
-		t.Error("_initialize did not need its fuel")
+		t.Error("Instantiate succeeded with less fuel than _initialize uses")
 	} else {
 		wantTrap(t, err, engine.OutOfFuel)
 	}
@@ -61,11 +62,11 @@ func TestInitializationWithinLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := instantiate(t, m).Memory() >> 16; got != 1 {
-		t.Errorf("%d pages, more than the limit of 1", got)
+		t.Errorf("%d pages, want 1, the limit", got)
 	}
 }
 
-// TestInitializationWithHostIsRepeated counts the calls of the host: each instance makes its own.
+// TestInitializationWithHostIsRepeated checks that _initialize runs in each instance if it calls the host.
 func TestInitializationWithHostIsRepeated(t *testing.T) {
 	calls := 0
 	e := newEngine(t, engine.Options{})
@@ -81,6 +82,6 @@ func TestInitializationWithHostIsRepeated(t *testing.T) {
 		instantiate(t, compiled)
 	}
 	if calls != 4 {
-		t.Errorf("the host was called %d times for 4 instances", calls)
+		t.Errorf("the host was called %d times for 4 instances, want 4", calls)
 	}
 }

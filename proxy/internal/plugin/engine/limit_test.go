@@ -23,19 +23,19 @@ func TestModuleMemoryLimit(t *testing.T) {
 		return uint64(i.Memory()) >> 16
 	}
 	if got := grown(40); got > 40 || got < 30 {
-		t.Errorf("grew to %d pages of 40", got)
+		t.Errorf("grew to %d pages, want 30 to 40", got)
 	}
 	if got := grown(0); got < 1900 {
-		t.Errorf("grew to %d pages of the engine's 2000", got)
+		t.Errorf("grew to %d pages, want about 2000, the engine's limit", got)
 	}
 
 	large := &w.Module{}
 	large.ExportMemory(50, w.NoMax)
 	large.ExportFunc("run", nil, nil, nil)
 	if err := compile(t, e, large.Bytes()).LimitMemory(49); err == nil {
-		t.Error("a module that begins with 50 pages took a limit of 49")
+		t.Error("LimitMemory accepted 49 pages for a module that begins with 50")
 	}
 	if err := compile(t, e, large.Bytes()).LimitMemory(1<<16 + 1); err == nil {
-		t.Error("a limit beyond 4 GiB was taken")
+		t.Error("LimitMemory accepted more than 4 GiB")
 	}
 }

@@ -26,18 +26,18 @@ func TestLinearMemoryGrowsInPlace(t *testing.T) {
 		}
 	}
 	if p[0] != 1 || p[wasmPage-1] != 2 {
-		t.Error("growth lost what was written")
+		t.Error("growth lost the content of the memory")
 	}
 	if m.refused {
-		t.Error("a growth within the limit was refused")
+		t.Error("growth within the limit was refused")
 	}
 	if m.Reallocate(limit+1) != nil || !m.refused {
-		t.Error("a growth over the limit was not refused")
+		t.Error("growth beyond the limit was not refused")
 	}
 	m.Free()
 	m.Free()
 	if m.Reallocate(wasmPage) != nil {
-		t.Error("freed memory could be had again")
+		t.Error("freed memory was reallocated")
 	}
 }
 
@@ -48,6 +48,6 @@ func TestEmptyLinearMemory(t *testing.T) {
 	}
 	defer m.Free()
 	if p := m.Reallocate(0); p == nil || len(p) != 0 {
-		t.Errorf("%v, want no bytes, but not a refusal", p)
+		t.Errorf("got %v, want an empty slice that is not nil", p)
 	}
 }

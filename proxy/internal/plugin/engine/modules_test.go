@@ -7,7 +7,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// guest is a module with a memory of one page and the function "run".
+// guest returns a module with a memory of one page and the function "run".
 func guest(body ...w.Op) *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -15,8 +15,8 @@ func guest(body ...w.Op) *w.Module {
 	return m
 }
 
-// indirect is a guest that calls element k of a table through the type () -> (). The table has two elements: a function
-// with the given parameters, and nothing.
+// indirect returns a guest that calls element k of a table through the type () -> (). The table has two elements: a
+// function with the given parameters, and null.
 func indirect(params []byte, k int32) *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -27,7 +27,7 @@ func indirect(params []byte, k int32) *w.Module {
 	return m
 }
 
-// recursive is a guest whose only function does nothing but call itself.
+// recursive returns a guest whose only function calls itself.
 func recursive() *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -35,7 +35,7 @@ func recursive() *w.Module {
 	return m
 }
 
-// exponential is a guest without a loop that makes 2^60 calls, none of them deep.
+// exponential returns a guest that makes 2^60 calls, without a loop and without deep recursion.
 func exponential() *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
@@ -45,12 +45,12 @@ func exponential() *w.Module {
 	return m
 }
 
-// growing is a guest that takes memory until it gets none, and gives up.
+// growing returns a guest that grows its memory until that fails, and then traps.
 func growing() *w.Module {
 	return guest(w.Loop(w.Void, w.I32Const(16), w.MemoryGrow, w.I32Const(-1), w.I32Ne, w.BrIf(0)), w.Unreachable)
 }
 
-// filling is a guest that fills 100 MB again and again.
+// filling returns a guest that fills 100 MiB in an endless loop.
 func filling() *w.Module {
 	m := &w.Module{}
 	m.ExportMemory(1600, w.NoMax)
@@ -59,10 +59,10 @@ func filling() *w.Module {
 	return m
 }
 
-// endless is a guest that loops without end.
+// endless returns a guest that loops without end.
 func endless() *w.Module { return guest(w.Loop(w.Void, w.Br(0))) }
 
-// floats is a guest that halves a number.
+// floats returns a guest that halves a number.
 func floats() *w.Module {
 	f64Mul := w.Op{0xa2}
 	m := &w.Module{}
@@ -71,12 +71,13 @@ func floats() *w.Module {
 	return m
 }
 
-// forward exports functions of the same names and types as the imported ones, which they call.
+// forward is an imported function that forwarding exports under the same name.
 type forward struct {
 	name            string
 	params, results []byte
 }
 
+// forwarding returns a guest whose exported functions call the imported ones of the same name and type.
 func forwarding(module string, list ...forward) *w.Module {
 	m := &w.Module{}
 	for _, f := range list {
@@ -93,7 +94,7 @@ func forwarding(module string, list ...forward) *w.Module {
 	return m
 }
 
-// wasiCaller passes its arguments on to functions of WASI.
+// wasiCaller returns a guest that forwards calls to some functions of WASI.
 func wasiCaller() *w.Module {
 	one, two, four := w.Types(w.I32), w.Types(w.I32, w.I32), w.Types(w.I32, w.I32, w.I32, w.I32)
 	return forwarding("wasi_snapshot_preview1",
@@ -105,7 +106,7 @@ func wasiCaller() *w.Module {
 	)
 }
 
-// aborting is a guest that calls AssemblyScript's abort with a message, which is also the name of the file.
+// aborting returns a guest that calls AssemblyScript's abort with a message, which is also passed as the file name.
 func aborting(message string) *w.Module {
 	text := utf16.Encode([]rune(message))
 	data := binary.LittleEndian.AppendUint32(nil, uint32(2*len(text)))

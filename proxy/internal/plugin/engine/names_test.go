@@ -9,7 +9,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// nested is a guest whose function run calls parse, which calls a function of the runtime, which traps.
+// nested returns a guest whose function 0 calls function 1, which calls function 2, which traps.
 func nested() *w.Module {
 	m := guest(w.Call(1))
 	m.Func(w.Types(), w.Types(), w.Types(), w.Call(2))
@@ -17,7 +17,7 @@ func nested() *w.Module {
 	return m
 }
 
-// nameSection is the content of a name section with these names of functions, from the first on.
+// nameSection returns the content of a name section with the names of functions, from function 0 on.
 func nameSection(names ...string) []byte {
 	list := w.U32(uint32(len(names)))
 	for i, n := range names {
@@ -35,10 +35,10 @@ func TestTrapNamesFunctions(t *testing.T) {
 	}{
 		{"no names", nil, ""},
 		{"plain", []string{"run", "parse", "fail"}, "fail parse run"},
-		{"of Rust", []string{"run", parse, "_ZN4core9panicking5panic17h0123456789abcdefE"}, "<wire::Delta as wire::Parse>::parse run"},
-		{"of C", []string{"provider_event", "parse_delta", "abort"}, "parse_delta provider_event"},
-		{"only the runtime's", []string{"runtime.main", "runtime.throw", "exit"}, "exit runtime.throw runtime.main"},
-		{"not all", []string{"run", "parse"}, "parse run"},
+		{"Rust", []string{"run", parse, "_ZN4core9panicking5panic17h0123456789abcdefE"}, "<wire::Delta as wire::Parse>::parse run"},
+		{"C", []string{"provider_event", "parse_delta", "abort"}, "parse_delta provider_event"},
+		{"only runtime functions", []string{"runtime.main", "runtime.throw", "exit"}, "exit runtime.throw runtime.main"},
+		{"some without names", []string{"run", "parse"}, "parse run"},
 		{"not printable", []string{"run", "p\nqü", strings.Repeat("x", 1000)}, strings.Repeat("x", 96) + " p?q?? run"},
 		{"not mangled", []string{"_ZN", "_ZN3foE", "_ZN3fooEv"}, "foo _ZN3foE _ZN"},
 	} {
@@ -57,11 +57,11 @@ func TestTrapNamesFunctions(t *testing.T) {
 					t.Errorf("%s: frames %q, want %q", from, got, tt.want)
 				}
 				if n := len(trap.Frames(1)); n > 1 {
-					t.Errorf("%d frames of at most 1", n)
+					t.Errorf("%d frames, want at most 1", n)
 				}
 				for _, name := range strings.Fields(tt.want) {
 					if !strings.Contains(trap.Stack(), name) {
-						t.Errorf("%s: no %s in %s", from, name, trap.Stack())
+						t.Errorf("%s: stack %s, want it to contain %s", from, trap.Stack(), name)
 					}
 				}
 			}
@@ -69,7 +69,7 @@ func TestTrapNamesFunctions(t *testing.T) {
 	}
 }
 
-// TestOutOfFuelNamesFunction: the check that ends a call is a function of the host's making, and not in the stack.
+// TestOutOfFuelNamesFunction checks that the stack does not contain the function added by the metering, which ends the call.
 func TestOutOfFuelNamesFunction(t *testing.T) {
 	m := guest(w.Call(1))
 	m.Func(w.Types(), w.Types(), w.Types(), w.Loop(w.Void, w.Br(0)))
@@ -77,6 +77,6 @@ func TestOutOfFuelNamesFunction(t *testing.T) {
 	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), m.Bytes()))
 	_, err := i.Call(function(t, i, "run"), 1000)
 	if got := strings.Join(wantTrap(t, err, engine.OutOfFuel).Frames(3), " "); got != "scan run" {
-		t.Errorf("frames %q", got)
+		t.Errorf("frames %q, want \"scan run\"", got)
 	}
 }

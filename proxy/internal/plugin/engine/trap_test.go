@@ -37,7 +37,7 @@ func TestTrapKinds(t *testing.T) {
 	}
 	for _, interpreter := range []bool{false, true} {
 		if interpreter && testing.Short() {
-			continue // fills its memory a hundred times slower
+			continue // the interpreter is a hundred times slower
 		}
 		e := newEngine(t, engine.Options{MemoryPages: 2000, Interpreter: interpreter})
 		for _, test := range tests {
@@ -54,10 +54,10 @@ func TestTrapKinds(t *testing.T) {
 					t.Errorf("trap in %q, want run", trap.Func)
 				}
 				if trap.Stack() == "" {
-					t.Error("no stack for the log")
+					t.Error("the trap has no stack")
 				}
 				if used := i.Used(); used < 0 || used > 3_000_000 {
-					t.Errorf("used %d units of 3000000", used)
+					t.Errorf("used %d units, want 0 to 3000000", used)
 				}
 				if i.Alive() {
 					t.Error("the instance is alive after a trap")
@@ -69,7 +69,7 @@ func TestTrapKinds(t *testing.T) {
 	}
 }
 
-// TestStartFunctionIsBounded checks that it ends, although wazero does not report the cause.
+// TestStartFunctionIsBounded checks that a start function ends. wazero does not report the cause.
 func TestStartFunctionIsBounded(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	tests := []struct {

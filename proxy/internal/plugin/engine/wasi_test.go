@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// preview1 is every function of WASI preview 1 that returns, as wazero declares it.
+// preview1 returns all functions of WASI preview 1 that return, as declared by wazero.
 func preview1(t *testing.T) (list []forward) {
 	t.Helper()
 	r := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())
@@ -34,7 +34,7 @@ func preview1(t *testing.T) (list []forward) {
 	return list
 }
 
-// A guest may import all of WASI. What would need a capability fails with an error number, and nothing traps.
+// A guest may import all of WASI. Functions that need a capability fail with an errno, and none traps.
 //
 // covers: C18
 func TestAllOfWASI(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAllOfWASI(t *testing.T) {
 		t.Errorf("%d functions, want 45 besides proc_exit", len(all))
 	}
 	const ok, badFD, invalid, notSupported = 0, 8, 28, 52
-	without := map[string]uint64{ // the others need a descriptor
+	without := map[string]uint64{ // errno of functions that need no descriptor
 		"args_get": ok, "args_sizes_get": ok, "environ_get": ok, "environ_sizes_get": ok, "clock_res_get": ok, "clock_time_get": ok,
 		"random_get": ok, "sched_yield": ok, "poll_oneoff": invalid, "proc_raise": notSupported,
 	}
@@ -65,13 +65,13 @@ func TestAllOfWASI(t *testing.T) {
 	}
 	for _, fd := range []uint64{1, 2} {
 		if got := run(t, i, "fd_fdstat_get", fd, 64); got != ok {
-			t.Errorf("the status of %d: errno %d", fd, got)
+			t.Errorf("fd_fdstat_get of %d: errno %d", fd, got)
 		}
 		if s, _ := i.Read(64, 24); s[0] != 2 || binary.LittleEndian.Uint64(s[8:]) != 1<<6 {
-			t.Errorf("the status of %d: %v", fd, s)
+			t.Errorf("fd_fdstat_get of %d: status %v", fd, s)
 		}
 		if got := run(t, i, "fd_fdstat_get", fd, 1<<20); got != 21 {
-			t.Errorf("a status into nowhere: errno %d", got)
+			t.Errorf("fd_fdstat_get with an address outside of the memory: errno %d, want 21", got)
 		}
 	}
 	run(t, i, "clock_res_get", 0, 64)
@@ -96,24 +96,24 @@ func TestGuestOfCLibrary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a C compiler")
 	}
-	out := filepath.Join(t.TempDir(), "stdio.wasm")
-	text, err := exec.Command("clang", "--target=wasm32-wasi", "-O2", "-mexec-model=reactor", "-nodefaultlibs", "-o", out, "testdata/stdio/stdio.c", "-lc").CombinedOutput()
+	file := filepath.Join(t.TempDir(), "stdio.wasm")
+	text, err := exec.Command("clang", "--target=wasm32-wasi", "-O2", "-mexec-model=reactor", "-nodefaultlibs", "-o", file, "testdata/stdio/stdio.c", "-lc").CombinedOutput()
 	if err != nil {
 		t.Skipf("needs clang, lld and wasi-libc: %v\n%s", err, text)
 	}
-	wasm, err := os.ReadFile(out)
+	wasm, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said strings.Builder
-	e := newEngine(t, engine.Options{Output: func(_ *engine.Instance, _ int32, p []byte) { said.Write(p) }})
+	var out strings.Builder
+	e := newEngine(t, engine.Options{Output: func(_ *engine.Instance, _ int32, p []byte) { out.Write(p) }})
 	i := instantiate(t, compile(t, e, wasm))
 	for range 2 {
-		said.Reset()
+		out.Reset()
 		if got := run(t, i, "run"); got != uint64(len("42 text 1.50")) {
 			t.Errorf("returned %d", int32(got))
 		}
-		if got := said.String(); got != "out 42 text 1.50\nerr 42 text 1.50\n" {
+		if got := out.String(); got != "out 42 text 1.50\nerr 42 text 1.50\n" {
 			t.Errorf("output %q", got)
 		}
 	}

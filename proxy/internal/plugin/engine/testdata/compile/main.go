@@ -1,4 +1,4 @@
-// Command compile compiles the module that it reads from its input, with the cache in the directory that it is given.
+// Command compile reads a module from standard input and compiles it, with the cache in the directory of its argument.
 package main
 
 import (

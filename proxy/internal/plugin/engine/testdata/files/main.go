@@ -1,4 +1,4 @@
-// Guest files uses packages that are linked with functions of WASI for files, which do nothing.
+// Guest files uses packages that import WASI's functions for files, which fail.
 package main
 
 import (

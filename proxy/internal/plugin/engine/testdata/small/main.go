@@ -1,5 +1,5 @@
-// Guest small is what a careful plugin looks like: it imports nothing of the standard library but unsafe, and calls the
-// host once for each event.
+// Guest small is like a carefully written plugin: it imports only unsafe of the standard library, and calls the host once
+// for each event.
 package main
 
 import "unsafe"
@@ -20,7 +20,7 @@ func inputBuffer(n uint32) unsafe.Pointer {
 //go:wasmexport empty
 func empty() {}
 
-// event finds the quoted text in its input and hands it to the host.
+// event finds the first quoted text in its input and passes it to the host.
 //
 //go:wasmexport event
 func event(n uint32) uint32 {
@@ -41,7 +41,7 @@ func event(n uint32) uint32 {
 
 var kept [][]byte
 
-// remember keeps state that no other call may find after a restore, and returns how much it keeps.
+// remember keeps n bytes, which must be gone after a restore, and returns how many times it has done so.
 //
 //go:wasmexport remember
 func remember(n uint32) uint32 {

@@ -1,5 +1,5 @@
-// Guest usual imports what plugins written without a thought import, and tries to reach for the machine: arguments,
-// environment, files, clock, random numbers, other goroutines, the end of the process.
+// Guest usual imports the packages that plugins commonly import, and tries to use the machine: arguments, environment,
+// files, clock, random numbers, goroutines, and exiting the process.
 package main
 
 import (
@@ -20,7 +20,7 @@ func arguments() uint32 { return uint32(len(os.Args)) }
 //go:wasmexport environment
 func environment() uint32 { return uint32(len(os.Environ())) }
 
-// closing answers 1 where the host refuses to close standard input, 0 where it does anything else.
+// closing returns 1 if the host does not allow closing standard input, else 0.
 //
 //go:wasmexport closing
 func closing() uint32 {
@@ -44,7 +44,7 @@ func random() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// sleep returns how much time its sleep took, as far as it can see.
+// sleep returns how long its sleep took by the guest's clock, in milliseconds.
 //
 //go:wasmexport sleep
 func sleep(ms int64) int64 {
@@ -64,7 +64,7 @@ func deadlock() { select {} }
 
 var ticks int
 
-// leave starts a goroutine that never ends, and returns how often the earlier ones ran.
+// leave starts a goroutine that never ends, and returns how often earlier ones have run.
 //
 //go:wasmexport leave
 func leave() uint32 {
@@ -91,7 +91,7 @@ func flood() {
 
 var hold [][]byte
 
-// hoard takes memory until there is none.
+// hoard allocates memory until there is none left.
 //
 //go:wasmexport hoard
 func hoard() {
