@@ -15,13 +15,13 @@ import (
 type Conn struct {
 	net.Conn
 	r      *bufio.Reader
-	method string // of the request in flight
+	method string // method of the request in flight
 }
 
-// readBuffer is small, for there may be ten thousand of them.
+// readBuffer is the size of read buffers. It is small, because there may be ten thousand of them.
 const readBuffer = 1 << 10
 
-// NewConn makes a client of a connection.
+// NewConn returns a client that uses a connection.
 func NewConn(c net.Conn) *Conn { return &Conn{Conn: c, r: bufio.NewReaderSize(c, readBuffer)} }
 
 // Dial connects to the gateway.
@@ -33,14 +33,14 @@ func Dial(addr string) (*Conn, error) {
 	return NewConn(c), nil
 }
 
-// Request is what a client asks for.
+// Request is a client's request.
 type Request struct {
-	Method string // "": POST with a body, else GET
-	Path   string // "": /v1/chat/completions
-	Key    string // "": none
-	ID     string // x-request-id; "": none
+	Method string // "" means POST with a body, else GET
+	Path   string // "" means /v1/chat/completions
+	Key    string // "" means none
+	ID     string // x-request-id; "" means none
 	Body   string
-	Close  bool // the connection is not to be used again
+	Close  bool // send Connection: close
 }
 
 // Append appends the request's bytes.
@@ -82,8 +82,7 @@ func (c *Conn) Send(r *Request) error {
 	return err
 }
 
-// ReadHead reads the head of the answer, after all interim ones. What the answer's Body is not read of stays on the
-// connection.
+// ReadHead reads the head of the final response. The caller must read its Body before the next response.
 func (c *Conn) ReadHead() (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(c.r, &http.Request{Method: c.method})
@@ -93,7 +92,7 @@ func (c *Conn) ReadHead() (*http.Response, error) {
 	}
 }
 
-// Do asks for something and reads the whole answer.
+// Do sends a request and reads the response.
 func (c *Conn) Do(r *Request) (status int, body []byte, err error) {
 	if err := c.Send(r); err != nil {
 		return 0, nil, err
@@ -106,23 +105,23 @@ func (c *Conn) Do(r *Request) (status int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// Events reads a streamed answer as the gateway promises it, which is less than an event stream may be: each event is one
-// line of data and an empty line, and between events there are heartbeats.
+// Events reads a stream as the gateway writes it, which is a subset of the event stream format: each event is one line of
+// data and an empty line, with heartbeats between events.
 type Events struct {
 	Heartbeats int
 	r          *bufio.Reader
 	line       []byte
 }
 
-// NewEvents reads the events of a body.
+// NewEvents returns a reader of the events of a body.
 func NewEvents(body io.Reader) *Events { return &Events{r: bufio.NewReaderSize(body, readBuffer)} }
 
 const heartbeat = ": keep-alive\n"
 
-// ErrEvent is a stream that is not of the promised form.
-var ErrEvent = errors.New("not a stream of the gateway")
+// ErrEvent is returned for a stream in another format.
+var ErrEvent = errors.New("invalid stream")
 
-// Next returns the data of the next event, valid until the next call. At the end of the body it is io.EOF.
+// Next returns the data of the next event, which is valid until the next call. It returns io.EOF at the end of the body.
 func (e *Events) Next() ([]byte, error) {
 	for {
 		line, err := e.read()
@@ -138,7 +137,7 @@ func (e *Events) Next() ([]byte, error) {
 		}
 		data, ok := bytes.CutPrefix(line, []byte("data: "))
 		if !ok {
-			return nil, fmt.Errorf("%w: the line %q", ErrEvent, line)
+			return nil, fmt.Errorf("%w: line %q", ErrEvent, line)
 		}
 		end, err := e.r.ReadByte()
 		if err != nil {
@@ -151,7 +150,7 @@ func (e *Events) Next() ([]byte, error) {
 	}
 }
 
-// read reads a line, with its end. It is copied, for the next read may move what the reader holds.
+// read reads a line with its newline. It copies the line, because it may be longer than the reader's buffer.
 func (e *Events) read() (line []byte, err error) {
 	e.line = e.line[:0]
 	for {

@@ -1,10 +1,10 @@
-// Package loadtest puts load on the gateway as it ships: thousands of streams held open, requests as fast as they are
-// answered, connections opened and closed all the time, one processor for twice the work that it can do. Its tests say
-// what must hold under load, which is that nothing fails and no byte differs; what they measure they print.
+// Package loadtest tests the sluice binary under load: thousands of open streams, requests on busy connections, a connection
+// per request, and twice the load that one CPU can handle. The tests check that nothing fails and that responses are
+// correct, and print measurements.
 //
-// For other tests it owns a client and a provider that share no code with the gateway: both are sockets, and read HTTP
-// with net/http.
+// It also provides a client and a provider for other tests. They share no code with the gateway: they use plain sockets and
+// parse HTTP with net/http.
 //
-// A Conn belongs to one goroutine. A Provider answers each connection on a goroutine of its own; Latencies are safe for
+// A Conn must be used from one goroutine. A Provider serves each connection on its own goroutine. Latencies are safe for
 // concurrent use.
 package loadtest

@@ -14,30 +14,30 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// connections is how many a test keeps busy.
+// connections is the number of connections that a test keeps busy.
 const connections = 64
 
-// prompt is a kilobyte.
+// prompt is a prompt of one kilobyte.
 var prompt = strings.Repeat("Say it again. ", 1024/14)
 
 // serve starts a gateway in front of a provider in this process.
-func serve(t *testing.T, answer func(*loadtest.Exchange) error, o binarytest.Options) (*loadtest.Provider, *binarytest.Gateway) {
+func serve(t *testing.T, respond func(*loadtest.Exchange) error, o binarytest.Options) (*loadtest.Provider, *binarytest.Gateway) {
 	t.Helper()
-	provider, err := loadtest.Listen(answer)
+	provider, err := loadtest.Listen(respond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(provider.Close)
-	o.Config = gateway(provider.URL(), o.Config)
+	o.Config = gatewayConfig(provider.URL(), o.Config)
 	return provider, binarytest.Start(t, o)
 }
 
-// created is when the gateway began an answer: what differs in answers that are the same.
+// created matches the time of a response, in which otherwise equal responses differ.
 var created = regexp.MustCompile(`"created":\d+`)
 
-// sameWhole reads whole answers, which must be the first one byte for byte but for the time.
-func sameWhole() answered {
-	var all atomic.Pointer[[]byte]
+// sameResponse returns a doFunc that checks that all responses are equal, except for their times.
+func sameResponse() doFunc {
+	var expected atomic.Pointer[[]byte]
 	return func(c *loadtest.Conn, r *loadtest.Request, first func()) error {
 		status, body, err := c.Do(r)
 		if err != nil || status != 200 {
@@ -45,18 +45,18 @@ func sameWhole() answered {
 		}
 		first()
 		body = created.ReplaceAll(body, nil)
-		if all.CompareAndSwap(nil, &body) {
+		if expected.CompareAndSwap(nil, &body) {
 			return nil
 		}
-		if want := *all.Load(); !bytes.Equal(body, want) {
-			return fmt.Errorf("an answer is %s, and the first one was %s", body, want)
+		if want := *expected.Load(); !bytes.Equal(body, want) {
+			return fmt.Errorf("got response %s, the first one was %s", body, want)
 		}
 		return nil
 	}
 }
 
-// TestSequentialRequests keeps connections busy with and without the gateway: none fails, and all responses are the
-// same.
+// TestSequentialRequests keeps connections busy with and without the gateway. No request may fail, and all responses must be
+// equal.
 //
 // covers: F1
 func TestSequentialRequests(t *testing.T) {
@@ -64,19 +64,19 @@ func TestSequentialRequests(t *testing.T) {
 		t.Skip("measures under load")
 	}
 	provider, g := serve(t, loadtest.NewHolder().Respond, binarytest.Options{})
-	warm(t, g)
+	warmUp(t, g)
 	before := usage(t, g.PID)
-	// Of the provider's own answers none is looked at: it is the time that counts.
-	direct := run(t, strings.TrimPrefix(provider.URL(), "http://"), connections, *phase, ask(prompt, false), wholeAnswer)
-	through := run(t, g.Addr, connections, *phase, ask(prompt, false), sameWhole())
+	// The direct responses are only for comparing the time.
+	direct := runLoad(t, strings.TrimPrefix(provider.URL(), "http://"), connections, *phase, chatRequest(prompt, false), readResponse)
+	through := runLoad(t, g.Addr, connections, *phase, chatRequest(prompt, false), sameResponse())
 	used := usage(t, g.PID).CPU - before.CPU
-	say("whole answers of %d connections: %d through the gateway, %s; %d without it, %s; %s of the gateway's processor time each",
+	printf("non-streaming requests on %d connections: %d through the gateway, %s; %d without it, %s; %s CPU time of the gateway per request",
 		connections, through.Count(), through, direct.Count(), direct, (used / time.Duration(through.Count())).Round(100*time.Nanosecond))
-	expectCalm(t, g, before)
+	expectReleased(t, g, before)
 }
 
-// TestShortConnections opens a new connection per request: none fails, upstream connections are reused, and nothing is
-// left of the others.
+// TestShortConnections opens a new connection per request. No request may fail, upstream connections must be reused, and all
+// client connections must be released.
 //
 // covers: F2
 func TestShortConnections(t *testing.T) {
@@ -84,30 +84,30 @@ func TestShortConnections(t *testing.T) {
 		t.Skip("measures under load")
 	}
 	provider, g := serve(t, loadtest.NewHolder().Respond, binarytest.Options{})
-	warm(t, g)
+	warmUp(t, g)
 	before, dialled := usage(t, g.PID), provider.Accepted()
-	r := ask(prompt, false)
+	r := chatRequest(prompt, false)
 	r.Close = true
-	l := run(t, g.Addr, connections, 2**phase, r, sameWhole())
+	l := runLoad(t, g.Addr, connections, 2**phase, r, sameResponse())
 	made := provider.Accepted() - dialled
-	say("connections that come and go: %d, %s; %d to the provider", l.Count(), l, made)
-	// As many as there are requests at once, and each may be found closed or given up once.
+	printf("connections with one request each: %d, %s; %d to the provider", l.Count(), l, made)
+	// One per concurrent request, with a margin for connections that are found closed or discarded.
 	if made > 4*connections {
-		t.Errorf("the gateway made %d connections to the provider for %d requests, %d at a time", made, l.Count(), connections)
+		t.Errorf("the gateway opened %d connections to the provider for %d requests, %d of them concurrent", made, l.Count(), connections)
 	}
-	expectCalm(t, g, before)
+	expectReleased(t, g, before)
 	if !binarytest.Await(func() bool { return g.Metrics(t).Sum("sluice_client_connections") == 0 }) {
-		t.Error("connections of clients are left")
+		t.Error("client connections are still open")
 	}
 }
 
 const (
 	fastStreams = 200
-	fastEvents  = 100 // a second, of each
+	fastEvents  = 100 // events per second of each stream
 )
 
-// pacer answers with a stream of events at a constant rate. Each says its number and when it was sent.
-func pacer(events int) func(e *loadtest.Exchange) error {
+// respondPaced returns a response function that writes events at a constant rate, with their numbers and times.
+func respondPaced(events int) func(e *loadtest.Exchange) error {
 	return func(e *loadtest.Exchange) error {
 		if _, err := io.WriteString(e, loadtest.StreamHead); err != nil {
 			return err
@@ -125,7 +125,7 @@ func pacer(events int) func(e *loadtest.Exchange) error {
 	}
 }
 
-// TestFastStreams reads many streams with many events: each arrives once, in order and unchanged.
+// TestFastStreams reads many streams with many events. Each event must arrive once and in order.
 //
 // covers: F4
 func TestFastStreams(t *testing.T) {
@@ -133,7 +133,7 @@ func TestFastStreams(t *testing.T) {
 		t.Skip("measures under load")
 	}
 	events := int(phase.Seconds() * 2 * fastEvents)
-	provider, g := serve(t, pacer(events), binarytest.Options{})
+	provider, g := serve(t, respondPaced(events), binarytest.Options{})
 	before := usage(t, g.PID)
 	delays := map[bool]*loadtest.Latencies{}
 	for through, addr := range map[bool]string{false: strings.TrimPrefix(provider.URL(), "http://"), true: g.Addr} {
@@ -141,7 +141,7 @@ func TestFastStreams(t *testing.T) {
 		delays[through] = l
 		errs := make(chan error, fastStreams)
 		for range fastStreams {
-			go func() { errs <- follow(addr, events, l) }()
+			go func() { errs <- readPacedStream(addr, events, l) }()
 		}
 		for range fastStreams {
 			if err := <-errs; err != nil {
@@ -150,18 +150,18 @@ func TestFastStreams(t *testing.T) {
 		}
 	}
 	used := usage(t, g.PID).CPU - before.CPU
-	say("%d streams of %d events a second: on their way for %s through the gateway, %s without it; %s of the gateway's processor time an event",
+	printf("%d streams of %d events/s: latency %s through the gateway, %s without it; %s CPU time of the gateway per event",
 		fastStreams, fastEvents, delays[true], delays[false], (used / (fastStreams * time.Duration(events))).Round(100*time.Nanosecond))
 }
 
-// follow reads one stream of a pacer.
-func follow(addr string, events int, l *loadtest.Latencies) error {
+// readPacedStream requests and checks a stream of respondPaced.
+func readPacedStream(addr string, events int, l *loadtest.Latencies) error {
 	c, err := loadtest.Dial(addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	s, err := c.Open(ask(prompt, true))
+	s, err := c.Open(chatRequest(prompt, true))
 	if err != nil {
 		return err
 	}
@@ -170,18 +170,18 @@ func follow(addr string, events int, l *loadtest.Latencies) error {
 		if err != nil {
 			return fmt.Errorf("event %d: %w", n, err)
 		}
-		if err := arrived(string(text), n, l); err != nil {
+		if err := checkEvent(string(text), n, l); err != nil {
 			return err
 		}
 	}
 	if text, err := s.NextText(); err != io.EOF {
-		return fmt.Errorf("behind the last event: %q, %w", text, err)
+		return fmt.Errorf("after the last event: %q, %w", text, err)
 	}
 	return nil
 }
 
-// TestOneProcessor gives the gateway one processor and twice as many concurrent requests as it can handle, besides idle
-// streams: responses take longer, none fails, and the streams are kept alive.
+// TestOneProcessor gives the gateway one CPU, silent streams, and twice as many concurrent requests as it can handle. Responses
+// may take longer, but none may fail, and the streams must get heartbeats.
 //
 // covers: F9
 func TestOneProcessor(t *testing.T) {
@@ -192,7 +192,7 @@ func TestOneProcessor(t *testing.T) {
 	never := make(chan struct{})
 	provider, g := serve(t, func(e *loadtest.Exchange) error {
 		if !strings.Contains(string(e.Body), `"stream":true`) {
-			_, err := io.WriteString(e, loadtest.Response("A whole answer."))
+			_, err := io.WriteString(e, loadtest.Response("Hello there."))
 			return err
 		}
 		if _, err := io.WriteString(e, loadtest.StreamHead+loadtest.Event("0")); err != nil {
@@ -200,20 +200,20 @@ func TestOneProcessor(t *testing.T) {
 		}
 		<-never
 		return io.EOF
-	}, binarytest.Options{Config: "heartbeat = \"200ms\"", Start: onOneProcessor})
+	}, binarytest.Options{Config: "heartbeat = \"200ms\"", Start: startOnOneCPU})
 	defer close(never)
 	_ = provider
-	one := run(t, g.Addr, connections, *phase, ask(prompt, false), wholeAnswer)
+	one := runLoad(t, g.Addr, connections, *phase, chatRequest(prompt, false), readResponse)
 
 	alive := make(chan error, silentStreams)
 	for range silentStreams {
-		go func() { alive <- keptAlive(g.Addr, beats) }()
+		go func() { alive <- readHeartbeats(g.Addr, beats) }()
 	}
 	stop := make(chan struct{})
 	loaded := make(chan error, 2*connections)
 	two := &loadtest.Latencies{}
 	for range 2 * connections {
-		go func() { loaded <- busy(g.Addr, ask(prompt, false), stop, wholeAnswer, two) }()
+		go func() { loaded <- keepBusy(g.Addr, chatRequest(prompt, false), stop, readResponse, two) }()
 	}
 	for range silentStreams {
 		select {
@@ -232,17 +232,17 @@ func TestOneProcessor(t *testing.T) {
 			t.Errorf("under twice the load: %v", err)
 		}
 	}
-	say("on one processor: %d connections %s, %d connections %s; %d silent streams had %d heartbeats each meanwhile", connections, one, 2*connections, two, silentStreams, beats)
+	printf("on one CPU: %d connections %s, %d connections %s; %d silent streams got %d heartbeats each at the same time", connections, one, 2*connections, two, silentStreams, beats)
 }
 
-// keptAlive reads a stream in which nothing happens until it has had some heartbeats.
-func keptAlive(addr string, beats int) error {
+// readHeartbeats requests a silent stream and reads a number of heartbeats.
+func readHeartbeats(addr string, beats int) error {
 	c, err := loadtest.Dial(addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	s, err := c.Open(ask(prompt, true))
+	s, err := c.Open(chatRequest(prompt, true))
 	if err != nil {
 		return err
 	}

@@ -15,29 +15,29 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// rounds is how many events each held stream gets.
+// rounds is the number of events that are sent to each held stream.
 const rounds = 10
 
-// spare is how many descriptors a gateway needs besides those of its streams, with those of the load beside them.
+// spare is the number of descriptors and connections for everything except for the held streams.
 const spare = 200
 
-// fitting is how many of n streams the limit on descriptors allows, two for each.
-func fitting(t *testing.T, n int) int {
+// limitStreams reduces n to the number of streams that the limit of descriptors allows, with two per stream.
+func limitStreams(t *testing.T, n int) int {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	// A Go program raises its own limit as far as it may.
-	if most := (int(limit.Max) - spare) / 2; limit.Max < 1<<30 && most < n {
-		say("a process may have %d descriptors, and a stream takes two of the gateway's: %d streams in place of %d", limit.Max, most, n)
-		return most
+	// A Go program raises its limit to the maximum.
+	if allowed := (int(limit.Max) - spare) / 2; limit.Max < 1<<30 && allowed < n {
+		printf("the limit of %d descriptors allows %d streams instead of %d, because a stream needs two of the gateway's", limit.Max, allowed, n)
+		return allowed
 	}
 	return n
 }
 
-// TestHeldStreams holds many streams open: none is lost, each gets every event once and in order, and other requests
-// are answered meanwhile.
+// TestHeldStreams holds many streams open. Each must get every event once and in order, and other requests must be served at
+// the same time.
 //
 // covers: F3 F5
 func TestHeldStreams(t *testing.T) {
@@ -52,57 +52,57 @@ func TestHeldStreams(t *testing.T) {
 		{"small prompts", *held, "Hello"},
 		{"prompts of 100 KB", *large, strings.Repeat("All work and no play. ", 100<<10/22)},
 	} {
-		t.Run(c.name, func(t *testing.T) { holdStreams(t, fitting(t, c.n), c.prompt) })
+		t.Run(c.name, func(t *testing.T) { holdStreams(t, limitStreams(t, c.n), c.prompt) })
 	}
 }
 
 func holdStreams(t *testing.T, n int, prompt string) {
 	provider := loadtest.StartProvider(t)
-	g := binarytest.Start(t, binarytest.Options{Config: gateway(provider.URL, fmt.Sprintf("max_conns = %d", n+spare))})
-	warm(t, g)
+	g := binarytest.Start(t, binarytest.Options{Config: gatewayConfig(provider.URL, fmt.Sprintf("max_conns = %d", n+spare))})
+	warmUp(t, g)
 	before, idle := usage(t, g.PID), memory(t, g)
 
-	h := open(t, g.Addr, n, ask(prompt, true))
+	h := open(t, g.Addr, n, chatRequest(prompt, true))
 	defer h.close()
 	if s := provider.Status(); s.Held != n {
-		t.Fatalf("the provider holds %d streams", s.Held)
+		t.Fatalf("the provider holds %d streams, want %d", s.Held, n)
 	}
-	say("%d streams held, begun in %s: %s each", n, h.took.Round(time.Millisecond), memory(t, g).less(idle).each(n))
+	printf("%d open streams, opened in %s: %s per stream", n, h.took.Round(time.Millisecond), memory(t, g).minus(idle).perStream(n))
 
 	for round := 1; round <= rounds; round++ {
 		began := time.Now()
 		provider.SendEvent(round)
 		h.await(t, round)
 		if round == rounds {
-			say("  an event to all of them: %s, on its way for %s", time.Since(began).Round(time.Millisecond), &h.delays)
+			printf("  an event for all of them: %s, latency of events %s", time.Since(began).Round(time.Millisecond), &h.delays)
 		}
 	}
 
 	quiet := usage(t, g.PID)
 	<-time.After(*silent)
 	used := usage(t, g.PID).CPU - quiet.CPU
-	say("  silent for %s: %.2f %% of a processor, %s each", *silent, 100*used.Seconds()/silent.Seconds(), memory(t, g).less(idle).each(n))
+	printf("  silent for %s: %.2f %% of a CPU, %s per stream", *silent, 100*used.Seconds()/silent.Seconds(), memory(t, g).minus(idle).perStream(n))
 
-	// Row 5: the others do not wait for them.
-	load := run(t, g.Addr, 32, *phase, ask("Hello", false), wholeAnswer)
-	first := run(t, g.Addr, 32, *phase, ask(loadtest.Brief, true), briefStream)
-	say("  meanwhile %d whole answers, %s, and %d streams, first text %s", load.Count(), load, first.Count(), first)
+	// Other requests are served at the same time.
+	load := runLoad(t, g.Addr, 32, *phase, chatRequest("Hello", false), readResponse)
+	first := runLoad(t, g.Addr, 32, *phase, chatRequest(loadtest.Brief, true), readBriefStream)
+	printf("  other requests: %d non-streaming, %s, and %d streams, first text %s", load.Count(), load, first.Count(), first)
 	provider.SendEvent(rounds + 1)
 	h.await(t, rounds+1)
 
 	provider.End()
 	if ended := h.finish(); ended != n {
-		t.Errorf("%d of %d streams were complete", ended, n)
+		t.Errorf("only %d of %d streams were complete", ended, n)
 	}
-	expectCalm(t, g, before)
-	say("  at the end %.1f MB of memory, %.1f MB before", memory(t, g).resident/(1<<20), idle.resident/(1<<20))
+	expectReleased(t, g, before)
+	printf("  at the end %.1f MB of memory, %.1f MB before", memory(t, g).resident/(1<<20), idle.resident/(1<<20))
 	g.Signal(t, syscall.SIGTERM)
 	if exit := g.Wait(t, binarytest.EventTimeout); exit != 0 {
-		t.Errorf("exit %d", exit)
+		t.Errorf("exit code %d, want 0", exit)
 	}
 }
 
-// footprint is what a gateway takes of memory, in bytes: all that is resident, and of it the Go heap and the stacks.
+// footprint is the memory of a gateway in bytes: resident, and in the Go heap and stacks.
 type footprint struct{ resident, heap, stacks float64 }
 
 func memory(t *testing.T, g *binarytest.Gateway) footprint {
@@ -111,17 +111,17 @@ func memory(t *testing.T, g *binarytest.Gateway) footprint {
 	return footprint{float64(usage(t, g.PID).RSS), m.Sum("go_memstats_heap_inuse_bytes"), m.Sum("go_memstats_stack_inuse_bytes")}
 }
 
-func (f footprint) less(o footprint) footprint {
+func (f footprint) minus(o footprint) footprint {
 	return footprint{f.resident - o.resident, f.heap - o.heap, f.stacks - o.stacks}
 }
 
-// each divides it by a number of streams.
-func (f footprint) each(n int) string {
+// perStream formats the memory divided by a number of streams.
+func (f footprint) perStream(n int) string {
 	return fmt.Sprintf("%.1f KB of memory (heap %.1f, stacks %.1f)", f.resident/float64(n)/1024, f.heap/float64(n)/1024, f.stacks/float64(n)/1024)
 }
 
-// warm has the gateway answer something of each kind before it is measured, and lets go of the connections.
-func warm(t *testing.T, g *binarytest.Gateway) {
+// warmUp sends a non-streaming and a streaming request before the gateway is measured.
+func warmUp(t *testing.T, g *binarytest.Gateway) {
 	t.Helper()
 	for _, stream := range []bool{false, true} {
 		prompt := "Hello"
@@ -132,34 +132,34 @@ func warm(t *testing.T, g *binarytest.Gateway) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status, body, err := c.Do(ask(prompt, stream)); err != nil || status != 200 {
-			t.Fatalf("%d %s %v\n%s", status, body, err, g.Tail())
+		if status, body, err := c.Do(chatRequest(prompt, stream)); err != nil || status != 200 {
+			t.Fatalf("warm-up: got %d %s %v\n%s", status, body, err, g.Tail())
 		}
 		c.Close()
 	}
 }
 
-// holding is streams that are open.
-type holding struct {
+// openStreams is a set of open streams.
+type openStreams struct {
 	conns  []*loadtest.Conn
-	took   time.Duration
-	delays loadtest.Latencies // of events, from the provider to the client
+	took   time.Duration      // time to open all of them
+	delays loadtest.Latencies // time of events from the provider to the client
 
 	readers sync.WaitGroup
-	ended   atomic.Int64
+	ended   atomic.Int64 // complete streams
 
-	mu     sync.Mutex
-	events map[int]int // how many streams have had each event
-	more   chan struct{}
-	failed []error
+	mu      sync.Mutex
+	events  map[int]int   // number of streams that received each event
+	changed chan struct{} // closed and replaced by notify
+	failed  []error
 }
 
-// opening is how many streams are begun at once.
+// opening is the number of streams that are opened concurrently.
 const opening = 64
 
-func open(t *testing.T, addr string, n int, r *loadtest.Request) *holding {
+func open(t *testing.T, addr string, n int, r *loadtest.Request) *openStreams {
 	t.Helper()
-	h := &holding{events: map[int]int{}, more: make(chan struct{}), conns: make([]*loadtest.Conn, n)}
+	h := &openStreams{events: map[int]int{}, changed: make(chan struct{}), conns: make([]*loadtest.Conn, n)}
 	began := time.Now()
 	var next atomic.Int64
 	var openers sync.WaitGroup
@@ -190,8 +190,8 @@ func open(t *testing.T, addr string, n int, r *loadtest.Request) *holding {
 	return h
 }
 
-// read counts the events of a stream, which come in order.
-func (h *holding) read(s *loadtest.Stream) {
+// read reads a stream to its end, and checks and counts its events.
+func (h *openStreams) read(s *loadtest.Stream) {
 	for want := 1; ; want++ {
 		text, err := s.NextText()
 		if err == io.EOF {
@@ -199,7 +199,7 @@ func (h *holding) read(s *loadtest.Stream) {
 			return
 		}
 		if err == nil {
-			err = arrived(string(text), want, &h.delays)
+			err = checkEvent(string(text), want, &h.delays)
 		}
 		if err != nil {
 			h.fail(err)
@@ -208,37 +208,37 @@ func (h *holding) read(s *loadtest.Stream) {
 		h.mu.Lock()
 		h.events[want]++
 		if h.events[want] == len(h.conns) {
-			h.tell()
+			h.notify()
 		}
 		h.mu.Unlock()
 	}
 }
 
-// arrived looks at an event that says its number and when it was sent.
-func arrived(text string, want int, l *loadtest.Latencies) error {
+// checkEvent checks the number in an event's text, and adds the time since it was sent to l.
+func checkEvent(text string, want int, l *loadtest.Latencies) error {
 	number, sent, _ := strings.Cut(text, "@")
 	at, err := strconv.ParseInt(sent, 10, 64)
 	if number != strconv.Itoa(want) || err != nil {
-		return fmt.Errorf("event %q in place of %d", text, want)
+		return fmt.Errorf("got event %q, want number %d", text, want)
 	}
 	l.Add(time.Since(time.Unix(0, at)))
 	return nil
 }
 
-// tell wakes those that wait. h.mu is held.
-func (h *holding) tell() {
-	close(h.more)
-	h.more = make(chan struct{})
+// notify wakes await. The caller holds h.mu.
+func (h *openStreams) notify() {
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
-func (h *holding) fail(err error) {
+func (h *openStreams) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed = append(h.failed, err)
-	h.tell()
+	h.notify()
 }
 
-func (h *holding) check(t *testing.T) {
+func (h *openStreams) check(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,35 +247,35 @@ func (h *holding) check(t *testing.T) {
 	}
 }
 
-// await waits until every stream has had an event.
-func (h *holding) await(t *testing.T, event int) {
+// await waits until every stream has received an event.
+func (h *openStreams) await(t *testing.T, event int) {
 	t.Helper()
 	limit := time.NewTimer(3 * binarytest.EventTimeout)
 	defer limit.Stop()
 	for {
 		h.check(t)
 		h.mu.Lock()
-		n, more := h.events[event], h.more
+		n, changed := h.events[event], h.changed
 		h.mu.Unlock()
 		if n == len(h.conns) {
 			return
 		}
 		select {
-		case <-more:
+		case <-changed:
 		case <-limit.C:
-			t.Fatalf("%d of %d streams have had event %d", n, len(h.conns), event)
+			t.Fatalf("only %d of %d streams received event %d", n, len(h.conns), event)
 		}
 	}
 }
 
-// finish waits for the ends of all streams, lets the connections go, and returns how many were complete.
-func (h *holding) finish() int {
+// finish waits for the ends of all streams, closes the connections, and returns the number of complete streams.
+func (h *openStreams) finish() int {
 	h.readers.Wait()
 	h.close()
 	return int(h.ended.Load())
 }
 
-func (h *holding) close() {
+func (h *openStreams) close() {
 	for _, c := range h.conns {
 		if c != nil {
 			_ = c.Close()

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Latencies counts durations in classes that are a sixteenth wide, so that any number of them takes the same memory.
+// Latencies is a histogram of durations. The width of its buckets is a sixteenth of their value.
 type Latencies struct {
-	classes [64 << 4]atomic.Int64
+	buckets [64 << 4]atomic.Int64
 	n       atomic.Int64
 }
 
-// Add counts one.
+// Add counts a duration.
 func (l *Latencies) Add(d time.Duration) {
-	l.classes[classOf(uint64(max(d, 0)))].Add(1)
+	l.buckets[bucketIndex(uint64(max(d, 0)))].Add(1)
 	l.n.Add(1)
 }
 
-// classOf is the position of the highest bit, and the four bits after it.
-func classOf(v uint64) int {
+// bucketIndex returns the index of a value's bucket: the position of its highest bit, and the four bits after that.
+func bucketIndex(v uint64) int {
 	n := bits.Len64(v)
 	if n <= 5 {
 		return int(v)
@@ -28,32 +28,32 @@ func classOf(v uint64) int {
 	return (n-4)<<4 | int(v>>(n-5)&15)
 }
 
-// upperBound is the least value of the class after one.
-func upperBound(c int) time.Duration {
-	c++
-	if c < 32 {
-		return time.Duration(c)
+// upperBound returns the exclusive upper bound of a bucket.
+func upperBound(i int) time.Duration {
+	i++
+	if i < 32 {
+		return time.Duration(i)
 	}
-	return time.Duration(uint64(16+c&15) << (c>>4 - 1))
+	return time.Duration(uint64(16+i&15) << (i>>4 - 1))
 }
 
-// Count is how many were counted.
+// Count returns the number of durations.
 func (l *Latencies) Count() int64 { return l.n.Load() }
 
-// Quantile is the duration that a share of all do not exceed.
+// Quantile returns the upper bound of the bucket with the quantile.
 func (l *Latencies) Quantile(share float64) time.Duration {
 	rest := int64(share * float64(l.n.Load()))
-	for c := range l.classes {
-		n := l.classes[c].Load()
+	for i := range l.buckets {
+		n := l.buckets[i].Load()
 		if rest < n {
-			return upperBound(c)
+			return upperBound(i)
 		}
 		rest -= n
 	}
 	return 0
 }
 
-// String is the median and the 99th of a hundred.
+// String returns the median and the 99th percentile.
 func (l *Latencies) String() string {
 	if l.Count() == 0 {
 		return "none"
@@ -61,7 +61,7 @@ func (l *Latencies) String() string {
 	return fmt.Sprintf("p50 %s, p99 %s", roundDuration(l.Quantile(0.5)), roundDuration(l.Quantile(0.99)))
 }
 
-// roundDuration is a duration with two or three digits.
+// roundDuration formats a duration with at most three significant digits.
 func roundDuration(d time.Duration) string {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {

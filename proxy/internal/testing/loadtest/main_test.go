@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	held   = flag.Int("held", 500, "streams held open at once")
-	large  = flag.Int("large", 100, "streams held open at once whose prompts have 100 KB")
-	silent = flag.Duration("silent", 2*time.Second, "how long held streams are silent while the processor time is measured")
+	held   = flag.Int("held", 500, "number of concurrently open streams")
+	large  = flag.Int("large", 100, "number of concurrently open streams with prompts of 100 KB")
+	silent = flag.Duration("silent", 2*time.Second, "how long the CPU time of silent streams is measured")
 	phase  = flag.Duration("phase", time.Second, "how long each measurement under load lasts")
 )
 
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 
 const key = "sk-loadtest-0123456789"
 
-// gateway is the configuration of a gateway in front of one provider of the convention. more goes into [server].
-func gateway(url, more string) string {
+// gatewayConfig returns the configuration of a gateway with one OpenAI provider. server is added to [server].
+func gatewayConfig(url, server string) string {
 	return fmt.Sprintf(`[server]
 %s
 [[keys]]
@@ -50,16 +50,16 @@ timeout  = { idle = "1h", total = "2h" }
 [[models]]
 id      = "m"
 targets = [{ provider = "openai", model = "m" }]
-`, more, key, url)
+`, server, key, url)
 }
 
-// ask is a request for a completion.
-func ask(prompt string, stream bool) *loadtest.Request {
+// chatRequest returns a chat completions request.
+func chatRequest(prompt string, stream bool) *loadtest.Request {
 	return &loadtest.Request{Key: key, Body: fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"stream":%t}`, prompt, stream)}
 }
 
-// say prints a figure at once: with -v as without, a test of minutes must not be silent.
-func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+// printf prints measurements immediately, with or without -v, so that a test of several minutes shows progress.
+func printf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func usage(t *testing.T, pid int) binarytest.Usage {
 	t.Helper()
@@ -70,18 +70,18 @@ func usage(t *testing.T, pid int) binarytest.Usage {
 	return u
 }
 
-// keeps is how many idle connections to a provider a gateway keeps.
-const keeps = 64
+// maxIdleConns is the maximum number of idle connections to a provider that a gateway keeps open.
+const maxIdleConns = 64
 
-// expectCalm waits until the gateway has no more descriptors than before, but for the connections that it keeps.
-func expectCalm(t *testing.T, g *binarytest.Gateway, before binarytest.Usage) {
+// expectReleased waits until the gateway has no more descriptors than before, except for idle connections to the provider.
+func expectReleased(t *testing.T, g *binarytest.Gateway, before binarytest.Usage) {
 	t.Helper()
 	last := binarytest.Usage{}
-	calm := binarytest.Await(func() bool {
+	released := binarytest.Await(func() bool {
 		last = usage(t, g.PID)
-		return last.Descriptors <= before.Descriptors+keeps
+		return last.Descriptors <= before.Descriptors+maxIdleConns
 	})
-	if !calm {
-		t.Errorf("%d descriptors are open, %d were before", last.Descriptors, before.Descriptors)
+	if !released {
+		t.Errorf("%d descriptors are open, with %d before the load", last.Descriptors, before.Descriptors)
 	}
 }

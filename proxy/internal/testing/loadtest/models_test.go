@@ -12,20 +12,22 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// listed is how many models the provider lists.
+// listed is the number of models in the provider's first list.
 const listed = 5000
 
-// lister is a provider that lists models: listed of them at first, and one more with each list.
+// lister is a provider that lists models: listed in the first response, and one more in each further one.
 type lister struct {
-	calls, at, most atomic.Int64
-	hold            chan struct{} // what each list but the first waits for; nil: nothing
-	called          chan struct{} // gets one for each list that begins
+	calls       atomic.Int64
+	inFlight    atomic.Int64
+	maxInFlight atomic.Int64
+	hold        chan struct{} // blocks all responses except for the first until it is closed; may be nil
+	called      chan struct{} // receives a value for each request
 }
 
-func (l *lister) answer(e *loadtest.Exchange) error {
+func (l *lister) respond(e *loadtest.Exchange) error {
 	n := l.calls.Add(1)
-	l.most.Store(max(l.most.Load(), l.at.Add(1)))
-	defer l.at.Add(-1)
+	l.maxInFlight.Store(max(l.maxInFlight.Load(), l.inFlight.Add(1)))
+	defer l.inFlight.Add(-1)
 	l.called <- struct{}{}
 	if n > 1 && l.hold != nil {
 		<-l.hold
@@ -43,39 +45,39 @@ func (l *lister) answer(e *loadtest.Exchange) error {
 	return err
 }
 
-// listing is a gateway whose provider lists models. A list is good for a second.
-func listing(t *testing.T, l *lister) *binarytest.Gateway {
+// startListingGateway starts a gateway whose provider is the lister. Lists expire after a second.
+func startListingGateway(t *testing.T, l *lister) *binarytest.Gateway {
 	t.Helper()
 	l.called = make(chan struct{}, 1<<10)
-	provider, err := loadtest.Listen(l.answer)
+	provider, err := loadtest.Listen(l.respond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(provider.Close)
-	return binarytest.Start(t, binarytest.Options{Config: gateway(provider.URL(), "") + "[providers.openai.list_models]\nevery = \"1s\"\n"})
+	return binarytest.Start(t, binarytest.Options{Config: gatewayConfig(provider.URL(), "") + "[providers.openai.list_models]\nevery = \"1s\"\n"})
 }
 
-// await waits for the beginning of another list.
+// await waits for the next request for a list.
 func (l *lister) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-l.called:
 	case <-time.After(binarytest.EventTimeout):
-		t.Fatalf("there is no list behind number %d", l.calls.Load())
+		t.Fatalf("no request for a list after %d", l.calls.Load())
 	}
 }
 
-// models asks for the list of models, and how many there are.
-func models(c *loadtest.Conn) (int, error) {
+// countModels requests the gateway's list of models, and returns the number of the provider's models in it.
+func countModels(c *loadtest.Conn) (int, error) {
 	status, body, err := c.Do(&loadtest.Request{Path: "/v1/models", Key: key})
 	if err != nil || status != 200 {
 		return 0, fmt.Errorf("status %d: %w", status, err)
 	}
-	return bytes.Count(body, []byte(`"id":"`)) - 1, nil // and the configured one
+	return bytes.Count(body, []byte(`"id":"`)) - 1, nil // without the configured model
 }
 
-// askModels keeps asking for the list until stop is closed, and reports how many models it had each time.
-func askModels(addr string, stop <-chan struct{}, l *loadtest.Latencies, each func(n int) error) error {
+// requestModels requests the list repeatedly until stop is closed, and checks the number of models each time.
+func requestModels(addr string, stop <-chan struct{}, l *loadtest.Latencies, check func(n int) error) error {
 	c, err := loadtest.Dial(addr)
 	if err != nil {
 		return err
@@ -88,28 +90,28 @@ func askModels(addr string, stop <-chan struct{}, l *loadtest.Latencies, each fu
 		default:
 		}
 		began := time.Now()
-		n, err := models(c)
+		n, err := countModels(c)
 		if err != nil {
 			return err
 		}
 		l.Add(time.Since(began))
-		if err := each(n); err != nil {
+		if err := check(n); err != nil {
 			return err
 		}
 	}
 }
 
-// crowd runs askModels on some connections while during runs.
-func crowd(t *testing.T, addr string, each func(n int) error, during func()) *loadtest.Latencies {
+// whileListing runs f while requestModels runs on several connections.
+func whileListing(t *testing.T, addr string, check func(n int) error, f func()) *loadtest.Latencies {
 	t.Helper()
-	const askers = 8
-	l, stop, errs := &loadtest.Latencies{}, make(chan struct{}), make(chan error, askers)
-	for range askers {
-		go func() { errs <- askModels(addr, stop, l, each) }()
+	const clients = 8
+	l, stop, errs := &loadtest.Latencies{}, make(chan struct{}), make(chan error, clients)
+	for range clients {
+		go func() { errs <- requestModels(addr, stop, l, check) }()
 	}
-	during()
+	f()
 	close(stop)
-	for range askers {
+	for range clients {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
@@ -117,8 +119,8 @@ func crowd(t *testing.T, addr string, each func(n int) error, during func()) *lo
 	return l
 }
 
-// TestLongModelListUnderLoad requests a list of 5,000 models all the time while it expires again and again: each
-// response is complete, and the provider is asked by one request at a time.
+// TestLongModelListUnderLoad requests a list of 5,000 models repeatedly while it expires several times. Each response must be
+// complete, and at most one request at a time may be sent to the provider.
 //
 // covers: F12
 func TestLongModelListUnderLoad(t *testing.T) {
@@ -126,11 +128,11 @@ func TestLongModelListUnderLoad(t *testing.T) {
 		t.Skip("measures under load")
 	}
 	l := &lister{}
-	g := listing(t, l)
+	g := startListingGateway(t, l)
 	before := usage(t, g.PID)
-	times := crowd(t, g.Addr, func(n int) error {
+	times := whileListing(t, g.Addr, func(n int) error {
 		if n < listed {
-			return fmt.Errorf("a list has %d models", n)
+			return fmt.Errorf("got a list of %d models, want at least %d", n, listed)
 		}
 		return nil
 	}, func() {
@@ -139,15 +141,15 @@ func TestLongModelListUnderLoad(t *testing.T) {
 		}
 	})
 	used := usage(t, g.PID).CPU - before.CPU
-	say("a list of %d models: %d answers, %s, %s of the gateway's processor time each; the provider was asked %d times",
+	printf("a list of %d models: %d responses, %s, %s CPU time of the gateway each; %d requests to the provider",
 		listed, times.Count(), times, (used / time.Duration(times.Count())).Round(10*time.Microsecond), l.calls.Load())
-	if n := l.most.Load(); n != 1 {
-		t.Errorf("%d asked the provider at once", n)
+	if n := l.maxInFlight.Load(); n != 1 {
+		t.Errorf("got %d concurrent requests to the provider, want 1", n)
 	}
 }
 
-// TestExpiredModelListUnderLoad lets a list expire while its provider does not respond: every client gets the old one,
-// and the provider is asked once. When it responds, the new list is served.
+// TestExpiredModelListUnderLoad lets a list expire while its provider does not respond. Every client must get the old list, with
+// only one request to the provider. When the provider responds, the new list must be served.
 //
 // covers: F13
 func TestExpiredModelListUnderLoad(t *testing.T) {
@@ -155,9 +157,9 @@ func TestExpiredModelListUnderLoad(t *testing.T) {
 		t.Skip("measures under load")
 	}
 	l := &lister{hold: make(chan struct{})}
-	g := listing(t, l)
+	g := startListingGateway(t, l)
 	var first atomic.Int64
-	crowd(t, g.Addr, func(n int) error {
+	whileListing(t, g.Addr, func(n int) error {
 		first.CompareAndSwap(0, int64(n))
 		return nil
 	}, func() {
@@ -165,17 +167,17 @@ func TestExpiredModelListUnderLoad(t *testing.T) {
 		l.await(t) // the list has expired
 	})
 	if first.Load() != listed {
-		t.Fatalf("the first list has %d models", first.Load())
+		t.Fatalf("the first list has %d models, want %d", first.Load(), listed)
 	}
-	times := crowd(t, g.Addr, func(n int) error {
+	times := whileListing(t, g.Addr, func(n int) error {
 		if n != listed {
-			return fmt.Errorf("a list has %d models, not the %d of the old one", n, listed)
+			return fmt.Errorf("got a list of %d models, want the old one of %d", n, listed)
 		}
 		return nil
 	}, func() { <-time.After(*phase) })
-	say("a list that has expired, and no new one: %d answers, %s", times.Count(), times)
+	printf("an expired list without a new one: %d responses, %s", times.Count(), times)
 	if n := l.calls.Load(); n != 2 {
-		t.Errorf("the provider was asked %d times", n)
+		t.Errorf("got %d requests to the provider, want 2", n)
 	}
 	close(l.hold)
 	c, err := loadtest.Dial(g.Addr)
@@ -183,15 +185,15 @@ func TestExpiredModelListUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if !binarytest.Await(func() bool { n, err := models(c); return err == nil && n > listed }) {
-		t.Error("the new list does not come")
+	if !binarytest.Await(func() bool { n, err := countModels(c); return err == nil && n > listed }) {
+		t.Error("the new list was not served")
 	}
 }
 
-// manyKeys is how many client keys a configuration has in the test of row 14.
+// manyKeys is the number of client keys in TestManyKeys.
 const manyKeys = 100_000
 
-// TestManyKeys starts a gateway with 100,000 client keys and compares the time of a request with that of one key.
+// TestManyKeys compares a gateway with 100,000 client keys with one that has a single key.
 //
 // covers: F14
 func TestManyKeys(t *testing.T) {
@@ -205,28 +207,28 @@ func TestManyKeys(t *testing.T) {
 	t.Cleanup(provider.Close)
 	secret := func(i int) string { return fmt.Sprintf("sk-one-of-many-%08d", i) }
 	var many strings.Builder
-	many.WriteString(gateway(provider.URL(), ""))
+	many.WriteString(gatewayConfig(provider.URL(), ""))
 	for i := range manyKeys {
 		fmt.Fprintf(&many, "[[keys]]\nname = \"k%d\"\nsecret = %q\n", i, secret(i))
 	}
-	one := gateway(provider.URL(), "")
-	// The first start compiles the plugins, if nobody has done so.
+	one := gatewayConfig(provider.URL(), "")
+	// The first start compiles the plugins unless they are in the cache.
 	binarytest.Start(t, binarytest.Options{Config: one})
 	for _, c := range []struct{ name, toml, key string }{
 		{"one key", one, key}, {fmt.Sprintf("%d keys", manyKeys), many.String(), secret(manyKeys - 1)},
 	} {
-		r := ask(prompt, false)
+		r := chatRequest(prompt, false)
 		r.Key = c.key
 		g := binarytest.Start(t, binarytest.Options{Config: c.toml})
-		say("%s: serves after %s, whole answers %s", c.name, g.Ready.Round(time.Millisecond), run(t, g.Addr, 4, *phase, r, wholeAnswer))
+		printf("%s: ready after %s, non-streaming requests %s", c.name, g.Ready.Round(time.Millisecond), runLoad(t, g.Addr, 4, *phase, r, readResponse))
 		c, err := loadtest.Dial(g.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wrong := ask(prompt, false)
+		wrong := chatRequest(prompt, false)
 		wrong.Key = secret(manyKeys)
 		if status, body, err := c.Do(wrong); err != nil || status != 401 {
-			t.Errorf("a key that there is not: %d %s %v", status, body, err)
+			t.Errorf("unknown key: got %d %s %v, want 401", status, body, err)
 		}
 		c.Close()
 	}

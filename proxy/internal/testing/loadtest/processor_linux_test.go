@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onOneProcessor starts a process that has only the first of the processors that this one has. It inherits them from the
-// thread that starts it.
-func onOneProcessor(start func() error) error {
+// startOnOneCPU starts a process on only the first of this process's CPUs. The process inherits the CPU affinity of the thread
+// that starts it.
+func startOnOneCPU(start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, one unix.CPUSet

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// Provider is a provider whose answers are bytes that a function writes.
+// Provider is a provider whose responses are written by a function.
 type Provider struct {
-	ln     net.Listener
-	answer func(*Exchange) error
-	wg     sync.WaitGroup
+	ln      net.Listener
+	respond func(*Exchange) error
+	wg      sync.WaitGroup
 
 	accepted, requests, inFlight atomic.Int64
 
@@ -22,52 +22,51 @@ type Provider struct {
 	closed bool
 }
 
-// Exchange is a request to a provider, and the connection that its answer is written to.
+// Exchange is a request to a provider, and the connection for its response.
 type Exchange struct {
 	net.Conn
 	Request *http.Request
 	Body    []byte
-	Reused  bool // the connection has carried a request before
+	Reused  bool // the request is not the first on the connection
 }
 
-// Serve answers the connections of ln until Close. answer writes the whole answer; after an error the connection is
-// closed.
-func Serve(ln net.Listener, answer func(*Exchange) error) *Provider {
-	p := &Provider{ln: ln, answer: answer, open: map[net.Conn]struct{}{}}
+// Serve serves the connections of ln until Close. respond writes a complete response. If it returns an error, the connection
+// is closed.
+func Serve(ln net.Listener, respond func(*Exchange) error) *Provider {
+	p := &Provider{ln: ln, respond: respond, open: map[net.Conn]struct{}{}}
 	p.wg.Go(p.accept)
 	return p
 }
 
-// Listen is Serve on a port of 127.0.0.1.
-func Listen(answer func(*Exchange) error) (*Provider, error) {
+// Listen is like Serve, on a free port of 127.0.0.1.
+func Listen(respond func(*Exchange) error) (*Provider, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	return Serve(ln, answer), nil
+	return Serve(ln, respond), nil
 }
 
-// URL is the provider's base URL.
+// URL returns the provider's base URL.
 func (p *Provider) URL() string { return "http://" + p.ln.Addr().String() }
 
-// Accepted is how many connections were made, Requests how many requests have come, and Answering how many of them are
-// being answered.
+// Accepted returns the number of accepted connections.
 func (p *Provider) Accepted() int64 { return p.accepted.Load() }
 
-// Requests is how many requests have come.
+// Requests returns the number of received requests.
 func (p *Provider) Requests() int64 { return p.requests.Load() }
 
-// InFlight is how many requests are being answered.
+// InFlight returns the number of requests in flight.
 func (p *Provider) InFlight() int64 { return p.inFlight.Load() }
 
-// Connections is how many connections are open.
+// Connections returns the number of open connections.
 func (p *Provider) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open)
 }
 
-// Close closes all connections and waits for the ends of their answers.
+// Close closes all connections and waits until their requests have ended.
 func (p *Provider) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -117,7 +116,7 @@ func (p *Provider) serve(c net.Conn) {
 		}
 		p.requests.Add(1)
 		p.inFlight.Add(1)
-		err = p.answer(&Exchange{Conn: c, Request: req, Body: body, Reused: reused})
+		err = p.respond(&Exchange{Conn: c, Request: req, Body: body, Reused: reused})
 		p.inFlight.Add(-1)
 		if err != nil {
 			return

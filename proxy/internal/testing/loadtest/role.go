@@ -12,30 +12,30 @@ import (
 	"testing"
 )
 
-// A provider that holds ten thousand connections is a process of its own: descriptors and processor time are counted by
-// process. It is the test's binary once more, in another role.
+// A provider with ten thousand connections runs in its own process, because the limit of descriptors is per process. The
+// process runs the test binary in another role.
 
-// roleVariable names the role that a process has in place of running tests.
-const roleVariable = "SLUICE_LOADTEST_ROLE"
+// roleEnv is the environment variable that makes the test binary a provider.
+const roleEnv = "SLUICE_LOADTEST_ROLE"
 
-// order is what the provider is told to do, a line of its standard input; it answers each with a status.
+// order is an order to the provider, a line of its standard input. The provider replies to each with a Status.
 type order struct {
-	Event int  // the number of an event; 0: none
+	Event int  // number of the event to send; 0 means none
 	End   bool // end the streams
 }
 
-// Status is what a provider in a process of its own knows.
+// Status is the status of a provider in its own process.
 type Status struct {
 	Addr     string
-	Held     int   // streams
-	Accepted int64 // connections
+	Held     int   // held streams
+	Accepted int64 // accepted connections
 	Requests int64
 	Error    string `json:",omitempty"`
 }
 
-// RunRole takes the role that the process has been given, and returns where it has none. TestMain calls it first.
+// RunRole runs the provider and exits if the process was started as one. TestMain calls it first.
 func RunRole() {
-	if os.Getenv(roleVariable) == "" {
+	if os.Getenv(roleEnv) == "" {
 		return
 	}
 	if err := runProvider(os.Stdin, os.Stdout); err != nil {
@@ -45,15 +45,15 @@ func RunRole() {
 	os.Exit(0)
 }
 
-// runProvider is a provider that holds streams, until its orders end.
-func runProvider(orders io.Reader, answers io.Writer) error {
+// runProvider runs a provider that holds streams, until its orders end.
+func runProvider(orders io.Reader, replies io.Writer) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	h := NewHolder()
 	p := Serve(ln, h.Respond)
-	say := json.NewEncoder(answers)
+	out := json.NewEncoder(replies)
 	status := func(err error) Status {
 		s := Status{Addr: ln.Addr().String(), Held: h.Held(), Accepted: p.Accepted(), Requests: p.Requests()}
 		if err != nil {
@@ -61,13 +61,13 @@ func runProvider(orders io.Reader, answers io.Writer) error {
 		}
 		return s
 	}
-	if err := say.Encode(status(nil)); err != nil {
+	if err := out.Encode(status(nil)); err != nil {
 		return err
 	}
 	for in := json.NewDecoder(orders); ; {
 		var o order
 		if err := in.Decode(&o); errors.Is(err, io.EOF) {
-			return nil // the process that gave the orders has gone
+			return nil // the parent process has ended
 		} else if err != nil {
 			return err
 		}
@@ -78,23 +78,23 @@ func runProvider(orders io.Reader, answers io.Writer) error {
 		if o.End {
 			h.End()
 		}
-		if err := say.Encode(status(failed)); err != nil {
+		if err := out.Encode(status(failed)); err != nil {
 			return err
 		}
 	}
 }
 
-// Process is a provider that holds streams in a process of its own.
+// Process is a provider that holds streams in its own process.
 type Process struct {
 	URL string
 	PID int
 
 	tb      testing.TB
 	in      *json.Encoder
-	answers *json.Decoder
+	replies *json.Decoder
 }
 
-// StartProvider starts one; the test's end stops it.
+// StartProvider starts a provider in its own process, which ends with the test.
 func StartProvider(tb testing.TB) *Process {
 	tb.Helper()
 	self, err := os.Executable()
@@ -102,7 +102,7 @@ func StartProvider(tb testing.TB) *Process {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleVariable+"=provider")
+	cmd.Env = append(os.Environ(), roleEnv+"=provider")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -118,38 +118,38 @@ func StartProvider(tb testing.TB) *Process {
 	tb.Cleanup(func() {
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
-			tb.Errorf("the provider's process: %v", err)
+			tb.Errorf("provider process: %v", err)
 		}
 	})
-	p := &Process{PID: cmd.Process.Pid, tb: tb, in: json.NewEncoder(in), answers: json.NewDecoder(bufio.NewReader(out))}
-	p.URL = "http://" + p.status().Addr
+	p := &Process{PID: cmd.Process.Pid, tb: tb, in: json.NewEncoder(in), replies: json.NewDecoder(bufio.NewReader(out))}
+	p.URL = "http://" + p.readStatus().Addr
 	return p
 }
 
-func (p *Process) status() (s Status) {
+func (p *Process) readStatus() (s Status) {
 	p.tb.Helper()
-	if err := p.answers.Decode(&s); err != nil {
-		p.tb.Fatalf("the provider's process: %v", err)
+	if err := p.replies.Decode(&s); err != nil {
+		p.tb.Fatalf("read the provider's status: %v", err)
 	}
 	if s.Error != "" {
-		p.tb.Fatalf("the provider: %s", s.Error)
+		p.tb.Fatalf("provider: %s", s.Error)
 	}
 	return s
 }
 
-func (p *Process) order(o order) Status {
+func (p *Process) send(o order) Status {
 	p.tb.Helper()
 	if err := p.in.Encode(o); err != nil {
-		p.tb.Fatalf("the provider's process: %v", err)
+		p.tb.Fatalf("send an order to the provider: %v", err)
 	}
-	return p.status()
+	return p.readStatus()
 }
 
-// Status asks how things are.
-func (p *Process) Status() Status { return p.order(order{}) }
+// Status returns the provider's status.
+func (p *Process) Status() Status { return p.send(order{}) }
 
 // SendEvent sends event n to all streams.
-func (p *Process) SendEvent(n int) Status { return p.order(order{Event: n}) }
+func (p *Process) SendEvent(n int) Status { return p.send(order{Event: n}) }
 
-// End ends all streams.
-func (p *Process) End() Status { return p.order(order{End: true}) }
+// End completes all streams.
+func (p *Process) End() Status { return p.send(order{End: true}) }

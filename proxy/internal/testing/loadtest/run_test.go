@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// answered reads the answer to a request on a connection, and tells whether it can carry another one. It calls first when
-// the first text is there.
-type answered func(c *loadtest.Conn, r *loadtest.Request, first func()) error
+// doFunc sends a request and reads its response. It calls first at the first text, and returns an error if the response is not
+// as expected.
+type doFunc func(c *loadtest.Conn, r *loadtest.Request, first func()) error
 
-// run keeps some connections busy for a while, each with one request behind the other, and returns how long it took to the
-// first text of each. Nothing may fail.
-func run(t *testing.T, addr string, conns int, d time.Duration, r *loadtest.Request, answer answered) *loadtest.Latencies {
+// runLoad keeps connections busy for a duration, each with sequential requests, and returns the times to the first text. An error
+// fails the test.
+func runLoad(t *testing.T, addr string, conns int, d time.Duration, r *loadtest.Request, do doFunc) *loadtest.Latencies {
 	t.Helper()
 	l := &loadtest.Latencies{}
 	errs := make(chan error, conns)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for range conns {
-		all.Go(func() { errs <- busy(addr, r, stop, answer, l) })
+		all.Go(func() { errs <- keepBusy(addr, r, stop, do, l) })
 	}
-	over := time.NewTimer(d)
-	defer over.Stop()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	var failed []error
 	select {
-	case <-over.C:
+	case <-timer.C:
 	case err := <-errs:
 		failed = append(failed, err)
 	}
@@ -42,16 +42,16 @@ func run(t *testing.T, addr string, conns int, d time.Duration, r *loadtest.Requ
 		}
 	}
 	if len(failed) > 0 {
-		t.Fatalf("%d connections failed, one with: %v", len(failed), failed[0])
+		t.Fatalf("%d connections failed, the first one with: %v", len(failed), failed[0])
 	}
 	if l.Count() == 0 {
-		t.Fatal("nothing was answered")
+		t.Fatal("no response was received")
 	}
 	return l
 }
 
-// busy sends one request behind the other until stop is closed.
-func busy(addr string, r *loadtest.Request, stop <-chan struct{}, answer answered, l *loadtest.Latencies) error {
+// keepBusy sends sequential requests until stop is closed.
+func keepBusy(addr string, r *loadtest.Request, stop <-chan struct{}, do doFunc, l *loadtest.Latencies) error {
 	var c *loadtest.Conn
 	defer func() {
 		if c != nil {
@@ -71,13 +71,13 @@ func busy(addr string, r *loadtest.Request, stop <-chan struct{}, answer answere
 			}
 		}
 		began := time.Now()
-		if err := answer(c, r, func() { l.Add(time.Since(began)) }); err != nil {
+		if err := do(c, r, func() { l.Add(time.Since(began)) }); err != nil {
 			return err
 		}
 		if r.Close {
-			// The gateway closes first, and its end of the connection is the one that lingers.
+			// The gateway closes first, so the TIME_WAIT state is on its side.
 			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
-				return fmt.Errorf("a connection that was to be closed: %w", err)
+				return fmt.Errorf("after Connection: close, got %w, want EOF", err)
 			}
 			c.Close()
 			c = nil
@@ -85,8 +85,8 @@ func busy(addr string, r *loadtest.Request, stop <-chan struct{}, answer answere
 	}
 }
 
-// wholeAnswer reads a whole answer.
-func wholeAnswer(c *loadtest.Conn, r *loadtest.Request, first func()) error {
+// readResponse is a doFunc for non-streaming responses.
+func readResponse(c *loadtest.Conn, r *loadtest.Request, first func()) error {
 	status, body, err := c.Do(r)
 	if err != nil || status != 200 {
 		return fmt.Errorf("status %d: %s: %w", status, body, err)
@@ -95,18 +95,18 @@ func wholeAnswer(c *loadtest.Conn, r *loadtest.Request, first func()) error {
 	return nil
 }
 
-// briefStream reads a stream of one event.
-func briefStream(c *loadtest.Conn, r *loadtest.Request, first func()) error {
+// readBriefStream is a doFunc for streams of one event.
+func readBriefStream(c *loadtest.Conn, r *loadtest.Request, first func()) error {
 	s, err := c.Open(r)
 	if err != nil {
 		return err
 	}
 	if text, err := s.NextText(); err != nil || string(text) != "0" {
-		return fmt.Errorf("%q: %w", text, err)
+		return fmt.Errorf("first text: got %q, want 0: %w", text, err)
 	}
 	first()
 	if text, err := s.NextText(); err != io.EOF {
-		return fmt.Errorf("behind the text: %q, %w", text, err)
+		return fmt.Errorf("after the last text: %q, %w", text, err)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"net/http"
 )
 
-// Stream is a streamed answer of the gateway whose events are texts.
+// Stream is a chat completions stream of the gateway.
 type Stream struct{ events *Events }
 
-// Open sends a request for a stream and reads the head of its answer.
+// Open sends a request for a stream and reads the head of the response.
 func (c *Conn) Open(r *Request) (*Stream, error) {
 	if err := c.Send(r); err != nil {
 		return nil, err
@@ -29,7 +29,8 @@ func (c *Conn) Open(r *Request) (*Stream, error) {
 
 var contentMark, textEnd = []byte(`"delta":{"content":"`), []byte(`"}`)
 
-// NextText is the text of the next event that has one, valid until the next call; io.EOF is the end of a complete stream.
+// NextText returns the text of the next event that has one, which is valid until the next call. It returns io.EOF at the end of a
+// complete stream.
 func (s *Stream) NextText() ([]byte, error) {
 	for {
 		data, err := s.events.Next()
@@ -54,7 +55,7 @@ func (s *Stream) NextText() ([]byte, error) {
 	}
 }
 
-// AwaitHeartbeats waits until so many heartbeats have come, in a stream in which nothing else does.
+// AwaitHeartbeats reads until the stream has had n heartbeats. Anything else is an error.
 func (s *Stream) AwaitHeartbeats(n int) error {
 	for s.events.Heartbeats < n {
 		line, err := s.events.read()
@@ -62,7 +63,7 @@ func (s *Stream) AwaitHeartbeats(n int) error {
 			return fmt.Errorf("after %d heartbeats: %w", s.events.Heartbeats, err)
 		}
 		if string(line) != heartbeat {
-			return fmt.Errorf("%w: the line %q in place of a heartbeat", ErrEvent, line)
+			return fmt.Errorf("%w: line %q, want a heartbeat", ErrEvent, line)
 		}
 		s.events.Heartbeats++
 	}
