@@ -16,14 +16,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// connections are those that clients keep between requests.
+// connections is the pool of client connections.
 type connections struct {
 	addr string
 	mu   sync.Mutex
 	idle []*loadtest.Conn
 }
 
-func (c *connections) take(fresh bool) (*loadtest.Conn, error) {
+// get returns an idle connection, or a new one if there is none or fresh is true.
+func (c *connections) get(fresh bool) (*loadtest.Conn, error) {
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 && !fresh {
 		conn := c.idle[n-1]
@@ -35,106 +36,104 @@ func (c *connections) take(fresh bool) (*loadtest.Conn, error) {
 	return loadtest.Dial(c.addr)
 }
 
-func (c *connections) keep(conn *loadtest.Conn) {
+func (c *connections) put(conn *loadtest.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.idle = append(c.idle, conn)
 }
 
-// close closes the connections that are kept, and returns how many they were.
-func (c *connections) close() int {
+// close closes the idle connections.
+func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.idle {
 		_ = conn.Close()
 	}
-	n := len(c.idle)
 	c.idle = nil
-	return n
 }
 
-// visit is one request of a client.
-type visit struct {
+// clientRequest is one request of a client.
+type clientRequest struct {
 	run   *Run
 	plan  *Plan
 	entry *entry
-	due   time.Time // when it was to begin
+	due   time.Time // when it should be sent
 	conn  *loadtest.Conn
 	text  strings.Builder
 }
 
-// visit plays the client's part of a plan.
-func (r *Run) visit(p *Plan, due time.Time) {
-	v := &visit{run: r, plan: p, due: due}
-	v.entry = r.ledger.begin(p)
-	conn, err := r.conns.take(p.Conduct != Polite)
+// runClient is the client's part of a plan.
+func (r *Run) runClient(p *Plan, due time.Time) {
+	cr := &clientRequest{run: r, plan: p, due: due}
+	cr.entry = r.ledger.add(p)
+	conn, err := r.conns.get(p.Behaviour != Polite)
 	if err != nil {
-		r.ledger.saw(p, seen{err: err})
+		r.ledger.recordClient(p, clientResult{err: err})
 		return
 	}
-	v.conn = conn
+	cr.conn = conn
 	keep := false
-	s := v.ask(&keep)
+	s := cr.do(&keep)
 	if keep {
-		r.conns.keep(conn)
+		r.conns.put(conn)
 	} else {
 		_ = conn.Close()
 	}
-	r.ledger.saw(p, s)
+	r.ledger.recordClient(p, s)
 }
 
-// ask sends the request, and reads the answer as the client does.
-func (v *visit) ask(keep *bool) seen {
-	p := v.plan
-	if p.Conduct == Slow || p.Conduct == Stalled {
-		if c, ok := v.conn.Conn.(*net.TCPConn); ok {
+// do sends the request and reads the response as the plan says. It sets keep if the connection can be reused.
+func (cr *clientRequest) do(keep *bool) clientResult {
+	p := cr.plan
+	if p.Behaviour == Slow || p.Behaviour == Stalled {
+		if c, ok := cr.conn.Conn.(*net.TCPConn); ok {
 			_ = c.SetReadBuffer(4 << 10)
 		}
 	}
-	// No client waits for ever: a gateway that hangs is a promise that is broken.
-	_ = v.conn.SetDeadline(time.Now().Add(v.timeout()))
-	if err := v.send(); err != nil {
-		return seen{err: err}
+	// A gateway that hangs is a violation, so clients have a timeout.
+	_ = cr.conn.SetDeadline(time.Now().Add(cr.timeout()))
+	if err := cr.send(); err != nil {
+		return clientResult{err: err}
 	}
-	switch p.Conduct {
+	switch p.Behaviour {
 	case HalfClosed:
-		if c, ok := v.conn.Conn.(*net.TCPConn); ok {
+		if c, ok := cr.conn.Conn.(*net.TCPConn); ok {
 			_ = c.CloseWrite()
 		}
 	case LeavesSent:
-		return seen{left: true}
+		return clientResult{left: true}
 	case LeavesWaiting:
 		select {
-		case <-v.entry.waiting:
-		case <-time.After(v.timeout()):
-			return seen{err: errors.New("the request comes to no provider")}
+		case <-cr.entry.waiting:
+		case <-time.After(cr.timeout()):
+			return clientResult{err: errors.New("the request did not reach a provider")}
 		}
-		return seen{left: true}
+		return clientResult{left: true}
 	}
-	resp, err := v.conn.ReadHead()
+	resp, err := cr.conn.ReadHead()
 	if err != nil {
-		return seen{err: fmt.Errorf("head of the answer: %w", err)}
+		return clientResult{err: fmt.Errorf("read the response head: %w", err)}
 	}
-	s := v.answer(resp)
+	s := cr.readResponse(resp)
 	s.status = resp.StatusCode
-	*keep = p.Conduct == Polite && !resp.Close && s.err == nil && !s.left
+	*keep = p.Behaviour == Polite && !resp.Close && s.err == nil && !s.left
 	return s
 }
 
-// timeout is more than a response can take.
-func (v *visit) timeout() time.Duration {
-	return time.Duration(v.plan.parts)*(v.plan.gap+time.Duration(2+v.plan.size/slowBytes)*slowly) + firstByte + idle + pause + writeTimeout + 3*grace
+// timeout returns more time than any response may take.
+func (cr *clientRequest) timeout() time.Duration {
+	return time.Duration(cr.plan.parts)*(cr.plan.gap+time.Duration(2+cr.plan.size/slowBytes)*slowInterval) + firstByteTimeout + idleTimeout + pause + writeTimeout + 3*tolerance
 }
 
-func (v *visit) send() error {
-	p := v.plan
-	r := &loadtest.Request{Key: clientKey, ID: p.id(), Close: p.Conduct == Closing}
+func (cr *clientRequest) send() error {
+	p := cr.plan
+	r := &loadtest.Request{Key: clientKey, ID: p.id(), Close: p.Behaviour == Closing}
 	prompt := p.id()
 	if p.Model == modelDemo {
 		prompt = "Hello"
 	}
 	r.Body = fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"stream":%t}`, p.Model, prompt, p.Stream)
-	switch p.Asks {
+	switch p.Kind {
 	case models:
 		r.Path, r.Body = "/v1/models", ""
 	case noKey:
@@ -143,49 +142,49 @@ func (v *visit) send() error {
 		r.Key = "sk-soak-wrong-0123456789"
 	case unknownModel:
 		r.Body = `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`
-	case brokenJSON:
+	case invalidJSON:
 		r.Body = `{"model":"openai","messages":[{"role":"user","content":"x"}]`
-	case noHTTP:
-		_, err := io.WriteString(v.conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	case notHTTP:
+		_, err := io.WriteString(cr.conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 		return err
 	}
-	return v.conn.Send(r)
+	return cr.conn.Send(r)
 }
 
-// answer reads an answer as far as the client does.
-func (v *visit) answer(resp *http.Response) seen {
-	if resp.StatusCode == 200 && v.plan.Stream && v.plan.Asks == completion {
-		return v.stream(resp)
+// readResponse reads the body of a response as the plan says.
+func (cr *clientRequest) readResponse(resp *http.Response) clientResult {
+	if resp.StatusCode == 200 && cr.plan.Stream && cr.plan.Kind == completion {
+		return cr.readStream(resp)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return seen{err: err}
+		return clientResult{err: err}
 	}
 	if resp.StatusCode != 200 {
-		code, err := errorOf(body)
-		return seen{code: code, err: err}
+		code, err := errorCode(body)
+		return clientResult{code: code, err: err}
 	}
-	if v.plan.Asks != completion {
-		return seen{complete: json.Valid(body)}
+	if cr.plan.Kind != completion {
+		return clientResult{complete: json.Valid(body)}
 	}
-	var whole struct {
+	var response struct {
 		Choices []struct {
 			Message struct{ Content string }
 			Finish  string `json:"finish_reason"`
 		}
 	}
-	if err := json.Unmarshal(body, &whole); err != nil {
-		return seen{err: err}
+	if err := json.Unmarshal(body, &response); err != nil {
+		return clientResult{err: err}
 	}
-	if len(whole.Choices) != 1 || whole.Choices[0].Finish != "stop" {
-		return seen{err: fmt.Errorf("not one whole choice: %.300q", body)}
+	if len(response.Choices) != 1 || response.Choices[0].Finish != "stop" {
+		return clientResult{err: fmt.Errorf("want one choice with finish reason stop: %.300q", body)}
 	}
-	v.first()
-	return seen{complete: true, err: v.compare(whole.Choices[0].Message.Content)}
+	cr.recordFirstText()
+	return clientResult{complete: true, err: cr.checkText(response.Choices[0].Message.Content)}
 }
 
-// errorOf is the code of an error body. Where it has none, the type.
-func errorOf(body []byte) (string, error) {
+// errorCode returns the code in an error response, or "" if it is null.
+func errorCode(body []byte) (string, error) {
 	var e struct {
 		Error struct {
 			Message, Type string
@@ -196,7 +195,7 @@ func errorOf(body []byte) (string, error) {
 		return "", err
 	}
 	if e.Error.Message == "" || e.Error.Type == "" {
-		return "", fmt.Errorf("not an error: %.300q", body)
+		return "", fmt.Errorf("not an error response: %.300q", body)
 	}
 	if e.Error.Code == nil {
 		return "", nil
@@ -214,29 +213,29 @@ type chunk struct {
 	Error *struct{ Code string }
 }
 
-// stream reads a stream to its end, or to where the client leaves.
-func (v *visit) stream(resp *http.Response) (s seen) {
-	p := v.plan
-	events := loadtest.NewEvents(v.pace(resp.Body))
+// readStream reads a stream to its end, or until the client disconnects or stalls.
+func (cr *clientRequest) readStream(resp *http.Response) (s clientResult) {
+	p := cr.plan
+	events := loadtest.NewEvents(cr.slowDown(resp.Body))
 	id, finished, parts := "", false, 0
 	for {
 		data, err := events.Next()
 		if err != nil {
-			return seen{err: fmt.Errorf("after %d parts: %w", parts, err)}
+			return clientResult{err: fmt.Errorf("after %d parts: %w", parts, err)}
 		}
 		if string(data) == "[DONE]" {
 			if !finished {
-				return seen{err: errors.New("[DONE] without a finish reason")}
+				return clientResult{err: errors.New("[DONE] without a finish reason")}
 			}
 			break
 		}
 		var c chunk
 		if err := json.Unmarshal(data, &c); err != nil {
-			return seen{err: err}
+			return clientResult{err: err}
 		}
 		if c.Error != nil {
 			if finished {
-				return seen{err: errors.New("an error after the finish reason")}
+				return clientResult{err: errors.New("an error after the finish reason")}
 			}
 			s.code = c.Error.Code
 			break
@@ -245,7 +244,7 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 			id = c.ID
 		}
 		if c.ID != id || len(c.Choices) != 1 || finished {
-			return seen{err: fmt.Errorf("a chunk that does not belong here: %q", data)}
+			return clientResult{err: fmt.Errorf("unexpected chunk: %q", data)}
 		}
 		finished = c.Choices[0].Finish != nil
 		text := c.Choices[0].Delta.Content
@@ -253,87 +252,86 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 			continue
 		}
 		if parts == 0 {
-			v.first()
+			cr.recordFirstText()
 		}
 		parts++
-		v.text.WriteString(text)
-		switch p.Conduct {
+		cr.text.WriteString(text)
+		switch p.Behaviour {
 		case LeavesReading:
-			if parts >= p.leavesAt() {
-				return seen{left: true, err: v.prefix()}
+			if parts >= p.partsBeforeLeaving() {
+				return clientResult{left: true, err: cr.checkPrefix()}
 			}
 		case ResetsReading:
-			if parts >= p.leavesAt() {
-				if c, ok := v.conn.Conn.(*net.TCPConn); ok {
+			if parts >= p.partsBeforeLeaving() {
+				if c, ok := cr.conn.Conn.(*net.TCPConn); ok {
 					_ = c.SetLinger(0)
 				}
-				return seen{left: true, err: v.prefix()}
+				return clientResult{left: true, err: cr.checkPrefix()}
 			}
 		case Stalled:
-			return v.stall()
+			return cr.stall()
 		}
 	}
-	// Behind the last event there is the end of the body and nothing else.
+	// After the last event, the body must end.
 	if _, err := events.Next(); err != io.EOF {
-		return seen{err: fmt.Errorf("after the end: %w", err)}
+		return clientResult{err: fmt.Errorf("after the last event: got %w, want EOF", err)}
 	}
 	if s.code != "" {
-		return seen{code: s.code, err: v.prefix()}
+		return clientResult{code: s.code, err: cr.checkPrefix()}
 	}
-	return seen{complete: true, err: v.compare(v.text.String())}
+	return clientResult{complete: true, err: cr.checkText(cr.text.String())}
 }
 
-// stall reads nothing until the gateway has cut the connection, which the log says.
-func (v *visit) stall() seen {
+// stall stops reading until the request is in the access log, when the gateway must have reset the connection.
+func (cr *clientRequest) stall() clientResult {
 	select {
-	case <-v.entry.logged:
-	case <-time.After(v.timeout()):
-		return seen{err: errors.New("a client that does not read is not cut")}
+	case <-cr.entry.logged:
+	case <-time.After(cr.timeout()):
+		return clientResult{err: errors.New("the gateway did not close the connection of a stalled client")}
 	}
-	// Nothing is kept for it: the connection was reset, with what was on its way.
-	rest, err := io.ReadAll(v.conn)
+	rest, err := io.ReadAll(cr.conn)
 	if !errors.Is(err, syscall.ECONNRESET) {
-		return seen{err: fmt.Errorf("a client that did not read could read %d bytes when it had been cut, and then %v", len(rest), err)}
+		return clientResult{err: fmt.Errorf("stalled client: got %d bytes and then %v, want a reset connection", len(rest), err)}
 	}
-	return seen{left: true, complete: bytes.Contains(rest, []byte("[DONE]"))}
+	return clientResult{left: true, complete: bytes.Contains(rest, []byte("[DONE]"))}
 }
 
-// first notes how long it took to the first text, where the provider did not make anybody wait.
-func (v *visit) first() {
-	if p := v.plan; p.Fault == None && p.Conduct <= HalfClosed && p.gap == 0 {
-		v.run.latency.Add(time.Since(v.due))
+// recordFirstText records the time to the first text, if neither the provider nor the client delays the response.
+func (cr *clientRequest) recordFirstText() {
+	if p := cr.plan; p.Fault == None && p.Behaviour <= HalfClosed && p.gap == 0 {
+		cr.run.latency.Add(time.Since(cr.due))
 	}
 }
 
-// compare compares a whole text with the planned one.
-func (v *visit) compare(text string) error {
-	want := v.plan.Text()
-	if v.plan.Model == modelDemo {
-		want = v.run.demo(text)
+// checkText compares a complete text with the plan.
+func (cr *clientRequest) checkText(text string) error {
+	want := cr.plan.Text()
+	if cr.plan.Model == modelDemo {
+		want = cr.run.demoText(text)
 	}
 	if text != want {
-		return fmt.Errorf("the text is %.200q, and not %.200q", text, want)
+		return fmt.Errorf("got text %.200q, want %.200q", text, want)
 	}
 	return nil
 }
 
-// prefix compares the beginning of a text.
-func (v *visit) prefix() error {
-	if text := v.text.String(); !strings.HasPrefix(v.plan.Text(), text) {
-		return fmt.Errorf("the text is %.200q, and not the beginning of %.200q", text, v.plan.Text())
+// checkPrefix compares an incomplete text with the plan.
+func (cr *clientRequest) checkPrefix() error {
+	if text := cr.text.String(); !strings.HasPrefix(cr.plan.Text(), text) {
+		return fmt.Errorf("got text %.200q, want the start of %.200q", text, cr.plan.Text())
 	}
 	return nil
 }
 
-// A slow client takes slowBytes at a time, and slowly.
+// A slow client reads slowBytes every slowInterval.
 const (
-	slowBytes = 256
-	slowly    = 10 * time.Millisecond
+	slowBytes    = 256
+	slowInterval = 10 * time.Millisecond
 )
 
-// pace slows the reading of a slow client down.
-func (v *visit) pace(r io.Reader) io.Reader {
-	if v.plan.Conduct != Slow {
+// slowDown wraps the body for a slow client.
+func (cr *clientRequest) slowDown(r io.Reader) io.Reader {
+	if cr.plan.Behaviour != Slow {
 		return r
 	}
 	return slowReader{r}
@@ -342,6 +340,6 @@ func (v *visit) pace(r io.Reader) io.Reader {
 type slowReader struct{ r io.Reader }
 
 func (s slowReader) Read(p []byte) (int, error) {
-	<-time.After(slowly)
+	<-time.After(slowInterval)
 	return s.r.Read(p[:min(len(p), slowBytes)])
 }

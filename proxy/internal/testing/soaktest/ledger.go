@@ -10,41 +10,40 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 )
 
-// ledger holds what is known of each request until all is: what the client saw, and what the gateway's log says. Then it is
-// judged and forgotten, so that a run of any length takes the memory of what is in flight.
+// ledger holds an entry for each request until both the client's result and the access log line are known. Then it checks and
+// removes the entry, so its size is limited by the number of requests in flight.
 type ledger struct {
 	run *Run
 
-	mu      sync.Mutex
-	open    map[uint64]*entry
-	unnamed int // lines of requests whose name no client gave
-	lines   int
+	mu    sync.Mutex
+	open  map[uint64]*entry
+	lines int // number of access log lines
 }
 
-// entry is a request that is not judged yet.
+// entry is a request that has not been checked yet.
 type entry struct {
 	plan      *Plan
-	seen      *seen            // nil: the client is not done
-	line      *binarytest.Line // nil: it is not in the log yet
-	delivered bool             // a provider was about to send the end of a whole answer
-	waiting   chan struct{}    // closed when a provider has the request
-	waited    bool             // it is closed
-	logged    chan struct{}    // closed when line is there
+	client    *clientResult    // nil until the client is done
+	line      *binarytest.Line // nil until the request is in the access log
+	delivered bool             // a provider was about to send the end of a complete response
+	waiting   chan struct{}    // closed when a provider has received the request
+	waited    bool             // waiting is closed
+	logged    chan struct{}    // closed when line is set
 }
 
-// seen is what a client saw of its answer.
-type seen struct {
-	status   int    // 0: no answer came
-	code     string // of an error, in place of an answer or at its end
-	complete bool   // it was an answer to its very end
-	left     bool   // the client went, as planned
-	err      error  // how the answer ended where it should not
+// clientResult is the result of a request from the client's point of view.
+type clientResult struct {
+	status   int    // 0 if there was no response
+	code     string // error code of an error response, or at the end of a stream
+	complete bool   // the response was complete
+	left     bool   // the client disconnected, as planned
+	err      error  // unexpected error
 }
 
 func newLedger(r *Run) *ledger { return &ledger{run: r, open: map[uint64]*entry{}} }
 
-// begin opens the entry of a request.
-func (l *ledger) begin(p *Plan) *entry {
+// add adds an entry for a request.
+func (l *ledger) add(p *Plan) *entry {
 	e := &entry{plan: p, waiting: make(chan struct{}), logged: make(chan struct{})}
 	l.mu.Lock()
 	l.open[p.Seq] = e
@@ -52,8 +51,8 @@ func (l *ledger) begin(p *Plan) *entry {
 	return e
 }
 
-// reached says that a provider has a request.
-func (l *ledger) reached(seq uint64) {
+// recordReached records that a provider has received a request.
+func (l *ledger) recordReached(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.open[seq]; e != nil && !e.waited {
@@ -62,8 +61,8 @@ func (l *ledger) reached(seq uint64) {
 	}
 }
 
-// delivers says that a provider is about to send the end of an answer.
-func (l *ledger) delivers(seq uint64, f Fault) {
+// recordDelivery records that a provider is about to send the end of a response.
+func (l *ledger) recordDelivery(seq uint64, f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.open[seq]; e != nil && f <= harmless {
@@ -71,21 +70,20 @@ func (l *ledger) delivers(seq uint64, f Fault) {
 	}
 }
 
-// saw says what the client saw, once.
-func (l *ledger) saw(p *Plan, s seen) {
+// recordClient records the client's result. It is called once per request.
+func (l *ledger) recordClient(p *Plan, s clientResult) {
 	l.mu.Lock()
 	e := l.open[p.Seq]
-	e.seen = &s
-	l.settle(e)
+	e.client = &s
+	l.checkIfFinished(e)
 }
 
-// line takes a line of the access log.
-func (l *ledger) line(line *binarytest.Line) {
+// recordLine records an access log line.
+func (l *ledger) recordLine(line *binarytest.Line) {
 	l.mu.Lock()
 	l.lines++
-	text, named := strings.CutPrefix(line.Request, idPrefix)
-	if !named {
-		l.unnamed++
+	text, ok := strings.CutPrefix(line.Request, idPrefix)
+	if !ok { // a request that is not HTTP has no ID of a client
 		l.mu.Unlock()
 		return
 	}
@@ -93,147 +91,143 @@ func (l *ledger) line(line *binarytest.Line) {
 	e := l.open[seq]
 	if err != nil || e == nil || e.line != nil {
 		l.mu.Unlock()
-		l.run.Broken("a request is accounted twice: %s", line.Text)
+		l.run.Violation("a request is in the access log twice, or unknown: %s", line.Text)
 		return
 	}
 	e.line = line
 	close(e.logged)
-	l.settle(e)
+	l.checkIfFinished(e)
 }
 
-// settle judges an entry of which all is known. l.mu is held, and given back.
-func (l *ledger) settle(e *entry) {
-	whole := e.seen != nil && (e.line != nil || e.plan.Asks == noHTTP)
-	if whole {
+// checkIfFinished checks an entry for which all results are known. The caller holds l.mu, which checkIfFinished unlocks.
+func (l *ledger) checkIfFinished(e *entry) {
+	finished := e.client != nil && (e.line != nil || e.plan.Kind == notHTTP)
+	if finished {
 		delete(l.open, e.plan.Seq)
 	}
 	l.mu.Unlock()
-	if !whole {
+	if !finished {
 		return
 	}
 	l.run.count(e)
-	if wrong := e.judge(); wrong != "" {
+	if problem := e.check(); problem != "" {
 		text := ""
 		if e.line != nil {
 			text = e.line.Text
 		}
-		l.run.Broken("%s\n    %s\n    the client saw status %d, code %q, complete %t, left %t, error %v\n    %s", wrong, e.plan, e.seen.status, e.seen.code, e.seen.complete, e.seen.left, e.seen.err, text)
+		l.run.Violation("%s\n    %s\n    client: status %d, code %q, complete %t, left %t, error %v\n    %s", problem, e.plan, e.client.status, e.client.code, e.client.complete, e.client.left, e.client.err, text)
 	}
 }
 
-// rest says how many requests are not judged, and names some.
-func (l *ledger) rest() (n int, some []string) {
+// unfinished returns the number of unchecked requests, and describes some of them.
+func (l *ledger) unfinished() (n int, some []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.open {
 		if len(some) < 5 {
-			what := "the client is not done"
-			if e.seen != nil {
-				what = "it is not in the log"
+			missing := "client not done"
+			if e.client != nil {
+				missing = "not in the access log"
 			}
-			some = append(some, what+": "+e.plan.String())
+			some = append(some, missing+": "+e.plan.String())
 		}
 	}
 	return len(l.open), some
 }
 
-// judge says what is wrong with what became of a request, "" where nothing is.
-func (e *entry) judge() string {
-	p, s := e.plan, e.seen
-	if p.Asks != completion {
-		return p.Asks.judge(s)
+// check returns the problem with the results of a request, or "".
+func (e *entry) check() string {
+	p, s := e.plan, e.client
+	if p.Kind != completion {
+		return p.Kind.check(s)
 	}
 	line := e.line
 	switch {
 	case s.err != nil && !s.left:
-		return "the client's answer cannot be read"
+		return "the client received an invalid response"
 	case line.Complete && !e.delivered && p.Model != modelDemo:
-		return "the log says that the answer was complete, which no provider gave"
+		return "the response is logged as complete, but no provider sent a complete one"
 	case s.complete && !line.Complete:
-		return "the client's answer was complete, and the log says that it was not"
+		return "the client received a complete response that is logged as incomplete"
 	case line.Complete && (p.Model == modelOpenAI || p.Model == modelAnthropic) && (line.Prompt != p.prompt || line.Completion != p.completion):
-		return fmt.Sprintf("the tokens are not those of the provider, %d and %d", p.prompt, p.completion)
-	case p.leaves() || p.Conduct == Stalled:
-		return e.judgeDeparture()
+		return fmt.Sprintf("the logged tokens differ from the provider's, %d and %d", p.prompt, p.completion)
+	case p.leaves() || p.Behaviour == Stalled:
+		return e.checkDisconnect()
 	case s.status != line.Status || s.code != line.Code:
-		return "the log says something else than the client saw"
+		return "the log and the client have different statuses or codes"
 	case s.complete:
-		if !p.mayComplete() {
-			return "an answer that failed was complete"
+		if !p.maySucceed() {
+			return "the client received a complete response in spite of a fault"
 		}
 		return ""
 	case line.Complete:
-		return "the log says that the answer was complete, and the client had no end"
+		return "the response is logged as complete, but the client received an incomplete one"
 	}
-	if w := p.failure(s); w != "" {
-		return w
-	}
-	return ""
+	return p.checkFailure(s)
 }
 
-// judge is for requests that are answered without a provider.
-func (a asks) judge(s *seen) string {
-	want := map[asks]seen{
+// check returns the problem with the result of a request without a provider, or "".
+func (k requestKind) check(s *clientResult) string {
+	want := map[requestKind]clientResult{
 		models: {status: 200, complete: true}, noKey: {status: 401, code: "missing_api_key"}, wrongKey: {status: 401, code: "invalid_api_key"},
-		unknownModel: {status: 404, code: "model_not_found"}, brokenJSON: {status: 400}, noHTTP: {status: 400, code: "bad_request"},
-	}[a]
+		unknownModel: {status: 404, code: "model_not_found"}, invalidJSON: {status: 400}, notHTTP: {status: 400, code: "bad_request"},
+	}[k]
 	if *s != want {
-		return fmt.Sprintf("expected %+v", want)
+		return fmt.Sprintf("want %+v", want)
 	}
 	return ""
 }
 
-// judgeDeparture is for a client that went, or that was cut for it did not read.
-func (e *entry) judgeDeparture() string {
-	p, s, line := e.plan, e.seen, e.line
+// checkDisconnect returns the problem with the log line of a client that disconnected or stalled, or "".
+func (e *entry) checkDisconnect() string {
+	p, s, line := e.plan, e.client, e.line
 	gone := line.Status == 499 && line.Code == "client_closed_request" && !line.Complete
 	finished := line.Status == 200 && line.Code == "" && line.Complete
 	switch {
 	case gone && !s.complete:
 		return ""
-	case finished && p.Conduct != LeavesWaiting && p.Conduct != Stalled:
-		// All of it was written before the gateway could notice the disconnect.
+	case finished && p.Behaviour != LeavesWaiting && p.Behaviour != Stalled:
+		// The whole response was written before the gateway noticed the disconnect.
 		return ""
 	}
-	return "the client disconnect is recorded wrong"
+	return "the client disconnect is not logged correctly"
 }
 
-// mayComplete tells whether the client may have an answer in spite of the provider's fault.
-func (p *Plan) mayComplete() bool {
+// maySucceed reports whether the client may receive a complete response in spite of the fault.
+func (p *Plan) maySucceed() bool {
 	return p.Fault <= harmless || p.Model == modelEither
 }
 
-// failures are how faults look to a client, each as statuses or codes that it may get. A status of 200 is that of a
-// stream that has begun.
+// failures are the statuses and codes that a client may get for each fault. With status 200, the stream had already started.
 var failures = map[Fault][]string{
-	// Where all requests fail the breaker opens.
+	// The circuit breaker opens, because all requests to this provider fail.
 	Refused:      {"502 upstream_unreachable", "503 upstream_unavailable"},
 	ResetsAtOnce: {"502 upstream_unreachable"},
 	EndsAtOnce:   {"502 upstream_unreachable"},
 	Status500:    {"502 upstream_error"},
 	Status503:    {"503 overloaded"},
 	Status429:    {"429 rate_limit_exceeded"},
-	NoHTTP:       {"502 upstream_bad_answer"},
-	Page:         {"502 upstream_bad_answer"},
-	Mute:         {"504 upstream_timeout"},
+	NotHTTP:      {"502 upstream_bad_answer"},
+	HTMLPage:     {"502 upstream_bad_answer"},
+	Silent:       {"504 upstream_timeout"},
 	Resets:       {"200 upstream_stream_truncated", "502 upstream_stream_truncated", "502 upstream_unreachable"},
 	Ends:         {"200 upstream_stream_truncated", "502 upstream_stream_truncated"},
 	Hangs:        {"200 upstream_timeout", "504 upstream_timeout"},
-	Garbles:      {"200 upstream_bad_answer", "502 upstream_bad_answer", "200 plugin_crashed", "502 plugin_crashed"},
+	InvalidData:  {"200 upstream_bad_answer", "502 upstream_bad_answer", "200 plugin_crashed", "502 plugin_crashed"},
 	Incomplete:   {"200 upstream_stream_truncated", "502 upstream_stream_truncated"},
 	Traps:        {"200 plugin_crashed", "502 plugin_crashed", "200 plugin_timeout", "502 plugin_timeout"},
 }
 
-// failure says what is wrong with how a request failed.
-func (p *Plan) failure(s *seen) string {
+// checkFailure returns the problem with an unsuccessful request, or "".
+func (p *Plan) checkFailure(s *clientResult) string {
 	got := fmt.Sprintf("%d %s", s.status, s.code)
 	switch {
 	case p.Fault <= harmless:
-		return "a request failed whose provider was well"
+		return "the request failed without a fault"
 	case !slices.Contains(failures[p.Fault], got):
-		return "a request failed otherwise than its provider: expected " + strings.Join(failures[p.Fault], " or ")
+		return "wrong error for the fault: want " + strings.Join(failures[p.Fault], " or ")
 	case s.status == 200 && !p.Stream:
-		return "an answer that is whole failed with the status of success"
+		return "a non-streaming request failed with status 200"
 	}
 	return ""
 }

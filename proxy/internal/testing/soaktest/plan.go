@@ -7,128 +7,126 @@ import (
 	"time"
 )
 
-// Plan is what happens to one request.
+// Plan describes one request and its response.
 type Plan struct {
 	Seq    uint64
-	Asks   asks
-	Model  string // for a completion
+	Kind   requestKind
+	Model  string // for completions only
 	Stream bool
-	Conduct
+	Behaviour
 	Fault Fault
 
-	parts      int           // of the answer
-	size       int           // of a part, in bytes
-	gap        time.Duration // between two parts
-	prompt     int64         // tokens, as the provider counts them
-	completion int64
-	text       uint64 // seed of the answer's text
+	parts      int           // number of parts of the response
+	size       int           // size of a part in bytes
+	gap        time.Duration // pause between parts
+	prompt     int64         // prompt tokens reported by the provider
+	completion int64         // completion tokens reported by the provider
+	text       uint64        // seed of the response's text
 }
 
-// asks is what a client asks for.
-type asks uint8
+// requestKind is the kind of a client's request.
+type requestKind uint8
 
 const (
-	completion asks = iota
-	models          // the list of models
+	completion requestKind = iota
+	models                 // list of models
 	noKey
 	wrongKey
 	unknownModel
-	brokenJSON
-	noHTTP
+	invalidJSON
+	notHTTP
 )
 
-// Conduct is how a client behaves.
-type Conduct uint8
+// Behaviour is how a client behaves.
+type Behaviour uint8
 
-// The ways in which clients behave.
+// The behaviours of clients.
 const (
-	Polite        Conduct = iota // it keeps its connection
-	Closing                      // Connection: close
-	HalfClosed                   // it closes its sending side after the request
-	Slow                         // it reads a little at a time
-	Stalled                      // it stops reading an answer that is larger than all buffers
-	LeavesSent                   // it closes its connection after the request
-	LeavesWaiting                // it closes its connection while the provider thinks
-	LeavesReading                // it closes its connection after an event
-	ResetsReading                // the same, with a reset
+	Polite        Behaviour = iota // reuses the connection
+	Closing                        // sends Connection: close
+	HalfClosed                     // closes the sending side after the request
+	Slow                           // reads slowly
+	Stalled                        // stops reading a response that is larger than all buffers
+	LeavesSent                     // closes the connection after the request
+	LeavesWaiting                  // closes the connection while waiting for the response
+	LeavesReading                  // closes the connection after an event
+	ResetsReading                  // resets the connection after an event
 )
 
-// leaves tells whether the client goes before the end.
-func (c Conduct) leaves() bool { return c >= LeavesSent }
+// leaves reports whether the client disconnects before the end of the response.
+func (c Behaviour) leaves() bool { return c >= LeavesSent }
 
-// Fault is what is wrong with the provider's answer.
+// Fault is a fault of the provider's response.
 type Fault uint8
 
-// The faults of providers. Those up to harmless are none that a client may notice.
+// The faults of providers. Clients must not notice faults up to harmless.
 const (
-	None     Fault = iota
-	Stale          // a pooled connection dies when the request comes
-	Closes         // the connection is closed a moment after the answer
-	Trails         // bytes after the answer's end
-	Pauses         // silence that is shorter than every deadline
-	Crumbs         // the answer comes in pieces of a few bytes
-	harmless       = Crumbs
+	None          Fault = iota
+	StaleConn           // a reused connection is reset when the request arrives
+	ClosesAfter         // the connection is closed shortly after the response
+	TrailingBytes       // bytes after the end of the response
+	Pauses              // a pause shorter than all timeouts
+	SmallWrites         // the response is written a few bytes at a time
+	harmless            = SmallWrites
 
-	Refused      Fault = iota // no connection
-	ResetsAtOnce              // a reset before the head
-	EndsAtOnce                // a FIN before the head
+	Refused      Fault = iota // connection refused
+	ResetsAtOnce              // RST before the head
+	EndsAtOnce                // FIN before the head
 	Status500
 	Status503
 	Status429
-	NoHTTP     // bytes that are not HTTP
-	Page       // a page for a browser
-	Mute       // silence before the head
-	Resets     // a reset within the body
-	Ends       // a FIN within the body
-	Hangs      // silence within the body
-	Garbles    // an event, or a document, that cannot be read
-	Incomplete // a clean end without an end of the answer
-	Traps      // the plugin traps
-	faults
+	NotHTTP     // bytes that are not HTTP
+	HTMLPage    // an HTML page
+	Silent      // no response
+	Resets      // RST within the body
+	Ends        // FIN within the body
+	Hangs       // no more bytes within the body
+	InvalidData // an event or a body that cannot be parsed
+	Incomplete  // complete HTTP body without the last event
+	Traps       // the plugin traps
 )
 
 var faultNames = [...]string{
-	None: "none", Stale: "stale connection", Closes: "connection closed after the answer", Trails: "bytes after the answer", Pauses: "pause",
-	Crumbs: "crumbs", Refused: "refused", ResetsAtOnce: "reset before the head", EndsAtOnce: "FIN before the head", Status500: "status 500",
-	Status503: "status 503", Status429: "status 429", NoHTTP: "no HTTP", Page: "a page", Mute: "silence before the head", Resets: "reset within the body",
-	Ends: "FIN within the body", Hangs: "silence within the body", Garbles: "garbage", Incomplete: "no end", Traps: "trap",
+	None: "none", StaleConn: "stale connection", ClosesAfter: "connection closed after the response", TrailingBytes: "bytes after the response", Pauses: "pause",
+	SmallWrites: "small writes", Refused: "connection refused", ResetsAtOnce: "RST before the head", EndsAtOnce: "FIN before the head", Status500: "status 500",
+	Status503: "status 503", Status429: "status 429", NotHTTP: "not HTTP", HTMLPage: "HTML page", Silent: "no response", Resets: "RST within the body",
+	Ends: "FIN within the body", Hangs: "silence within the body", InvalidData: "invalid data", Incomplete: "no last event", Traps: "trap",
 }
 
-// String names the fault.
+// String returns the name of the fault.
 func (f Fault) String() string { return faultNames[f] }
 
-// early tells of a fault that comes before anything of the answer does.
-func (f Fault) early() bool { return f >= Refused && f <= Mute }
+// beforeResponse reports whether the fault occurs before or instead of the planned response.
+func (f Fault) beforeResponse() bool { return f >= Refused && f <= Silent }
 
-// The models of a run, each with the provider of its name but for the one with two.
+// The models of a run. Each has a provider of the same name, except for modelEither.
 const (
 	modelOpenAI    = "openai"
 	modelAnthropic = "anthropic"
 	modelGuest     = "guest"   // a plugin from a file
-	modelRefused   = "refused" // a provider that nobody listens for
-	modelDemo      = "demo"    // a plugin that answers by itself
-	modelEither    = "either"  // openai, then anthropic
+	modelRefused   = "refused" // connections are refused
+	modelDemo      = "demo"    // a plugin that responds without an upstream
+	modelEither    = "either"  // openai with the fallback anthropic
 )
 
-// faultRate is how many requests of a provider share one fault, trapRate how many of the guest one trap.
 const (
-	faultRate = 100
-	trapRate  = 25
+	faultRate = 100 // one of so many requests has a fault that clients notice
+	trapRate  = 25  // one of so many requests to the guest traps
 )
 
-// bigParts of bigSize are more than all buffers between the provider and a client take.
+// A response of bigParts parts of bigSize bytes exceeds all buffers between the provider and the client.
 const (
 	bigParts = 1024
 	bigSize  = 8 << 10
 )
 
-// PlanOf is the plan of a request.
-func PlanOf(seed, seq uint64) *Plan {
+// NewPlan returns the plan of a request.
+func NewPlan(seed, seq uint64) *Plan {
 	r := rand.New(rand.NewPCG(seed, seq))
 	p := &Plan{Seq: seq, Stream: r.IntN(10) < 7, text: r.Uint64()}
 	p.parts, p.size = 1+r.IntN(40), 1+r.IntN(60)
 	switch n := r.IntN(100); {
-	case n < 5: // seconds, so that it sees many generations come and go
+	case n < 5: // several seconds, so that the configuration is reloaded several times
 		p.parts, p.gap = 20+r.IntN(60), time.Duration(50+r.IntN(100))*time.Millisecond
 	case n < 35:
 		p.gap = time.Duration(1+r.IntN(20)) * time.Millisecond
@@ -136,21 +134,21 @@ func PlanOf(seed, seq uint64) *Plan {
 	p.prompt, p.completion = 1+r.Int64N(5000), int64(p.parts)
 	switch n := r.IntN(1000); {
 	case n < 20:
-		p.Asks = models
+		p.Kind = models
 	case n < 25:
-		p.Asks = noKey
+		p.Kind = noKey
 	case n < 30:
-		p.Asks = wrongKey
+		p.Kind = wrongKey
 	case n < 35:
-		p.Asks = unknownModel
+		p.Kind = unknownModel
 	case n < 40:
-		p.Asks = brokenJSON
+		p.Kind = invalidJSON
 	case n < 42:
-		p.Asks = noHTTP
+		p.Kind = notHTTP
 	}
-	if p.Asks != completion {
-		if p.Conduct = Polite; r.IntN(4) == 0 {
-			p.Conduct = Closing
+	if p.Kind != completion {
+		if p.Behaviour = Polite; r.IntN(4) == 0 {
+			p.Behaviour = Closing
 		}
 		return p
 	}
@@ -166,13 +164,13 @@ func PlanOf(seed, seq uint64) *Plan {
 	default:
 		p.Model = modelDemo
 	}
-	p.Conduct = conduct(r.IntN(1000))
+	p.Behaviour = chooseBehaviour(r.IntN(1000))
 	if p.Model == modelDemo {
-		// It answers before anybody could leave.
-		p.Conduct = min(p.Conduct, Closing)
+		// The demo responds before a client could disconnect.
+		p.Behaviour = min(p.Behaviour, Closing)
 		return p
 	}
-	switch p.Conduct {
+	switch p.Behaviour {
 	case LeavesReading, ResetsReading:
 		p.Stream, p.parts = true, p.parts+2
 		p.gap = max(p.gap, time.Millisecond)
@@ -182,11 +180,12 @@ func PlanOf(seed, seq uint64) *Plan {
 		p.Stream, p.parts, p.size, p.gap = true, bigParts, bigSize, 0
 		p.completion = int64(p.parts)
 	}
-	p.fault(r)
+	p.chooseFault(r)
 	return p
 }
 
-func conduct(n int) Conduct {
+// chooseBehaviour maps n, from 0 to 999, to a behaviour.
+func chooseBehaviour(n int) Behaviour {
 	switch {
 	case n < 550:
 		return Polite
@@ -208,43 +207,43 @@ func conduct(n int) Conduct {
 	return ResetsReading
 }
 
-// fault chooses what goes wrong. Whoever leaves has a provider that is well, so that it is known what is to come of it.
-func (p *Plan) fault(r *rand.Rand) {
+// chooseFault chooses the fault. The provider has none if the client disconnects or stalls, so that the expected result is known.
+func (p *Plan) chooseFault(r *rand.Rand) {
 	switch {
-	case p.leaves() || p.Conduct == Stalled:
+	case p.leaves() || p.Behaviour == Stalled:
 	case p.Model == modelGuest && r.IntN(trapRate) == 0:
 		p.Fault = Traps
 	case r.IntN(faultRate) == 0:
 		p.Fault = Refused + Fault(r.IntN(int(Traps-Refused)))
 	case r.IntN(faultRate/3) == 0:
-		p.Fault = Stale + Fault(r.IntN(int(harmless)))
+		p.Fault = StaleConn + Fault(r.IntN(int(harmless)))
 	}
 	switch {
 	case p.Fault == Refused:
 		p.Model = modelRefused
 	case p.Model == modelGuest && p.Fault >= Status500 && p.Fault <= Status429:
-		// What an error answer means, its plugin does not know.
+		// The plugin does not handle error responses.
 		p.Fault = ResetsAtOnce
-	case p.Model == modelGuest && p.Fault == Garbles:
-		// To its plugin every event is a word.
+	case p.Model == modelGuest && p.Fault == InvalidData:
+		// The plugin accepts any event as text.
 		p.Fault = Ends
-	case p.Fault == Incomplete && !p.streamed():
-		p.Fault = Garbles
+	case p.Fault == Incomplete && !p.upstreamStreams():
+		p.Fault = InvalidData
 	}
-	if p.Fault > harmless && !p.Fault.early() {
-		// Something must have come before.
+	if p.Fault > harmless && !p.Fault.beforeResponse() {
+		// The fault occurs halfway, after at least one part.
 		p.parts += 2
 	}
 	p.completion = int64(p.parts)
 }
 
-// streamed tells whether the provider answers with a stream. The guest's always does.
-func (p *Plan) streamed() bool { return p.Stream || p.Model == modelGuest }
+// upstreamStreams reports whether the provider responds with a stream. The guest's provider always does.
+func (p *Plan) upstreamStreams() bool { return p.Stream || p.Model == modelGuest }
 
-// leavesAt is how many parts a client has had when it leaves.
-func (p *Plan) leavesAt() int { return 1 + int(p.text%uint64(p.parts)) }
+// partsBeforeLeaving returns the number of parts after which a client disconnects.
+func (p *Plan) partsBeforeLeaving() int { return 1 + int(p.text%uint64(p.parts)) }
 
-// Part is a piece of the answer's text. Those of the guest are one line of an event.
+// Part returns part n of the response's text. For the guest it has no newlines, because it is the data of an event.
 func (p *Plan) Part(n int) string {
 	r := rand.New(rand.NewPCG(p.text, uint64(n)))
 	words := "ab \"\\\n/<é☂𝄞\t"
@@ -261,7 +260,7 @@ func (p *Plan) Part(n int) string {
 	return b.String()
 }
 
-// Text is the whole answer.
+// Text returns the whole text of the response.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	for n := range p.parts {
@@ -270,12 +269,12 @@ func (p *Plan) Text() string {
 	return b.String()
 }
 
-// id is the request's name in the gateway's log, and stands in its prompt.
+// id returns the request's ID, which is also its prompt.
 func (p *Plan) id() string { return fmt.Sprintf("%s%d", idPrefix, p.Seq) }
 
 const idPrefix = "soak-"
 
-// String says what the plan is, for a message.
+// String describes the plan in messages.
 func (p *Plan) String() string {
-	return fmt.Sprintf("request %d: asks %d, model %s, stream %t, conduct %d, fault %s, %d parts of %d each %s", p.Seq, p.Asks, p.Model, p.Stream, p.Conduct, p.Fault, p.parts, p.size, p.gap)
+	return fmt.Sprintf("request %d: kind %d, model %s, stream %t, behaviour %d, fault %s, %d parts of %d bytes, one per %s", p.Seq, p.Kind, p.Model, p.Stream, p.Behaviour, p.Fault, p.parts, p.size, p.gap)
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// The deadlines of the gateway's providers. Mute and Hangs last longer, Pauses does not. They are long for a provider on the
-// same machine, which may be busy with other things.
+// The timeouts of the gateway's providers. Silent and Hangs last longer, and Pauses is shorter (pause). The timeouts are long, because
+// the machine may be busy.
 const (
-	firstByte = 6 * time.Second
-	idle      = 6 * time.Second
-	pause     = 700 * time.Millisecond
+	firstByteTimeout = 6 * time.Second
+	idleTimeout      = 6 * time.Second
+	pause            = 700 * time.Millisecond
 )
 
-// errOver ends a connection whose answer is over.
-var errOver = errors.New("the answer is over")
+// errClose closes the connection.
+var errClose = errors.New("close the connection")
 
-// answer is the provider's part of a request.
-func (r *Run) answer(e *loadtest.Exchange) error {
+// respond is the provider's part of a request.
+func (r *Run) respond(e *loadtest.Exchange) error {
 	if e.Request.Method == "GET" {
-		return r.list(e)
+		return r.listModels(e)
 	}
-	seq, ok := seqOf(e.Body)
+	seq, ok := parseSeq(e.Body)
 	if !ok {
-		r.Broken("a request came to the provider that no client made: %.200q", e.Body)
-		return errOver
+		r.Violation("the provider received a request that no client sent: %.200q", e.Body)
+		return errClose
 	}
-	p := PlanOf(r.Seed, seq)
-	r.ledger.reached(seq)
+	p := NewPlan(r.Seed, seq)
+	r.ledger.recordReached(seq)
 	fault := p.Fault
 	if p.Model == modelEither && strings.HasPrefix(e.Request.URL.Path, "/anthropic") {
-		fault = None // the second target makes good what the first one failed at
+		fault = None // the fallback succeeds
 	}
-	w := &writer{Exchange: e, run: r, plan: p, fault: fault, dialect: dialectOf(e.Request.URL.Path)}
-	return w.answer()
+	w := &responseWriter{Exchange: e, run: r, plan: p, fault: fault, dialect: dialectFor(e.Request.URL.Path)}
+	return w.respond()
 }
 
-// seqOf finds the number of a request in its prompt.
-func seqOf(body []byte) (uint64, bool) {
+// parseSeq returns the number of a request, which is in its prompt.
+func parseSeq(body []byte) (uint64, bool) {
 	_, rest, ok := bytes.Cut(body, []byte(`"`+idPrefix))
 	end := bytes.IndexByte(rest, '"')
 	if !ok || end < 0 {
@@ -56,100 +56,100 @@ func seqOf(body []byte) (uint64, bool) {
 	return seq, err == nil
 }
 
-// list answers for the models, of which there are none.
-func (r *Run) list(e *loadtest.Exchange) error {
+// listModels responds with an empty list of models.
+func (r *Run) listModels(e *loadtest.Exchange) error {
 	const none = `{"object":"list","data":[]}`
 	_, err := fmt.Fprintf(e, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(none), none)
 	return err
 }
 
-// writer writes one answer.
-type writer struct {
+// responseWriter writes one response.
+type responseWriter struct {
 	*loadtest.Exchange
 	run     *Run
 	plan    *Plan
 	fault   Fault
-	dialect dialect
+	dialect dialectWriter
 }
 
-func (w *writer) answer() error {
+func (w *responseWriter) respond() error {
 	switch w.fault {
-	case Stale:
+	case StaleConn:
 		if w.Reused {
 			return w.reset()
 		}
 	case ResetsAtOnce:
 		return w.reset()
 	case EndsAtOnce:
-		return errOver
+		return errClose
 	case Status500, Status503, Status429:
-		return w.status(map[Fault]int{Status500: 500, Status503: 503, Status429: 429}[w.fault])
-	case NoHTTP:
+		return w.writeError(map[Fault]int{Status500: 500, Status503: 503, Status429: 429}[w.fault])
+	case NotHTTP:
 		_, _ = w.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 is not HTTP\r\n\r\n"))
-		return errOver
-	case Page:
+		return errClose
+	case HTMLPage:
 		const page = "<!doctype html><title>Login</title>"
 		_, err := fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", len(page), page)
 		return err
-	case Mute:
-		return w.awaitEnd(firstByte)
+	case Silent:
+		return w.awaitEnd(firstByteTimeout)
 	}
-	if w.plan.Conduct == LeavesWaiting {
-		return w.awaitEnd(notices)
+	if w.plan.Behaviour == LeavesWaiting {
+		return w.awaitEnd(noticeTimeout)
 	}
-	if w.plan.streamed() {
-		return w.stream()
+	if w.plan.upstreamStreams() {
+		return w.writeStream()
 	}
-	return w.whole()
+	return w.writeDocument()
 }
 
-// reset ends the connection with a reset.
-func (w *writer) reset() error {
+// reset makes the returned error close the connection with a RST.
+func (w *responseWriter) reset() error {
 	if c, ok := w.Conn.(*net.TCPConn); ok {
 		_ = c.SetLinger(0)
 	}
-	return errOver
+	return errClose
 }
 
-// awaitEnd says nothing until the gateway ends the connection, which it must within timeout.
-func (w *writer) awaitEnd(timeout time.Duration) error {
-	_ = w.SetReadDeadline(time.Now().Add(timeout + grace))
+// awaitEnd writes nothing until the gateway closes the connection, which it must do within timeout.
+func (w *responseWriter) awaitEnd(timeout time.Duration) error {
+	_ = w.SetReadDeadline(time.Now().Add(timeout + tolerance))
 	began := time.Now()
 	n, err := w.Read(make([]byte, 1))
 	var late net.Error
 	switch {
 	case n > 0:
-		w.run.Broken("more came after a request that has no answer yet: %s", w.plan)
+		w.run.Violation("the gateway sent more bytes before the response: %s", w.plan)
 	case errors.As(err, &late) && late.Timeout():
-		w.run.Broken("the gateway still waits after %s: %s", time.Since(began), w.plan)
+		w.run.Violation("the gateway still waits for the response after %s: %s", time.Since(began), w.plan)
 	}
 	if w.plan.leaves() {
-		w.run.noticed.Add(time.Since(began))
+		w.run.disconnectLatency.Add(time.Since(began))
 	}
-	return errOver
+	return errClose
 }
 
-// notices is how long the gateway has to notice that a client has gone.
-const notices = time.Second
+// noticeTimeout is how long the gateway may take to notice a client's disconnect.
+const noticeTimeout = time.Second
 
-// grace is how much later than planned something may happen, on a machine that is busy.
-const grace = 10 * time.Second
+// tolerance is how much longer everything may take on a busy machine.
+const tolerance = 10 * time.Second
 
-func (w *writer) status(code int) error {
-	const body = `{"error":{"message":"The soak says so.","type":"soak","code":"soak"}}`
+func (w *responseWriter) writeError(code int) error {
+	const body = `{"error":{"message":"Planned error.","type":"soak","code":"soak"}}`
 	_, err := fmt.Fprintf(w, "HTTP/1.1 %d Soak\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n%s", code, len(body), body)
 	return err
 }
 
-// whole writes a document.
-func (w *writer) whole() error {
+// writeDocument writes a non-streaming response.
+func (w *responseWriter) writeDocument() error {
 	body := w.dialect.document(w.plan)
-	if w.fault == Garbles {
+	if w.fault == InvalidData {
 		body = body[:len(body)-2] + "]"
 	}
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
-	if w.fault.within() {
-		return w.die(head + body[:len(body)/2])
+	if w.fault.inBody() {
+		return w.fail(head + body[:len(body)/2])
 	}
 	if w.fault == Pauses {
 		if err := w.send(head + body[:1]); err != nil {
@@ -158,35 +158,35 @@ func (w *writer) whole() error {
 		head, body = "", body[1:]
 		w.wait(pause)
 	}
-	w.run.ledger.delivers(w.plan.Seq, w.fault)
+	w.run.ledger.recordDelivery(w.plan.Seq, w.fault)
 	if err := w.send(head + body); err != nil {
 		return err
 	}
 	return w.afterResponse()
 }
 
-// within tells of a fault that breaks the connection within a body.
-func (f Fault) within() bool { return f == Resets || f == Ends || f == Hangs }
+// inBody reports whether the fault is an end or a stall of the connection within the body.
+func (f Fault) inBody() bool { return f == Resets || f == Ends || f == Hangs }
 
-// die sends what there is, and fails.
-func (w *writer) die(text string) error {
+// fail sends text, and then ends or stalls the connection as the fault says.
+func (w *responseWriter) fail(text string) error {
 	if err := w.send(text); err != nil {
 		return err
 	}
 	switch w.fault {
 	case Resets:
-		// A reset takes with it what the gateway has not read, which may be all.
+		// A RST discards the bytes that the gateway has not read, which may be all.
 		return w.reset()
 	case Hangs:
-		return w.awaitEnd(idle)
+		return w.awaitEnd(idleTimeout)
 	}
-	return errOver
+	return errClose
 }
 
-// send writes text, in crumbs where it is to be so.
-func (w *writer) send(text string) error {
+// send writes text, a few bytes at a time if the fault is SmallWrites.
+func (w *responseWriter) send(text string) error {
 	size := len(text)
-	if w.fault == Crumbs {
+	if w.fault == SmallWrites {
 		size = 7
 	}
 	for len(text) > 0 {
@@ -199,43 +199,43 @@ func (w *writer) send(text string) error {
 	return nil
 }
 
-// stream writes events.
-func (w *writer) stream() error {
+// writeStream writes a streaming response.
+func (w *responseWriter) writeStream() error {
 	if err := w.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		return err
 	}
 	p := w.plan
-	fails := -1
+	faultAt := -1
 	if w.fault == Pauses || w.fault > harmless {
-		fails = p.parts / 2
+		faultAt = p.parts / 2
 	}
-	if err := w.events(w.dialect.begin(p)...); err != nil {
+	if err := w.writeEvents(w.dialect.begin(p)...); err != nil {
 		return err
 	}
 	for n := range p.parts {
 		if n > 0 {
 			w.wait(p.gap)
 		}
-		if n == fails {
+		if n == faultAt {
 			switch w.fault {
 			case Pauses:
 				w.wait(pause)
-			case Garbles:
-				return w.events("data: {\"choices\":[}\n\n")
+			case InvalidData:
+				return w.writeEvents("data: {\"choices\":[}\n\n")
 			case Traps:
-				return w.events("data: " + traps[p.text%uint64(len(traps))] + "\n\n")
+				return w.writeEvents("data: " + traps[p.text%uint64(len(traps))] + "\n\n")
 			case Incomplete:
 				return w.send("0\r\n\r\n")
 			default:
-				return w.die("")
+				return w.fail("")
 			}
 		}
-		if err := w.events(w.dialect.part(p, n)); err != nil {
+		if err := w.writeEvents(w.dialect.part(p, n)); err != nil {
 			return err
 		}
 	}
-	w.run.ledger.delivers(p.Seq, w.fault)
-	if err := w.events(w.dialect.end(p)...); err != nil {
+	w.run.ledger.recordDelivery(p.Seq, w.fault)
+	if err := w.writeEvents(w.dialect.end(p)...); err != nil {
 		return err
 	}
 	if err := w.send("0\r\n\r\n"); err != nil {
@@ -244,10 +244,11 @@ func (w *writer) stream() error {
 	return w.afterResponse()
 }
 
-// traps are what makes the guest trap when it reads it, or run out of fuel.
+// traps are the data of events that make the guest trap or run out of fuel.
 var traps = []string{"panic", "bounds", "nil", "zero", "loop", "status", "recursion"}
 
-func (w *writer) events(events ...string) error {
+// writeEvents writes each event as a chunk.
+func (w *responseWriter) writeEvents(events ...string) error {
 	for _, e := range events {
 		if err := w.send(fmt.Sprintf("%x\r\n%s\r\n", len(e), e)); err != nil {
 			return err
@@ -256,39 +257,39 @@ func (w *writer) events(events ...string) error {
 	return nil
 }
 
-// afterResponse does what the fault asks for once the response was written.
-func (w *writer) afterResponse() error {
+// afterResponse injects faults after the response.
+func (w *responseWriter) afterResponse() error {
 	switch w.fault {
-	case Trails:
+	case TrailingBytes:
 		_, _ = io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nagain")
-	case Closes:
+	case ClosesAfter:
 		w.wait(time.Duration(w.plan.text%50) * time.Millisecond)
-		return errOver
+		return errClose
 	}
 	return nil
 }
 
-// wait lets time pass, which belongs to the load and orders nothing.
-func (w *writer) wait(d time.Duration) {
+// wait sleeps as part of the load. Nothing else depends on the time.
+func (w *responseWriter) wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// dialect is how an answer is written.
-type dialect interface {
-	begin(p *Plan) []string
-	part(p *Plan, n int) string
-	end(p *Plan) []string
-	document(p *Plan) string
+// dialectWriter encodes responses in a provider's API.
+type dialectWriter interface {
+	begin(p *Plan) []string     // events before the first part
+	part(p *Plan, n int) string // event of a part
+	end(p *Plan) []string       // events after the last part
+	document(p *Plan) string    // body of a non-streaming response
 }
 
-func dialectOf(path string) dialect {
+func dialectFor(path string) dialectWriter {
 	switch {
 	case strings.HasPrefix(path, "/anthropic"):
 		return anthropic{}
 	case strings.HasPrefix(path, "/guest"):
-		return words{}
+		return guestAPI{}
 	}
 	return openAI{}
 }
@@ -296,7 +297,7 @@ func dialectOf(path string) dialect {
 func quote(s string) string {
 	q, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string can be marshalled
+		panic(err) // strings can always be encoded
 	}
 	return string(q)
 }
@@ -359,10 +360,10 @@ func (anthropic) document(p *Plan) string {
 		p.Seq, quote(p.Text()), p.prompt, p.completion)
 }
 
-// words is the API of the guest: each event is a piece of text.
-type words struct{}
+// guestAPI is the guest's API, in which the data of each event is text.
+type guestAPI struct{}
 
-func (words) begin(*Plan) []string       { return nil }
-func (words) part(p *Plan, n int) string { return "data: " + p.Part(n) + "\n\n" }
-func (words) end(*Plan) []string         { return []string{"data: end\n\n"} }
-func (words) document(*Plan) string      { return "" }
+func (guestAPI) begin(*Plan) []string       { return nil }
+func (guestAPI) part(p *Plan, n int) string { return "data: " + p.Part(n) + "\n\n" }
+func (guestAPI) end(*Plan) []string         { return []string{"data: end\n\n"} }
+func (guestAPI) document(*Plan) string      { return "" }

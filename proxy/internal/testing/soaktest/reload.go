@@ -19,7 +19,7 @@ const (
 	writeTimeout = 6 * time.Second
 )
 
-// Guest is a plugin in two files that do the same and differ in their digest, so that a reload brings another plugin.
+// Guest is a plugin in two files with the same code and different digests, so that reloads replace the plugin.
 type Guest struct {
 	files   [2]string
 	digests [2]string
@@ -29,7 +29,7 @@ type Guest struct {
 func NewGuest(dir string, wasm []byte) (g Guest, err error) {
 	for i := range g.files {
 		if i > 0 {
-			// A section of a name that nobody knows.
+			// A custom section changes the digest.
 			name := fmt.Sprintf("soak %d", i)
 			wasm = append(append(wasm[:len(wasm):len(wasm)], 0, byte(1+len(name)), byte(len(name))), name...)
 		}
@@ -42,13 +42,13 @@ func NewGuest(dir string, wasm []byte) (g Guest, err error) {
 	return g, nil
 }
 
-// Configuration is the n-th configuration of a run; they differ in the guest, and in a model that comes and goes. Wrong keys
-// are not limited, since those beyond the limit have no line in the log.
+// Configuration returns the n-th configuration of a run. They differ in the guest's file and in one model. Wrong keys are not limited,
+// because requests above that limit are not logged.
 func (r *Run) Configuration(g Guest, n int) string {
 	url, i := r.Provider.URL(), n&1
 	provider := func(name, plugin, base, more string) string {
 		return fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\ntimeout = { connect = \"2s\", first_byte = %q, idle = %q, total = \"5m\" }\n%s\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
-			name, plugin, base, firstByte, idle, more)
+			name, plugin, base, firstByteTimeout, idleTimeout, more)
 	}
 	return fmt.Sprintf("[server]\nmax_wrong_keys = 0\nheartbeat = \"500ms\"\nwrite_timeout = %q\nread_timeout = \"10s\"\nshutdown_timeout = \"20s\"\n[[keys]]\nname = \"soak\"\nsecret = %q\n", writeTimeout, clientKey) +
 		fmt.Sprintf("[plugins.guest]\nfile = %q\nsha256 = %q\n", g.files[i], g.digests[i]) +
@@ -58,11 +58,11 @@ func (r *Run) Configuration(g Guest, n int) string {
 		provider(modelRefused, "openai", "http://127.0.0.1:1", "") +
 		"[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n" +
 		"[[models]]\nid = \"either\"\ntargets = [{ provider = \"openai\", model = \"e\" }, { provider = \"anthropic\", model = \"e\", fallback = true }]\n" +
-		fmt.Sprintf("[[models]]\nid = %q\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", modelOf(n))
+		fmt.Sprintf("[[models]]\nid = %q\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", markerModel(n))
 }
 
-// brokenConfiguration is one that must not be served: the old one stays.
-func brokenConfiguration(n int) string {
+// invalidConfiguration returns a configuration that must be rejected.
+func invalidConfiguration(n int) string {
 	return []string{
 		"[server]\nheartbeat = \n",
 		"[server]\nheart_beat = \"1s\"\n",
@@ -71,21 +71,21 @@ func brokenConfiguration(n int) string {
 	}[n%4]
 }
 
-// The lines of the log that say what became of a configuration.
+// Messages of the log lines about reloads.
 const (
-	reloaded = "configuration reloaded"
-	refused  = "reload failed; keeping the previous configuration"
+	msgReloaded     = "configuration reloaded"
+	msgReloadFailed = "reload failed; keeping the previous configuration"
 )
 
-// swaps counts configurations.
-type swaps struct {
-	lines           chan *binarytest.Line
-	taken, notTaken atomic.Int64
+// reloads counts reloads.
+type reloads struct {
+	lines             chan *binarytest.Line // log lines about reloads
+	succeeded, failed atomic.Int64
 }
 
-func (s *swaps) line(l *binarytest.Line) {
-	if l.Message == reloaded {
-		s.taken.Add(1)
+func (s *reloads) recordLine(l *binarytest.Line) {
+	if l.Message == msgReloaded {
+		s.succeeded.Add(1)
 	}
 	select {
 	case s.lines <- l:
@@ -93,12 +93,12 @@ func (s *swaps) line(l *binarytest.Line) {
 	}
 }
 
-// brokenRate is how many configurations share one that is broken.
-const brokenRate = 7
+// invalidConfigRate is the number of configurations of which one is invalid.
+const invalidConfigRate = 7
 
-// Swap puts one configuration in the place of the other, once a second, until stop is closed: every other one with a
-// signal, the others to be noticed. Now and then one is broken.
-func (r *Run) Swap(tb testing.TB, g *binarytest.Gateway, guest Guest, stop <-chan struct{}) {
+// ReloadRepeatedly replaces the configuration every second until stop is closed. Every other time it sends SIGHUP; otherwise the
+// gateway must notice the change of the file. Some configurations are invalid.
+func (r *Run) ReloadRepeatedly(tb testing.TB, g *binarytest.Gateway, guest Guest, stop <-chan struct{}) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for n := 1; ; n++ {
@@ -106,47 +106,49 @@ func (r *Run) Swap(tb testing.TB, g *binarytest.Gateway, guest Guest, stop <-cha
 		case <-stop:
 			return
 		case <-second.C:
-			r.swap(tb, g, guest, n, n%2 == 0)
+			r.reload(tb, g, guest, n, n%2 == 0)
 		}
 	}
 }
 
-// swap puts the n-th configuration in place and waits for what the gateway says to it.
-func (r *Run) swap(tb testing.TB, g *binarytest.Gateway, guest Guest, n int, signal bool) {
-	toml, want, mark := r.Configuration(guest, n), reloaded, modelOf(n)
-	if n%brokenRate == 0 {
-		toml, want, mark = brokenConfiguration(n/brokenRate), refused, ""
-		r.swaps.notTaken.Add(1)
+// reload writes the n-th configuration and waits for the log line of the reload.
+func (r *Run) reload(tb testing.TB, g *binarytest.Gateway, guest Guest, n int, signal bool) {
+	toml, want, marker := r.Configuration(guest, n), msgReloaded, markerModel(n)
+	if n%invalidConfigRate == 0 {
+		toml, want, marker = invalidConfiguration(n/invalidConfigRate), msgReloadFailed, ""
+		r.reloads.failed.Add(1)
 	}
-	for len(r.swaps.lines) > 0 {
-		<-r.swaps.lines
+	for len(r.reloads.lines) > 0 {
+		<-r.reloads.lines
 	}
 	g.WriteConfig(tb, toml)
 	if signal {
 		g.Signal(tb, syscall.SIGHUP)
 	}
-	timeout := time.NewTimer(grace)
+	timeout := time.NewTimer(tolerance)
 	defer timeout.Stop()
 	for {
 		select {
-		case l := <-r.swaps.lines:
-			if l.Message == want && strings.Contains(l.Text, mark) {
+		case l := <-r.reloads.lines:
+			if l.Message == want && strings.Contains(l.Text, marker) {
 				return
 			}
 		case <-timeout.C:
-			r.Broken("configuration %d is not taken note of (signal %t)", n, signal)
+			r.Violation("no log line %q for configuration %d (signal %t)", want, n, signal)
 			return
 		}
 	}
 }
 
-// Settle puts a last configuration in place: what idle connections the one before had are closed with it.
+// Settle reloads a last time, which closes the idle connections of the previous configuration.
 func (r *Run) Settle(tb testing.TB, g *binarytest.Gateway, guest Guest) {
-	r.swap(tb, g, guest, -1, true)
+	r.reload(tb, g, guest, -1, true)
 }
 
-// Swaps is how many configurations were taken over, and how many refused.
-func (r *Run) Swaps() (taken, refused int64) { return r.swaps.taken.Load(), r.swaps.notTaken.Load() }
+// Reloads returns the numbers of successful and failed reloads.
+func (r *Run) Reloads() (succeeded, failed int64) {
+	return r.reloads.succeeded.Load(), r.reloads.failed.Load()
+}
 
-// modelOf is a model that only the n-th configuration has.
-func modelOf(n int) string { return fmt.Sprintf("only-in-%d", n) }
+// markerModel returns the ID of a model that only the n-th configuration has.
+func markerModel(n int) string { return fmt.Sprintf("only-in-%d", n) }

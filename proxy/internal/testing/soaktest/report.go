@@ -8,42 +8,42 @@ import (
 	"time"
 )
 
-// Sample is what a gateway took of the machine at one time.
+// Sample is a gateway's resource usage at one time.
 type Sample struct {
-	At          time.Duration // since the load began
+	At          time.Duration // since the start of the load
 	RSS         int64
-	Goroutines  int // 0: not looked at
+	Goroutines  int // 0 if not measured
 	Descriptors int
 }
 
-// Noticed is how long it took until the provider knew that a client had gone while it was thinking.
-func (r *Run) Noticed() string { return r.noticed.String() }
+// DisconnectLatency formats the times until the provider's connection was closed after a client disconnected while waiting.
+func (r *Run) DisconnectLatency() string { return r.disconnectLatency.String() }
 
-// Header is the first line of the table that Row continues.
-const Header = "   time  requests  streams  in flight  not answered                                     RSS MB  goroutines  descriptors  first text"
+// Header is the heading of the table whose rows Row returns.
+const Header = "   time  requests  streams  in flight  incomplete                                       RSS MB  goroutines  descriptors  first text"
 
-// Row is the line of a moment: what became of the requests so far, and what the gateway takes.
+// Row returns a row of the table: the requests so far, and the gateway's resource usage.
 func (r *Run) Row(s Sample) string {
-	return fmt.Sprintf("%7s  %8d  %7d  %9d  %-48s %6.1f  %10d  %11d  %s", s.At.Round(time.Second), r.begun.Load(), r.streams.Load(), r.open.Load(),
-		r.unanswered(), float64(s.RSS)/(1<<20), s.Goroutines, s.Descriptors, &r.latency)
+	return fmt.Sprintf("%7s  %8d  %7d  %9d  %-48s %6.1f  %10d  %11d  %s", s.At.Round(time.Second), r.sent.Load(), r.streams.Load(), r.inFlight.Load(),
+		r.formatIncomplete(), float64(s.RSS)/(1<<20), s.Goroutines, s.Descriptors, &r.latency)
 }
 
-// unanswered is how many requests were not answered, by class, in few letters.
-func (r *Run) unanswered() string {
+// formatIncomplete formats the numbers of requests without a complete response, by class.
+func (r *Run) formatIncomplete() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	left, classes := 0, map[string]int{}
-	for class, n := range r.tally {
+	for outcome, n := range r.outcomes {
 		switch {
-		case class == "answered":
-		case class == "left":
+		case outcome == outcomeComplete:
+		case outcome == outcomeDisconnected:
 			left = n
-		case strings.HasPrefix(class, "upstream_"), class == "overloaded", class == "rate_limit_exceeded":
+		case strings.HasPrefix(outcome, "upstream_"), outcome == "overloaded", outcome == "rate_limit_exceeded":
 			classes["provider"] += n
-		case strings.HasPrefix(class, "plugin_"):
+		case strings.HasPrefix(outcome, "plugin_"):
 			classes["plugin"] += n
-		case class == "unreadable":
-			classes["BROKEN"] += n
+		case outcome == outcomeInvalid:
+			classes["INVALID"] += n
 		default:
 			classes["client"] += n
 		}
@@ -55,19 +55,18 @@ func (r *Run) unanswered() string {
 	return strings.Join(parts, ", ")
 }
 
-// Tally is how the requests ended, a class a line.
-func (r *Run) Tally() string {
+// Outcomes formats the numbers of requests by outcome, one per line.
+func (r *Run) Outcomes() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
-	for _, class := range slices.Sorted(maps.Keys(r.tally)) {
-		fmt.Fprintf(&b, "  %8d  %s\n", r.tally[class], class)
+	for _, outcome := range slices.Sorted(maps.Keys(r.outcomes)) {
+		fmt.Fprintf(&b, "  %8d  %s\n", r.outcomes[outcome], outcome)
 	}
 	return b.String()
 }
 
-// Growth is by how much the memory of the second half of a run grows from its beginning to its end, by least squares, and
-// what it is in the mean.
+// Growth returns the growth of the memory in the second half of a run, by linear regression, and its mean.
 func Growth(all []Sample) (bytes, mean int64) {
 	half := all[len(all)/2:]
 	if len(half) < 2 {

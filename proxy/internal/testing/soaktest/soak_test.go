@@ -20,8 +20,8 @@ import (
 
 var (
 	length = flag.Duration("soak", 5*time.Second, "how long the soak lasts")
-	rate   = flag.Int("rate", 100, "requests a second")
-	seed   = flag.Uint64("seed", 0, "of the run; 0 for a new one")
+	rate   = flag.Int("rate", 100, "requests per second")
+	seed   = flag.Uint64("seed", 0, "seed of the run; 0 for a random one")
 	race   = flag.Bool("race-gateway", false, "build the gateway with the race detector")
 )
 
@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// TestSoak runs the gateway under load with faults and reloads, and checks all results and the release of all resources.
+//
 // covers: F10
 func TestSoak(t *testing.T) {
 	if testing.Short() {
@@ -59,71 +61,71 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := binarytest.Start(t, binarytest.Options{Config: run.Configuration(guest, 0), Line: run.Log, Race: *race})
-	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	say("soak of %s, %d requests a second, seed %d (-seed=%[3]d has it again)\n%s", *length, *rate, *seed, soaktest.Header)
+	printf := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	printf("soak of %s, %d requests/s, seed %d (repeat with -seed=%[3]d)\n%s", *length, *rate, *seed, soaktest.Header)
 
 	before := measure(t, g)
-	stop, keep := make(chan struct{}), make(chan struct{})
+	stopLoad, stopReloads := make(chan struct{}), make(chan struct{})
 	var load sync.WaitGroup
-	load.Go(func() { run.Load(g.Addr, *rate, stop) })
-	load.Go(func() { run.Swap(t, g, guest, keep) })
-	// The last configuration stays for a while: what is lost with one that is replaced cannot be seen any more.
-	last := time.AfterFunc(*length*9/10, func() { close(keep) })
-	samples := watch(t, g, run, say)
-	close(stop)
+	load.Go(func() { run.Load(g.Addr, *rate, stopLoad) })
+	load.Go(func() { run.ReloadRepeatedly(t, g, guest, stopReloads) })
+	// Stop reloading early, because closing a configuration would hide its leaks.
+	last := time.AfterFunc(*length*9/10, func() { close(stopReloads) })
+	samples := sampleUsage(t, g, run, printf)
+	close(stopLoad)
 	last.Stop()
 	load.Wait()
 	run.Finish()
 
-	// The load is over: nothing may be left of it.
-	calm := expectCalm(t, "gauges", func() []string { return busy(g.Metrics(t)) })
+	// After the load, all resources must be released.
+	idle := expectIdle(t, "gauges", func() []string { return nonzeroGauges(g.Metrics(t)) })
 	run.Settle(t, g, guest)
-	calm = calm && expectCalm(t, "goroutines, descriptors and connections", func() []string { return left(t, g, run, before) })
+	idle = idle && expectIdle(t, "goroutines, descriptors and connections", func() []string { return leaks(t, g, run, before) })
 	if !binarytest.Await(func() bool { n, _ := run.Unaccounted(); return n == 0 }) {
 		n, some := run.Unaccounted()
-		t.Errorf("%d requests are not accounted:\n%s", n, strings.Join(some, "\n"))
+		t.Errorf("%d requests are not done or not in the access log:\n%s", n, strings.Join(some, "\n"))
 	}
 	m := g.Metrics(t)
 	if counted := int(m.Sum("sluice_requests_total")); counted != run.Lines() {
-		t.Errorf("the metrics count %d requests, and the log %d", counted, run.Lines())
+		t.Errorf("the metrics count %d requests, and the log has %d", counted, run.Lines())
 	}
-	for _, none := range []string{"sluice_panics_total", "sluice_log_lines_dropped_total"} {
-		if n := m.Sum(none); n != 0 {
-			t.Errorf("%s is %v", none, n)
+	for _, name := range []string{"sluice_panics_total", "sluice_log_lines_dropped_total"} {
+		if n := m.Sum(name); n != 0 {
+			t.Errorf("%s is %v, want 0", name, n)
 		}
 	}
-	taken, refused := run.Swaps()
-	if n := int64(m.Sum("sluice_config_reloads_total", "result", "success")); n != taken {
-		t.Errorf("the metrics count %d configurations that were taken over, and the log %d", n, taken)
+	succeeded, failed := run.Reloads()
+	if n := int64(m.Sum("sluice_config_reloads_total", "result", "success")); n != succeeded {
+		t.Errorf("the metrics count %d successful reloads, and the log has %d", n, succeeded)
 	}
 	after := measure(t, g)
-	say("requests by how they ended:\n%s%d configurations taken over, %d refused; plugins trapped %.0f times; connections found stale %.0f, requests sent again %.0f",
-		run.Tally(), taken, refused, m.Sum("sluice_plugin_failures_total", "plugin", "guest"), m.Sum("sluice_upstream_stale_total"), m.Sum("sluice_upstream_retries_total"))
-	say("a client that leaves while the provider thinks is noticed there after %s", run.Noticed())
-	say("before: %s\nafter:  %s", before, after)
-	grows(t, samples, say)
+	printf("requests by outcome:\n%s%d successful and %d failed reloads; %.0f plugin failures; %.0f stale connections, %.0f retried requests",
+		run.Outcomes(), succeeded, failed, m.Sum("sluice_plugin_failures_total", "plugin", "guest"), m.Sum("sluice_upstream_stale_total"), m.Sum("sluice_upstream_retries_total"))
+	printf("upstream requests of disconnected clients cancelled after %s", run.DisconnectLatency())
+	printf("before: %s\nafter:  %s", before, after)
+	checkGrowth(t, samples, printf)
 
-	if n, first := run.Breaks(); n > 0 {
-		t.Errorf("%d promises were not kept:\n%s", n, strings.Join(first, "\n"))
+	if n, first := run.Violations(); n > 0 {
+		t.Errorf("%d violations:\n%s", n, strings.Join(first, "\n"))
 	}
-	if said := run.Raw(); len(said) > 0 {
-		t.Errorf("the gateway says:\n%s", strings.Join(said[:min(len(said), 100)], "\n"))
+	if lines := run.Stderr(); len(lines) > 0 {
+		t.Errorf("output of the gateway besides its log:\n%s", strings.Join(lines[:min(len(lines), 100)], "\n"))
 	}
-	if !calm {
-		// Whoever looks for what is left wants to know what it does.
+	if !idle {
+		// Print the stacks of the remaining goroutines.
 		g.Signal(t, syscall.SIGQUIT)
 		g.Wait(t, binarytest.EventTimeout)
-		t.Errorf("its goroutines:\n%s", strings.Join(run.Raw(), "\n"))
+		t.Errorf("goroutines:\n%s", strings.Join(run.Stderr(), "\n"))
 		return
 	}
 	g.Signal(t, syscall.SIGTERM)
 	if exit := g.Wait(t, 2*binarytest.EventTimeout); exit != 0 {
-		t.Errorf("SIGTERM ends with %d", exit)
+		t.Errorf("exit code %d after SIGTERM, want 0", exit)
 	}
 }
 
-// watch looks at the gateway for as long as the soak lasts, and says every ten seconds how it is.
-func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(string, ...any)) (samples []soaktest.Sample) {
+// sampleUsage samples the gateway's resource usage every second until the soak is over, and prints a row every ten seconds.
+func sampleUsage(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, printf func(string, ...any)) (samples []soaktest.Sample) {
 	began := time.Now()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -136,7 +138,7 @@ func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(stri
 		over := s.At >= *length
 		if len(samples)%10 == 9 || over {
 			s.Goroutines = int(g.Metrics(t).Sum("go_goroutines"))
-			say("%s", run.Row(s))
+			printf("%s", run.Row(s))
 		}
 		if samples = append(samples, s); over {
 			break
@@ -145,7 +147,7 @@ func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(stri
 	return samples
 }
 
-// state is what a gateway takes while nobody asks it for anything.
+// state is the resource usage of an idle gateway.
 type state struct {
 	binarytest.Usage
 	goroutines int
@@ -153,7 +155,7 @@ type state struct {
 }
 
 func (s state) String() string {
-	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MB of memory, of which %.1f MB are the heap's", s.goroutines, s.Descriptors, float64(s.RSS)/(1<<20), s.heap/(1<<20))
+	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MB of memory (heap %.1f MB)", s.goroutines, s.Descriptors, float64(s.RSS)/(1<<20), s.heap/(1<<20))
 }
 
 func measure(t *testing.T, g *binarytest.Gateway) state {
@@ -166,66 +168,66 @@ func measure(t *testing.T, g *binarytest.Gateway) state {
 	return state{u, int(m.Sum("go_goroutines")), m.Sum("go_memstats_heap_inuse_bytes")}
 }
 
-// gauges are those that are zero where nothing is under way.
+// gauges are the metrics that are zero when the gateway is idle, with labels.
 var gauges = [][]string{
 	{"sluice_requests_in_flight"}, {"sluice_streams_in_flight"}, {"sluice_client_connections"}, {"sluice_target_in_flight"},
 	{"sluice_upstream_connections", "state", "used"}, {"sluice_upstream_waiting"}, {"sluice_plugin_waiting"},
 	{"sluice_plugin_instances", "state", "used"}, {"sluice_plugin_whole_calls"},
 }
 
-// A few goroutines and descriptors come and go with the scrape that counts them.
+// The scrape itself uses a few goroutines and descriptors.
 const (
 	fewGoroutines  = 5
 	fewDescriptors = 3
 )
 
-// busy is what a gateway does though nobody asks it for anything.
-func busy(m binarytest.Metrics) (wrong []string) {
-	for _, of := range gauges {
-		if v := m.Sum(of[0], of[1:]...); v != 0 {
-			wrong = append(wrong, fmt.Sprintf("%s is %v", strings.Join(of, " "), v))
+// nonzeroGauges describes the gauges that are not as in an idle gateway.
+func nonzeroGauges(m binarytest.Metrics) (problems []string) {
+	for _, gauge := range gauges {
+		if v := m.Sum(gauge[0], gauge[1:]...); v != 0 {
+			problems = append(problems, fmt.Sprintf("%s is %v, want 0", strings.Join(gauge, " "), v))
 		}
 	}
 	if v := m.Sum("sluice_config_generations_open"); v != 1 {
-		wrong = append(wrong, fmt.Sprintf("%v generations are open", v))
+		problems = append(problems, fmt.Sprintf("%v generations are open, want 1", v))
 	}
-	return wrong
+	return problems
 }
 
-// left is what a gateway has more than before the load.
-func left(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) (wrong []string) {
+// leaks describes the resources that were not released after the load.
+func leaks(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) (problems []string) {
 	if now := measure(t, g); now.goroutines > before.goroutines+fewGoroutines || now.Descriptors > before.Descriptors+fewDescriptors {
-		wrong = append(wrong, fmt.Sprintf("it has %s, and had %s", now, before))
+		problems = append(problems, fmt.Sprintf("now %s; before the load %s", now, before))
 	}
 	if n := run.Provider.InFlight(); n > 0 {
-		wrong = append(wrong, fmt.Sprintf("the provider still answers %d requests", n))
+		problems = append(problems, fmt.Sprintf("%d requests to the provider are still in flight", n))
 	}
-	return wrong
+	return problems
 }
 
-// expectCalm waits until nothing is wrong with a gateway whose load is over.
-func expectCalm(t *testing.T, what string, look func() []string) bool {
+// expectIdle waits until check finds no problems after the load.
+func expectIdle(t *testing.T, subject string, check func() []string) bool {
 	t.Helper()
-	var wrong []string
-	if binarytest.Await(func() bool { wrong = look(); return len(wrong) == 0 }) {
+	var problems []string
+	if binarytest.Await(func() bool { problems = check(); return len(problems) == 0 }) {
 		return true
 	}
-	t.Errorf("the load is over, and %s are not as before:\n%s", what, strings.Join(wrong, "\n"))
+	t.Errorf("%s did not return to normal after the load:\n%s", subject, strings.Join(problems, "\n"))
 	return false
 }
 
-// The memory of the second half of a run may grow by a tenth, or by what one more collection is.
+// The memory may grow by the larger of these in the second half of a run: a share of the mean, and an allowance for garbage.
 const (
-	growthShare = 10
+	growthShare = 10 // the mean is divided by it
 	growthBytes = 16 << 20
 )
 
-// grows looks for memory that is lost. A run of less than a minute is still warming up.
-func grows(t *testing.T, samples []soaktest.Sample, say func(string, ...any)) {
+// checkGrowth checks the growth of the memory. Runs of less than a minute are not checked, because they are still warming up.
+func checkGrowth(t *testing.T, samples []soaktest.Sample, printf func(string, ...any)) {
 	growth, mean := soaktest.Growth(samples)
 	limit := max(growthBytes, mean/growthShare)
-	say("memory in the second half: %.1f MB in the mean, %+.1f MB by least squares; %.1f MB more is taken for a leak", float64(mean)/(1<<20), float64(growth)/(1<<20), float64(limit)/(1<<20))
+	printf("memory in the second half: mean %.1f MB, growth %+.1f MB; a growth of more than %.1f MB is a leak", float64(mean)/(1<<20), float64(growth)/(1<<20), float64(limit)/(1<<20))
 	if *length >= time.Minute && growth > limit {
-		t.Errorf("the memory grows")
+		t.Errorf("the memory grew by %d bytes, want at most %d", growth, limit)
 	}
 }

@@ -10,94 +10,94 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// Run is one soak: the clients, the provider and the account of both. The gateway between them is somebody else's.
+// Run is a soak test run: the clients, the provider, and the checks of their results. The caller starts the gateway.
 type Run struct {
 	Seed     uint64
 	Provider *loadtest.Provider
 
 	ledger  *ledger
-	swaps   *swaps
+	reloads *reloads
 	conns   connections
 	clients sync.WaitGroup
 
-	latency loadtest.Latencies // to the first text, where the provider made nobody wait
-	noticed loadtest.Latencies // until the provider saw that a client had gone while it was thinking
+	latency           loadtest.Latencies // time to the first text of responses without delays
+	disconnectLatency loadtest.Latencies // time until the provider's connection was closed after a client disconnected while waiting
 
-	begun, late atomic.Int64 // requests; those that began after their time, for there were too many
-	streams     atomic.Int64 // of them, that asked for a stream
-	open        atomic.Int64 // requests in flight
+	sent     atomic.Int64 // requests
+	streams  atomic.Int64 // requests for a stream
+	inFlight atomic.Int64 // requests in flight
 
-	mu     sync.Mutex
-	tally  map[string]int // requests by how they ended
-	broken []string       // promises, the first of them
-	breaks int
-	raw    []string // lines that are not of the log
-	demoed string   // what the demo says
+	mu              sync.Mutex
+	outcomes        map[string]int // number of requests by outcome
+	firstViolations []string
+	violations      int
+	stderr          []string // lines of standard error that are not log lines
+	demoResponse    string   // the first text of the demo model
 }
 
 // NewRun starts the provider of a run.
 func NewRun(seed uint64) (*Run, error) {
-	r := &Run{Seed: seed, tally: map[string]int{}}
-	r.ledger, r.swaps = newLedger(r), &swaps{lines: make(chan *binarytest.Line, 64)}
+	r := &Run{Seed: seed, outcomes: map[string]int{}}
+	r.ledger, r.reloads = newLedger(r), &reloads{lines: make(chan *binarytest.Line, 64)}
 	var err error
-	r.Provider, err = loadtest.Listen(r.answer)
+	r.Provider, err = loadtest.Listen(r.respond)
 	return r, err
 }
 
-// Log takes the lines of the gateway's log.
+// Log handles a line of the gateway's log.
 func (r *Run) Log(l *binarytest.Line) {
 	switch l.Message {
 	case "request":
-		r.ledger.line(l)
+		r.ledger.recordLine(l)
 	case "panic":
-		r.Broken("the gateway panicked: %s", l.Text)
-	case reloaded, refused:
-		r.swaps.line(l)
+		r.Violation("the gateway panicked: %s", l.Text)
+	case msgReloaded, msgReloadFailed:
+		r.reloads.recordLine(l)
 	case "":
-		// Not the log's: the race detector, or the end of the process.
+		// Not a log line, but output of the race detector or a stack trace.
 		r.mu.Lock()
-		r.raw = append(r.raw, l.Text)
+		r.stderr = append(r.stderr, l.Text)
 		r.mu.Unlock()
 	}
 }
 
-// Raw is what the gateway wrote besides its log, which is nothing as long as all is well.
-func (r *Run) Raw() []string {
+// Stderr returns the gateway's output on standard error besides the log. There should be none.
+func (r *Run) Stderr() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string(nil), r.raw...)
+	return append([]string(nil), r.stderr...)
 }
 
-// Broken notes a promise that was not kept.
-func (r *Run) Broken(format string, args ...any) {
+// Violation records an error of the gateway.
+func (r *Run) Violation(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.breaks++
-	if len(r.broken) < 10 {
-		r.broken = append(r.broken, fmt.Sprintf(format, args...))
+	r.violations++
+	if len(r.firstViolations) < 10 {
+		r.firstViolations = append(r.firstViolations, fmt.Sprintf(format, args...))
 	}
 }
 
-// Breaks is how many promises were not kept, and the first of them.
-func (r *Run) Breaks() (int, []string) {
+// Violations returns the number of violations, and the first ones.
+func (r *Run) Violations() (int, []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.breaks, append([]string(nil), r.broken...)
+	return r.violations, append([]string(nil), r.firstViolations...)
 }
 
-// maxOpen bounds the requests in flight: where the machine is too slow for the rate, they wait.
-const maxOpen = 2000
+// maxInFlight is the maximum number of requests in flight. If it is reached because the machine is too slow, requests wait.
+const maxInFlight = 2000
 
-// pacing is how often requests are begun.
-const pacing = 5 * time.Millisecond
+// loadInterval is how often due requests are sent.
+const loadInterval = 5 * time.Millisecond
 
-// Load begins requests at a rate a second, each on a goroutine of its own, until stop is closed, and waits for none of
-// them. A request's time counts from when it was due.
+// Load sends requests at a rate per second, each on its own goroutine, until stop is closed. It does not wait for the responses.
+// Latencies count from the time at which a request is due.
 func (r *Run) Load(addr string, rate int, stop <-chan struct{}) {
 	r.conns.addr = addr
-	t := time.NewTicker(pacing)
+	t := time.NewTicker(loadInterval)
 	defer t.Stop()
-	places := make(chan struct{}, maxOpen)
+	semaphore := make(chan struct{}, maxInFlight)
 	began := time.Now()
 	for n := uint64(0); ; {
 		select {
@@ -106,72 +106,74 @@ func (r *Run) Load(addr string, rate int, stop <-chan struct{}) {
 		case now := <-t.C:
 			for due := uint64(now.Sub(began).Seconds() * float64(rate)); n < due; n++ {
 				select {
-				case places <- struct{}{}:
-				default:
-					r.late.Add(1)
-					select {
-					case places <- struct{}{}:
-					case <-stop:
-						return
-					}
+				case semaphore <- struct{}{}:
+				case <-stop:
+					return
 				}
-				p := PlanOf(r.Seed, n)
-				r.begun.Add(1)
-				if p.Stream && p.Asks == completion {
+				p := NewPlan(r.Seed, n)
+				r.sent.Add(1)
+				if p.Stream && p.Kind == completion {
 					r.streams.Add(1)
 				}
-				r.open.Add(1)
+				r.inFlight.Add(1)
 				at := began.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
 				r.clients.Go(func() {
-					r.visit(p, at)
-					r.open.Add(-1)
-					<-places
+					r.runClient(p, at)
+					r.inFlight.Add(-1)
+					<-semaphore
 				})
 			}
 		}
 	}
 }
 
-// Finish waits until all clients are done, and closes the connections that they keep.
+// Finish waits until all clients are done, and closes their idle connections.
 func (r *Run) Finish() {
 	r.clients.Wait()
 	r.conns.close()
 }
 
-// Lines is how many requests the gateway's log has.
+// Lines returns the number of access log lines.
 func (r *Run) Lines() int {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
 	return r.ledger.lines
 }
 
-// Unaccounted says which requests are not in the gateway's log, as far as they fit into a message.
-func (r *Run) Unaccounted() (n int, some []string) { return r.ledger.rest() }
+// Unaccounted returns the number of requests that are not done or not in the access log, and describes some of them.
+func (r *Run) Unaccounted() (n int, some []string) { return r.ledger.unfinished() }
 
-// count notes how a request ended.
+// count counts the outcome of a request.
 func (r *Run) count(e *entry) {
-	class := "answered"
-	switch s := e.seen; {
+	outcome := outcomeComplete
+	switch s := e.client; {
 	case s.left:
-		class = "left"
+		outcome = outcomeDisconnected
 	case s.err != nil:
-		class = "unreadable"
+		outcome = outcomeInvalid
 	case s.code != "":
-		class = s.code
+		outcome = s.code
 	case !s.complete:
-		class = fmt.Sprint(s.status)
+		outcome = fmt.Sprint(s.status)
 	}
 	r.mu.Lock()
-	r.tally[class]++
+	r.outcomes[outcome]++
 	r.mu.Unlock()
 }
 
-// demo is what the demo said first; it says the same to everybody.
-func (r *Run) demo(text string) string {
+// Outcomes of requests besides error codes and statuses.
+const (
+	outcomeComplete     = "complete"
+	outcomeDisconnected = "client disconnected"
+	outcomeInvalid      = "invalid response"
+)
+
+// demoText returns the first text that the demo model produced, which all others must equal.
+func (r *Run) demoText(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.demoed == "" {
-		r.demoed = text
+	if r.demoResponse == "" {
+		r.demoResponse = text
 	}
-	return r.demoed
+	return r.demoResponse
 }
