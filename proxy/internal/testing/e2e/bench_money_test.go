@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// BenchmarkBudgets compares the processor time of whole requests, client and provider included, at gateways that differ in what they count:
-// nothing; the budget of another key; the ledger of all requests; the key's own budget, in memory; and that budget in a journal. Rounds of the
-// gateways alternate, and each metric is the median of the rounds' ratios to the gateway that it names, so that a busy machine changes little:
-// 1.01 is one percent more.
+// BenchmarkBudgets compares the CPU time of requests, client and provider included, between gateways that account for
+// nothing, for the budget of another key, for all requests in the ledger, for the key's own budget in memory, and for
+// that budget in a journal. The gateways take turns, and each metric is the median over all rounds of the ratio to the
+// named baseline, so that a busy machine has little influence. A ratio of 1.01 is one percent more.
 func BenchmarkBudgets(b *testing.B) {
 	provider := serveBench(b, fixedResponse("application/json", `{"id":"c","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"`+
 		strings.Repeat("An answer of some words. ", 20)+`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`))
@@ -26,7 +26,7 @@ func BenchmarkBudgets(b *testing.B) {
 	kinds := []struct {
 		name, key, more string
 		state           bool
-		than            int // that it is compared with
+		baseline        int // index of the gateway to compare with
 	}{
 		{"nothing", "", "", false, 0}, {"nothing-again", "", "", false, 0}, {"budget-of-another-key", "", other, true, 0},
 		{"ledger", "", "[store]\njournal = %q\n", true, 0}, {"budget-in-memory", budget, "", false, 0}, {"budget", budget, "", true, 4},
@@ -73,15 +73,15 @@ func BenchmarkBudgets(b *testing.B) {
 				took[i] = float64(cpu() - began)
 			}
 			if round == 0 {
-				continue // warms up
+				continue // warm-up
 			}
 			for i := range kinds {
-				ratios[i] = append(ratios[i], took[i]/took[kinds[i].than])
+				ratios[i] = append(ratios[i], took[i]/took[kinds[i].baseline])
 			}
 		}
 		for i, k := range kinds[1:] {
 			slices.Sort(ratios[i+1])
-			b.ReportMetric(ratios[i+1][rounds/2], k.name+"/"+kinds[k.than].name)
+			b.ReportMetric(ratios[i+1][rounds/2], k.name+"/"+kinds[k.baseline].name)
 		}
 	}
 }

@@ -72,8 +72,8 @@ func completeBench(t *testing.T, base, key, model string, stream bool) (*openai.
 	return acc, texts
 }
 
-// TestOfficialClientOfBenchProvider requests completions from the provider in the OpenAI dialect directly, and in the Anthropic dialect
-// through the gateway, which rejects invalid responses.
+// TestOfficialClientOfBenchProvider requests completions from the provider in the OpenAI dialect directly, and in the
+// Anthropic dialect through the gateway, which rejects invalid responses.
 func TestOfficialClientOfBenchProvider(t *testing.T) {
 	direct, openaiURL := serveBenchProvider(t, "openai")
 	translated, anthropicURL := serveBenchProvider(t, "anthropic")
@@ -86,10 +86,10 @@ func TestOfficialClientOfBenchProvider(t *testing.T) {
 		check := func(t *testing.T, acc *openai.ChatCompletionAccumulator) {
 			t.Helper()
 			if len(acc.Choices) != 1 || acc.Choices[0].FinishReason != "stop" {
-				t.Errorf("choices %+v", acc.Choices)
+				t.Errorf("got choices %+v, want one with finish reason stop", acc.Choices)
 			}
 			if acc.Usage.PromptTokens != 61 || acc.Usage.CompletionTokens != 128 {
-				t.Errorf("usage %+v", acc.Usage)
+				t.Errorf("got usage %+v, want 61 prompt and 128 completion tokens", acc.Usage)
 			}
 		}
 		t.Run(c.name+"/non-streaming", func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestOfficialClientOfBenchProvider(t *testing.T) {
 				acc, texts := completeBench(t, c.url, bench.Credential, c.model, true)
 				check(t, acc)
 				if texts != sc.Events || c.server.Events()-before != int64(sc.Events) {
-					t.Errorf("%d text events arrived, %d were counted", texts, c.server.Events()-before)
+					t.Errorf("%d text events arrived and the provider counted %d, want %d", texts, c.server.Events()-before, sc.Events)
 				}
 				if text := acc.Choices[0].Message.Content; !strings.HasPrefix(text, " The bridge over the river") {
 					t.Errorf("text %q", text)

@@ -17,8 +17,9 @@ import (
 )
 
 // BenchmarkNonStreaming and BenchmarkStream compare the gateway with a bare fasthttp reverse proxy, which neither
-// authenticates nor reads anything, in one process with the client and the provider: the ratio of the differences to
-// "direct" is what counts. cpu-µs/op is the process's own time, which says more than wall time on a shared machine.
+// authenticates clients nor reads bodies. Client and provider run in the same process, so only the ratio of the two
+// differences to "direct" is meaningful. cpu-µs/op is the CPU time of the process, which is more reliable than wall
+// time on a shared machine.
 func BenchmarkNonStreaming(b *testing.B) {
 	openai := `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		strings.Repeat("An answer of some words. ", 20) + `","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`
@@ -45,7 +46,7 @@ func BenchmarkStream(b *testing.B) {
 	benchmarkPaths(b, "200 events", "A question.", true, fixedResponse("text/event-stream", openai.String()), fixedResponse("text/event-stream", anthropic.String()))
 }
 
-// benchmarkPaths measures one request at a time: to the provider itself, through the bare proxy, and through the gateway.
+// benchmarkPaths measures sequential requests to the provider directly, through the bare proxy and through the gateway.
 func benchmarkPaths(b *testing.B, name, prompt string, stream bool, openai, anthropic fasthttp.RequestHandler) {
 	ou, au := serveBench(b, openai), serveBench(b, anthropic)
 	bare := serveBench(b, bareProxy(ou))
@@ -76,7 +77,7 @@ func benchmarkPaths(b *testing.B, name, prompt string, stream bool, openai, anth
 			}
 			do()
 			if stream && !bytes.Contains(response.Body(), []byte("data: ")) {
-				b.Fatalf("no stream: %s", response.Body())
+				b.Fatalf("the response is not a stream: %s", response.Body())
 			}
 			b.ResetTimer()
 			began := cpu()
@@ -88,6 +89,7 @@ func benchmarkPaths(b *testing.B, name, prompt string, stream bool, openai, anth
 	}
 }
 
+// cpu returns the CPU time of the process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -96,7 +98,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// fixedResponse answers every request with the same body, a stream in chunks of one event.
+// fixedResponse responds to every request with the same body.
 func fixedResponse(contentType, body string) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.SetContentType(contentType)
@@ -117,7 +119,7 @@ func bareProxy(addr string) fasthttp.RequestHandler {
 	}
 }
 
-// releasingBody is a response's body that gives the response back at its end.
+// releasingBody is the body of a response. Close releases the response.
 type releasingBody struct{ r *fasthttp.Response }
 
 func (c releasingBody) Read(p []byte) (int, error) { return c.r.BodyStream().Read(p) }

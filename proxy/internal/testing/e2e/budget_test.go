@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// The prices of biller, in nano-dollars a token.
+// The prices of biller, in nano-dollars per token.
 const (
 	billInput  = 1_000
 	billOutput = 10_000
@@ -32,13 +32,13 @@ const (
 type biller struct {
 	*httptest.Server
 	t         *testing.T
-	billed    atomic.Int64 // nano-dollars
+	billed    atomic.Int64 // nano-dollars so far
 	serve     func(w http.ResponseWriter, maxTokens int64, stream bool) bool
-	maxTokens atomic.Int64 // the largest max_tokens that was asked for
+	maxTokens atomic.Int64 // largest max_tokens of all requests
 }
 
-// newBiller returns a provider whose responses have as many tokens as they may, in the stream or not. Another function may serve a
-// request in its place.
+// newBiller returns a provider whose responses use exactly max_tokens tokens. If serve is set and returns true, it has
+// served the request instead.
 func newBiller(t *testing.T) *biller {
 	b := &biller{t: t}
 	b.Server = httptest.NewServer(b)
@@ -57,8 +57,8 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.t.Errorf("%v: %s", err, data)
 	}
 	for {
-		most := b.maxTokens.Load()
-		if body.MaxTokens <= most || b.maxTokens.CompareAndSwap(most, body.MaxTokens) {
+		largest := b.maxTokens.Load()
+		if body.MaxTokens <= largest || b.maxTokens.CompareAndSwap(largest, body.MaxTokens) {
 			break
 		}
 	}
@@ -78,7 +78,8 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],`+usage+"}")
 }
 
-// budgetConfiguration is a configuration of a key with its team, a model and its provider, each with members of its own.
+// budgetConfiguration returns a configuration with a key, its team, a model and its provider. The arguments are
+// additional TOML for each of them.
 func budgetConfiguration(url, key, team, model, provider string) string {
 	return fmt.Sprintf(`
 [[teams]]
@@ -104,6 +105,7 @@ targets = [{ provider = "bill" }]
 `, team, proxytest.Key, key, url, provider, model)
 }
 
+// budgetRequest returns a request with max_tokens, unless that is 0.
 func budgetRequest(maxTokens int, stream bool) string {
 	limit := ""
 	if maxTokens > 0 {
@@ -112,20 +114,20 @@ func budgetRequest(maxTokens int, stream bool) string {
 	return fmt.Sprintf(`{"model":"m","stream":%t%s,"messages":[{"role":"user","content":"How long is a piece of string?"}]}`, stream, limit)
 }
 
-// TestBudgetIsNotExceeded has 32 clients spend one budget, streaming and not. The provider's own count does not exceed it, and the
-// budget is used as far as requests fit.
+// TestBudgetIsNotExceeded has 32 clients spend one budget with streaming and non-streaming requests. The cost that the
+// provider counts must not exceed the budget, and must use most of it.
 func TestBudgetIsNotExceeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("32 clients take about a second")
 	}
 	const budget = 50_000_000
-	for of, c := range map[string][4]string{
+	for scope, c := range map[string][4]string{
 		"key":      {`budgets = [{ usd = 0.05, per = "total" }]`, "", "", ""},
 		"team":     {"", `budgets = [{ usd = 0.05, per = "month" }, { usd = 0.06, per = "total" }]`, "", ""},
 		"model":    {"", "", `budgets = [{ usd = 0.05, per = "total" }]`, ""},
 		"provider": {"", "", "", `budgets = [{ usd = 0.05, per = "total" }]`},
 	} {
-		t.Run(of, func(t *testing.T) {
+		t.Run(scope, func(t *testing.T) {
 			b := newBiller(t)
 			g := proxytest.Start(t, budgetConfiguration(b.URL, c[0], c[1], c[2], c[3]))
 			var spent, served atomic.Int64
@@ -154,36 +156,38 @@ func TestBudgetIsNotExceeded(t *testing.T) {
 			}
 			all.Wait()
 			if n := b.billed.Load(); n > budget || n < budget*8/10 {
-				t.Errorf("the provider counts %d nano-dollars for %d requests, with a budget of %d", n, served.Load(), budget)
+				t.Errorf("%d requests cost %d nano-dollars, want 80 to 100 %% of the budget of %d", served.Load(), n, budget)
 			}
 			if spent.Load() == 0 {
-				t.Error("no response said what it cost")
+				t.Error("no response has its cost in x-gateway-cost")
 			}
 		})
 	}
 }
 
-// A response is limited to what is left of the budget, whether its client has set a limit or not, and says so.
+// TestBudgetLowersMaxTokens checks that a response is limited to the remaining budget, whether the client has set a
+// limit or not, and that the client receives a warning.
 func TestBudgetLowersMaxTokens(t *testing.T) {
 	b := newBiller(t)
-	// About 2000 tokens of a response.
+	// Enough for a response of about 2000 tokens.
 	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0202, per = "total" }]`, "", "", ""))
 	b.serve = func(w http.ResponseWriter, maxTokens int64, _ bool) bool {
 		if maxTokens < 1990 || maxTokens > 2020 {
-			t.Errorf("the provider is asked for %d tokens", maxTokens)
+			t.Errorf("the provider receives max_tokens %d, want 1990 to 2020", maxTokens)
 		}
-		w.WriteHeader(http.StatusBadRequest) // which costs nothing
+		w.WriteHeader(http.StatusBadRequest) // errors cost nothing
 		return true
 	}
 	for _, maxTokens := range []int{4000, 0} {
 		r := g.Chat(t, budgetRequest(maxTokens, false))
 		if got := r.Header.Get("X-Gateway-Warning"); r.Status != 400 || got != "clamped max_tokens" {
-			t.Errorf("max_tokens %d: %d %s, warning %q", maxTokens, r.Status, r.Body, got)
+			t.Errorf("max_tokens %d: status %d, warning %q: %s", maxTokens, r.Status, got, r.Body)
 		}
 	}
 }
 
-// newLimitRecorder is a provider of all APIs that takes no request, and keeps the limits of tokens that it is sent.
+// newLimitRecorder starts a provider of all APIs that rejects every request. limits returns the token limits of the
+// requests since its last call.
 func newLimitRecorder(t *testing.T) (url string, limits func() []int64) {
 	var mu sync.Mutex
 	var sent []int64
@@ -209,7 +213,7 @@ func newLimitRecorder(t *testing.T) (url string, limits func() []int64) {
 		sent = append(sent, max(body.Chat, body.Newer, body.Responses, body.Gemini.Limit, body.Gemini.Snake, body.Snake.Limit, body.Snake.Snake))
 		mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest) // which costs nothing
+		w.WriteHeader(http.StatusBadRequest) // errors cost nothing
 		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`)
 	}))
 	t.Cleanup(s.Close)
@@ -222,8 +226,9 @@ func newLimitRecorder(t *testing.T) (url string, limits func() []int64) {
 	}
 }
 
-// Under a strict budget every request has a limit of tokens, and the provider is sent the one that was held: the client's, otherwise the
-// default, otherwise the model's, otherwise a fixed one; or what is left of the budget.
+// TestStrictBudgetLimitsEveryAPI checks that every request under a strict budget has a token limit, and that the
+// provider receives it: the client's, otherwise the default, otherwise the model's, otherwise a fixed one. If the
+// remaining budget is lower, it is the limit.
 func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
 	const text = `"How long is a piece of string?"`
 	chat := func(limit string) string {
@@ -261,41 +266,38 @@ func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
 	for plugin, options := range map[string]string{"openai": `options = { forms = ["completions"] }`, "openai, Responses": `options = { api = "responses" }`, "anthropic": "", "gemini": ""} {
 		for _, c := range []struct {
 			name, model, usd string
-			want             int64 // of requests without a limit
-			client           int64 // of those with one
+			withoutLimit     int64 // limit that the provider receives if the client sets none
+			withLimit        int64 // limit that the provider receives if the client sets one
 		}{
 			{"default", "max_tokens = 4096\ndefault_max_tokens = 2048", "1", 2048, 1500},
 			{"model", "max_tokens = 4096", "1", 4096, 1500},
 			{"neither", "", "1", 32768, 1500},
-			{"left", "max_tokens = 4096", "0.0141", 0, 0}, // fewer than the limits
-			{"left of the default", "default_max_tokens = 2048", "0.0141", 0, 0},
+			{"remaining budget", "max_tokens = 4096", "0.0141", 0, 0}, // less than any limit
+			{"remaining budget below the default", "default_max_tokens = 2048", "0.0141", 0, 0},
 		} {
 			t.Run(plugin+"/"+c.name, func(t *testing.T) {
 				if testing.Short() && plugin != "gemini" {
-					t.Skip("a gateway for each provider takes half a second in all")
+					t.Skip("starts a gateway for each provider")
 				}
 				url, limits := newLimitRecorder(t)
 				toml := budgetConfiguration(url, `budgets = [{ usd = `+c.usd+`, per = "total" }]`, "", "kinds = [\"chat\", \"completions\"]", options)
 				name, _, _ := strings.Cut(plugin, ",")
 				toml = strings.Replace(strings.Replace(toml, "max_tokens = 4096\n", c.model+"\n", 1), `plugin   = "openai"`, fmt.Sprintf("plugin   = %q", name), 1)
 				g := proxytest.Start(t, toml)
-				for _, of := range [][]request{unlimited, limited} {
-					for _, r := range of {
+				for i, requests := range [][]request{unlimited, limited} {
+					for _, r := range requests {
 						if strings.HasPrefix(r.name, "completions") && plugin != "openai" {
 							continue
 						}
 						reply := g.Do(t, "POST", r.path, r.body, "Content-Type: application/json")
 						sent := limits()
-						want := c.client
-						if &of[0] == &unlimited[0] {
-							want = c.want
-						}
+						want := []int64{c.withoutLimit, c.withLimit}[i]
 						low, high := want, want
 						if c.usd != "1" {
 							low, high = 1300, 1410
 						}
 						if len(sent) != 1 || sent[0] < low || sent[0] > high || reply.Status != 400 {
-							t.Errorf("%s: the provider was sent %v, want %d to %d: %d %s", r.name, sent, low, high, reply.Status, reply.Body)
+							t.Errorf("%s: the provider received the limits %v, want one of %d to %d: %d %s", r.name, sent, low, high, reply.Status, reply.Body)
 						}
 						if warning := reply.Header.Get("X-Gateway-Warning"); strings.Contains(warning, "clamped") != (c.usd != "1") {
 							t.Errorf("%s: warning %q", r.name, warning)
@@ -307,7 +309,8 @@ func TestStrictBudgetLimitsEveryAPI(t *testing.T) {
 	}
 }
 
-// The default is for the response: thinking that the client asks for comes beside it, as without a budget.
+// TestStrictBudgetLeavesRoomForThinking checks that the default limit does not include the thinking that the client
+// asks for.
 func TestStrictBudgetLeavesRoomForThinking(t *testing.T) {
 	url, limits := newLimitRecorder(t)
 	toml := strings.Replace(budgetConfiguration(url, `budgets = [{ usd = 1, per = "total" }]`, "", "", ""), `plugin   = "openai"`, `plugin   = "anthropic"`, 1)
@@ -315,35 +318,36 @@ func TestStrictBudgetLeavesRoomForThinking(t *testing.T) {
 	for budget, want := range map[int]int64{3000: 5048, 7000: 8192} {
 		r := g.Chat(t, fmt.Sprintf(`{"model":"m","thinking":{"type":"enabled","budget_tokens":%d},"messages":[{"role":"user","content":"Hi"}]}`, budget))
 		if sent := limits(); len(sent) != 1 || sent[0] != want {
-			t.Errorf("with %d tokens of thinking the provider was sent %v, want %d: %s", budget, sent, want, r.Body)
+			t.Errorf("with %d tokens of thinking the provider received the limits %v, want %d: %s", budget, sent, want, r.Body)
 		}
 	}
 }
 
-// Every way in which a request ends without a response gives back what it held.
+// TestFailedRequestsReleaseBudget checks that every request that ends without a response releases the maximum held for
+// it.
 func TestFailedRequestsReleaseBudget(t *testing.T) {
 	if testing.Short() {
-		t.Skip("clients that leave take about a second")
+		t.Skip("clients that disconnect take about a second")
 	}
 	b := newBiller(t)
-	asked, left := make(chan struct{}), make(chan struct{})
+	received, disconnected := make(chan struct{}), make(chan struct{})
 	b.serve = func(w http.ResponseWriter, maxTokens int64, stream bool) bool {
 		switch maxTokens {
 		case 1024:
 			w.WriteHeader(http.StatusInternalServerError)
 		case 1025:
 			panic(http.ErrAbortHandler)
-		case 1026: // the client leaves
+		case 1026: // the client disconnects
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
-			close(asked)
-			<-left
+			close(received)
+			<-disconnected
 		default:
 			return false
 		}
 		return true
 	}
-	// One request of 1200 tokens fits, and no second one.
+	// Enough for one request of 1200 tokens, but not for two.
 	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0135, per = "total" }]`, "", "", `budgets = [{ usd = 0.0135, per = "total" }]`))
 	for range 3 {
 		for _, maxTokens := range []int{1024, 1025} {
@@ -352,7 +356,7 @@ func TestFailedRequestsReleaseBudget(t *testing.T) {
 			}
 		}
 	}
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(budgetRequest(1026, true)))
 	if err != nil {
 		t.Fatal(err)
@@ -360,17 +364,17 @@ func TestFailedRequestsReleaseBudget(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer "+proxytest.Key)
 	request.Header.Set("X-Request-Id", "gone")
 	go func() {
-		<-asked
-		leave()
+		<-received
+		disconnect()
 	}()
 	if response, err := http.DefaultClient.Do(request); err == nil {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 	}
 	if line := g.Log.Request(t, "gone"); line["code"] != "client_closed_request" {
-		t.Errorf("%v", line)
+		t.Errorf("got log line %v, want the code client_closed_request", line)
 	}
-	close(left)
+	close(disconnected)
 	if r := g.Chat(t, budgetRequest(1200, false)); r.Status != 200 {
 		t.Fatalf("after failures: %d %s", r.Status, r.Body)
 	}
@@ -381,7 +385,8 @@ func TestFailedRequestsReleaseBudget(t *testing.T) {
 	}
 }
 
-// A provider whose budget is spent is left out like one whose circuit is open: another target serves the request.
+// TestSkipsProviderWithSpentBudget checks that a provider whose budget is spent is skipped, like one whose circuit is
+// open, and that another target serves the request.
 func TestSkipsProviderWithSpentBudget(t *testing.T) {
 	first, second := newBiller(t), newBiller(t)
 	toml := strings.Replace(budgetConfiguration(first.URL, "", "", "", `budgets = [{ usd = 0.0025, per = "total" }]`), `targets = [{ provider = "bill" }]`, `targets = [{ provider = "bill" }, { provider = "more", priority = 1 }]`, 1)
@@ -399,7 +404,7 @@ func TestSkipsProviderWithSpentBudget(t *testing.T) {
 	}
 }
 
-// What was spent counts against the budget that a reload brings.
+// TestReloadKeepsSpending checks that spending before a reload counts against the new budget.
 func TestReloadKeepsSpending(t *testing.T) {
 	b := newBiller(t)
 	toml := func(usd string) string {
@@ -418,11 +423,12 @@ func TestReloadKeepsSpending(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 {
-		t.Errorf("after the budget was raised: %d %s", r.Status, r.Body)
+		t.Errorf("with a raised budget: status %d: %s", r.Status, r.Body)
 	}
 }
 
-// TestBudgetStatusAndMetrics reads the budgets of a gateway that has refused a request, the most spent first.
+// TestBudgetStatusAndMetrics checks the status and the metrics of budgets after one request was served and one
+// rejected. The status lists the most spent budget first.
 func TestBudgetStatusAndMetrics(t *testing.T) {
 	b := newBiller(t)
 	g := proxytest.Start(t, budgetConfiguration(b.URL, `budgets = [{ usd = 0.0205, per = "month" }, { usd = 1, per = "total", strict = false }]`, `budgets = [{ usd = 0.04, per = "day", warn = 0.5 }]`, "", ""))
@@ -431,7 +437,7 @@ func TestBudgetStatusAndMetrics(t *testing.T) {
 		if r.Status != want {
 			t.Fatalf("%d: %s", r.Status, r.Body)
 		}
-		g.Log.Request(t, r.RequestID()) // by then it is settled
+		g.Log.Request(t, r.RequestID()) // the request is settled before its log line
 	}
 	_, body := proxytest.Get(t, g.Admin(t)+"/status")
 	var s admin.Status
@@ -439,24 +445,24 @@ func TestBudgetStatusAndMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.BudgetsTotal != 3 || len(s.Budgets) != 3 {
-		t.Fatalf("%d budgets: %s", s.BudgetsTotal, body)
+		t.Fatalf("status has %d of %d budgets, want 3: %s", len(s.Budgets), s.BudgetsTotal, body)
 	}
 	month, day, total := s.Budgets[0], s.Budgets[1], s.Budgets[2]
 	spent := cost.Nano(b.billed.Load())
 	if month.Scope != "key" || month.Name != "tests" || month.Per != "month" || month.Spent != spent || month.Left != month.Limit-spent || month.Refused != 1 || !month.Strict {
-		t.Errorf("a month: %+v", month)
+		t.Errorf("monthly budget is %+v", month)
 	}
 	if day.Scope != "team" || day.Name != "research" || day.Per != "day" || day.End == nil || !day.End.After(s.Now) || day.Limit != 40_000_000 || day.Spent != spent || day.Warn != 0.5 || day.Refused != 0 {
-		t.Errorf("a day: %+v", day)
+		t.Errorf("daily budget is %+v", day)
 	}
 	if month.State != "refusing" || day.State != "warned" || total.State != "ok" {
-		t.Errorf("states %s, %s and %s", month.State, day.State, total.State)
+		t.Errorf("states are %s, %s and %s, want refusing, warned and ok", month.State, day.State, total.State)
 	}
 	if len(s.Teams) != 1 || s.Teams[0].Keys != 1 || s.Teams[0].Requests != 2 || s.Teams[0].Errors != 1 || *s.Teams[0].Cost != spent || len(s.Teams[0].Rejected) != 0 {
-		t.Errorf("teams %+v", s.Teams)
+		t.Errorf("teams are %+v", s.Teams)
 	}
 	if k := s.Keys[0]; k.Team != "research" || k.Requests != 2 || k.Errors != 1 || k.CompletionTokens != 2000 || k.Rejected["budget"] != 1 {
-		t.Errorf("key %+v", k)
+		t.Errorf("key is %+v", k)
 	}
 	m := proxytest.Scrape(t, g.Admin(t))
 	for series, want := range map[string]float64{
@@ -472,14 +478,14 @@ func TestBudgetStatusAndMetrics(t *testing.T) {
 		}
 	}
 	if n := m.Series("sluice_budget_window_end_timestamp_seconds"); n != 2 {
-		t.Errorf("%d windows have an end", n)
+		t.Errorf("%d windows have an end, want 2", n)
 	}
 	if total.Per != "total" || total.End != nil || total.Spent != spent || total.Held != 0 || total.Strict {
-		t.Errorf("in total: %+v", total)
+		t.Errorf("total budget is %+v", total)
 	}
 }
 
-// TestBudgetSeriesAreBounded has more keys with budgets than there are series for.
+// TestBudgetSeriesAreBounded configures more budgets than the metrics have series for.
 func TestBudgetSeriesAreBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\npricing = { input = 1, output = 1 }\nmax_tokens = 100\ntargets = [{ provider = \"demo\" }]\nbudgets = [{ usd = 9, per = \"day\" }]\n")
@@ -489,15 +495,15 @@ func TestBudgetSeriesAreBounded(t *testing.T) {
 	}
 	m := proxytest.Scrape(t, proxytest.Start(t, text.String()).Admin(t))
 	if n, ofKeys := m.Series("sluice_budget_left_usd"), m.Series("sluice_budget_left_usd", "scope", "key"); n != 1000 || ofKeys != 999 {
-		t.Errorf("%d budgets have series, %d of them of keys", n, ofKeys)
+		t.Errorf("%d budgets have series, %d of them of keys, want 1000 and 999", n, ofKeys)
 	}
 	if n := m.Sum("sluice_budgets"); n != keys+1 {
-		t.Errorf("%v budgets are counted", n)
+		t.Errorf("sluice_budgets counts %v budgets, want %d", n, keys+1)
 	}
 }
 
-// A gateway without limits needs no journal. A reload that brings the first budget opens it: what is spent then outlives the process, and
-// budgets can be changed.
+// TestReloadWithFirstBudgetOpensJournal checks that a gateway without limits has no journal, and that a reload with the
+// first budget opens it. From then on spending survives a restart, and budgets can be changed.
 func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two gateways, and waits for the disk")
@@ -510,7 +516,7 @@ func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	}
 	g := start(plain)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Fatalf("%v, %v in the state folder", err, entries)
+		t.Fatalf("the state folder has the entries %v (%v), want none", entries, err)
 	}
 	if err := g.Reload(t, limited); err != nil {
 		t.Fatal(err)
@@ -525,7 +531,7 @@ func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), proxytest.EventTimeout)
 	defer cancel()
 	if _, err := proxy.RequestBudgetChange(ctx, dir, change, end); err != nil {
-		t.Errorf("the budget cannot be raised: %v", err)
+		t.Errorf("budget change failed: %v", err)
 	}
 	spent, _ := spentOf(t, g.Admin(t))
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
@@ -533,13 +539,14 @@ func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	}
 	g = start(limited)
 	if again, _ := spentOf(t, g.Admin(t)); again["key tests"] != spent["key tests"] || again["key tests"] < 10_000_000 {
-		t.Errorf("%v was spent before the restart, %v after it", spent, again)
+		t.Errorf("spending is %v before the restart and %v after it", spent, again)
 	}
 	r := g.Chat(t, budgetRequest(1024, false))
 	wantError(t, r, 429, "insufficient_quota", "insufficient_quota", "")
 }
 
-// Where the first budget of a reload cannot be kept, the configuration before it goes on.
+// TestReloadFailsWithoutJournal checks that a reload with the first budget fails if the journal cannot be opened, and
+// that the previous configuration stays in effect.
 func TestReloadFailsWithoutJournal(t *testing.T) {
 	b := newBiller(t)
 	plain, limited := budgetConfiguration(b.URL, "", "", "", ""), budgetConfiguration(b.URL, `budgets = [{ usd = 1, per = "total" }]`, "", "", "")
@@ -549,12 +556,12 @@ func TestReloadFailsWithoutJournal(t *testing.T) {
 	}
 	g := proxytest.StartWith(t, plain, func(o *proxy.Options) { o.StateDir = dir })
 	if err := g.Reload(t, limited); err == nil || !strings.Contains(err.Error(), "file") {
-		t.Errorf("the reload ended with %v", err)
+		t.Errorf("reload returned %v, want an error that names the file", err)
 	}
 	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	// Without a state folder at all, which only an embedder has, it is said.
+	// Without a state folder, which only embedders can configure, the reload succeeds with a warning.
 	g = proxytest.Start(t, plain)
 	if err := g.Reload(t, limited); err != nil {
 		t.Fatal(err)

@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// call is an API without a conversation: a request, one document back.
+// call is an API without conversations: a request gets one document as the response.
 type call struct {
 	ingress
 	kind     string
-	upstream string // its path
-	request  string // but for the model
-	response string // with 7 prompt tokens, if the API counts them
-	counted  bool
+	upstream string // path at the provider
+	request  string // members of the request except model
+	response string
+	counted  bool // the response has 7 prompt tokens
 }
 
 var callAPIs = []*call{
@@ -54,6 +54,7 @@ var callAPIs = []*call{
 	},
 }
 
+// forEachCallAPI runs a subtest for each API.
 func forEachCallAPI(t *testing.T, test func(t *testing.T, c *call)) {
 	for _, c := range callAPIs {
 		t.Run(c.name, func(t *testing.T) { test(t, c) })
@@ -67,25 +68,27 @@ func (c *call) ask(t *testing.T, g *proxytest.Gateway, model string, headers ...
 	return g.Do(t, "POST", c.path, c.body(model), headers...)
 }
 
-// wantResponse checks that the client gets what the provider wrote.
+// wantResponse checks that the client receives the provider's response unchanged, and that it is logged.
 func (c *call) wantResponse(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply) {
 	t.Helper()
 	if r.Err != nil || r.Status != 200 || r.Body != c.response || r.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("status %d, %v, %s:\n%s\nwant\n%s", r.Status, r.Err, r.Header.Get("Content-Type"), r.Body, c.response)
+		t.Errorf("got status %d, error %v, type %s:\n%s\nwant\n%s", r.Status, r.Err, r.Header.Get("Content-Type"), r.Body, c.response)
 	}
 	line := g.Log.Request(t, r.RequestID())
 	if line["path"] != c.path || line["status"] != "200" || line["complete"] != "true" || line["stream"] != "false" || c.counted && line["prompt_tokens"] != "7" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("got log line %v", line)
 	}
 }
 
-// callProvider is a provider that speaks every API.
+// callProvider returns the configuration of a provider that supports every API.
 func callProvider(name, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\noptions = { forms = [\"completions\", \"embeddings\", \"moderations\", \"rerank\"] }\n%s\n", name, url, more)
 }
 
+// longTimeouts are members of a provider for tests whose provider is slow or fails.
 const longTimeouts = "timeout = { connect = \"2s\", first_byte = \"3s\", idle = \"3s\", total = \"30s\" }\nbreaker = { enabled = false }"
 
+// modelOfKind returns the configuration of a model of one kind.
 func modelOfKind(kind, id string, targets ...string) string {
 	return model(id, targets...) + fmt.Sprintf("kinds = [%q]\n", kind)
 }
@@ -106,14 +109,14 @@ func TestCallsPass(t *testing.T) {
 		c.wantResponse(t, g, r)
 		sent := provider.Requests()[0]
 		if want := c.body("up"); sent.Path != c.upstream || string(sent.Body) != want || sent.Header.Get("Authorization") != "Bearer sk-upstream-one-canary" {
-			t.Errorf("the provider gets %s\n%s\nwant %s\n%s", sent.Path, sent.Body, c.upstream, want)
+			t.Errorf("the provider received %s\n%s\nwant %s\n%s", sent.Path, sent.Body, c.upstream, want)
 		}
 		if r.Header.Get("X-Gateway-Warning") != "" || r.Header.Get("X-Gateway-Provider") != "one" {
-			t.Errorf("headers %v", r.Header)
+			t.Errorf("got headers %v", r.Header)
 		}
 		m := proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "path", c.path) == 1 })
 		if c.counted && m.Sum("sluice_tokens_total", "model", "m", "kind", "prompt") != 7 {
-			t.Errorf("%v prompt tokens counted", m.Sum("sluice_tokens_total", "model", "m", "kind", "prompt"))
+			t.Errorf("sluice_tokens_total is %v for prompt tokens, want 7", m.Sum("sluice_tokens_total", "model", "m", "kind", "prompt"))
 		}
 	})
 }
@@ -136,14 +139,14 @@ func TestCallsRejections(t *testing.T) {
 			{"provider without the API", "POST", c.body("unsupported"), nil, 400, "unsupported"},
 			{"duplicate member", "POST", strings.TrimSuffix(c.body("m"), "}") + `,"model":"m"}`, nil, 400, "invalid_request_error"},
 			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
-			{"another type", "POST", c.body("m"), []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
+			{"wrong media type", "POST", c.body("m"), []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
 			{"too large", "POST", strings.Replace(c.body("m"), `"a"`, `"`+strings.Repeat("x", 1<<20)+`"`, 1), nil, 413, "request_too_large"},
-			{"another method", "PUT", c.body("m"), nil, 405, "method_not_allowed"},
+			{"wrong method", "PUT", c.body("m"), nil, 405, "method_not_allowed"},
 		} {
 			t.Run(f.name, func(t *testing.T) {
 				message := c.wantError(t, g, g.Do(t, f.method, c.path, f.body, f.headers...), f.status, f.code)
 				if f.name == "model for chat" && message != "The model 'demo' serves chat requests, not "+c.kind+"." {
-					t.Errorf("the message is %s", message)
+					t.Errorf("got message %s", message)
 				}
 			})
 		}
@@ -151,15 +154,15 @@ func TestCallsRejections(t *testing.T) {
 			forEachIngress(t, func(t *testing.T, in *ingress) {
 				r := in.ask(t, g, "m", false)
 				if message := in.wantError(t, g, r, 404, "model_not_found"); !strings.HasSuffix(message, "The model 'm' serves "+c.kind+" requests, not chat.") {
-					t.Errorf("the message is %s", message)
+					t.Errorf("got message %s", message)
 				}
 				if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "kinds") {
-					t.Errorf("accounted as %v", line)
+					t.Errorf("got log line %v, want a cause that names kinds", line)
 				}
 			})
 		})
 		if n := len(unused.Requests()); n != 0 {
-			t.Errorf("the provider was asked %d times", n)
+			t.Errorf("the provider received %d requests, want none", n)
 		}
 	})
 }
@@ -174,23 +177,23 @@ func TestCallsFailures(t *testing.T) {
 		status      int
 		code, retry string
 	}{
-		{"limited", func(*call) []upstreamtest.Step {
+		{"rate limit", func(*call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow down","type":"x"}}`, "Retry-After: 7")}
 		}, 429, "rate_limit_exceeded", "7"},
-		{"limited by Cohere", func(*call) []upstreamtest.Step {
+		{"rate limit of Cohere", func(*call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(429, "application/json", `{"message":"slow down"}`)}
 		}, 429, "rate_limit_exceeded", ""},
 		{"overloaded", func(*call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy"}}`)}
 		}, 503, "overloaded", ""},
-		{"an error as a success", func(*call) []upstreamtest.Step {
+		{"error with status 200", func(*call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"error":{"message":"no","code":500}}`)}
 		}, 502, "upstream_error", ""},
-		{"cut", func(c *call) []upstreamtest.Step {
+		{"truncated body", func(c *call) []upstreamtest.Step {
 			head := fmt.Sprintf("Content-Length: %d", len(c.response))
 			return []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", head), upstreamtest.Write(c.response[:len(c.response)/2]), upstreamtest.Close()}
 		}, 502, "upstream_stream_truncated", ""},
-		{"half a document", func(c *call) []upstreamtest.Step {
+		{"truncated document", func(c *call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(200, "application/json", c.response[:len(c.response)/2])}
 		}, 502, "upstream_bad_answer", ""},
 		{"another document", func(*call) []upstreamtest.Step {
@@ -199,23 +202,23 @@ func TestCallsFailures(t *testing.T) {
 		{"HTML", func(*call) []upstreamtest.Step {
 			return []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>")}
 		}, 502, "upstream_bad_answer", ""},
-		{"nothing", func(*call) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Close()} }, 502, "upstream_unreachable", ""},
+		{"no response", func(*call) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Close()} }, 502, "upstream_unreachable", ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			forEachCallAPI(t, func(t *testing.T, c *call) {
 				bad := answeringProvider(t, append(f.steps(c), upstreamtest.Close())...)
 				good := answeringProvider(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
-				alone := proxytest.Start(t, c.configuration(bad.URL()))
-				r := c.ask(t, alone, "m")
-				c.wantError(t, alone, r, f.status, f.code)
+				oneTarget := proxytest.Start(t, c.configuration(bad.URL()))
+				r := c.ask(t, oneTarget, "m")
+				c.wantError(t, oneTarget, r, f.status, f.code)
 				if r.Header.Get("Retry-After") != f.retry {
-					t.Errorf("retry-after %q, want %q", r.Header.Get("Retry-After"), f.retry)
+					t.Errorf("retry-after is %q, want %q", r.Header.Get("Retry-After"), f.retry)
 				}
-				both := proxytest.Start(t, configuration("", "")+callProvider("one", bad.URL(), longTimeouts)+callProvider("two", good.URL(), longTimeouts)+modelOfKind(c.kind, "m", "one/up", "two/up"))
-				r = c.ask(t, both, "m")
-				c.wantResponse(t, both, r)
+				twoTargets := proxytest.Start(t, configuration("", "")+callProvider("one", bad.URL(), longTimeouts)+callProvider("two", good.URL(), longTimeouts)+modelOfKind(c.kind, "m", "one/up", "two/up"))
+				r = c.ask(t, twoTargets, "m")
+				c.wantResponse(t, twoTargets, r)
 				if r.Header.Get("X-Gateway-Provider") != "two" || r.Header.Get("X-Gateway-Attempts") != "2" {
-					t.Errorf("headers %v", r.Header)
+					t.Errorf("got headers %v, want the provider two after 2 attempts", r.Header)
 				}
 			})
 		})
@@ -259,7 +262,7 @@ func TestCallsCircuitBreaker(t *testing.T) {
 		}
 		c.wantError(t, g, c.ask(t, g, "m"), 503, "upstream_unavailable")
 		if n := len(broken.Requests()); n != 2 {
-			t.Errorf("the provider was asked %d times", n)
+			t.Errorf("the provider received %d requests, want 2", n)
 		}
 	})
 }
@@ -278,7 +281,7 @@ func TestCallsDisconnect(t *testing.T) {
 		client.reset()
 		awaitEnd(t, provider)
 		if line := g.Log.Request(t, "gone"); line["status"] != "499" || line["code"] != "client_closed_request" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("got log line %v, want status 499", line)
 		}
 	})
 }
@@ -299,15 +302,15 @@ func TestCallsReload(t *testing.T) {
 		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), longTimeouts)+model("m", "one/up")); err != nil {
 			t.Fatal(err)
 		}
-		c.wantError(t, g, c.ask(t, g, "m"), 404, "model_not_found") // it is for chat now
+		c.wantError(t, g, c.ask(t, g, "m"), 404, "model_not_found") // the model is for chat now
 		close(proceed)
 		if got := client.readUntil(c.response); !strings.HasPrefix(got, "HTTP/1.1 200") {
-			t.Errorf("the client gets %s", got)
+			t.Errorf("the client received %s", got)
 		}
 	})
 }
 
-// completionEvent is an event of a stream of legacy completions.
+// completionEvent returns an event of a stream of legacy completions.
 func completionEvent(text, finish string) string {
 	return fmt.Sprintf("data: {\"id\":\"c\",\"object\":\"text_completion\", \"choices\":[{\"text\":%q,\"index\":0,\"finish_reason\":%s}]}\n\n", text, finish)
 }
@@ -324,38 +327,38 @@ func TestCompletionStream(t *testing.T) {
 	g := proxytest.Start(t, c.configuration(provider.URL()))
 	r := g.Do(t, "POST", c.path, stream)
 	if want := completionEvent("go", "null") + completionEvent("od", `"stop"`) + "data: [DONE]\n\n"; r.Status != 200 || r.Body != want {
-		t.Errorf("status %d: %s\nwant %s", r.Status, r.Body, want)
+		t.Errorf("got status %d: %s\nwant %s", r.Status, r.Body, want)
 	}
 	if sent := string(provider.Requests()[0].Body); !strings.Contains(sent, `"stream_options":{"include_usage":true}`) {
-		t.Errorf("the provider gets %s", sent)
+		t.Errorf("the request to the provider does not ask for usage: %s", sent)
 	}
 	if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] != "3" || line["completion_tokens"] != "2" || line["complete"] != "true" || line["stream"] != "true" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("got log line %v", line)
 	}
 
 	for name, end := range map[string][]upstreamtest.Step{
-		"FIN":           {upstreamtest.Close()},
-		"RST":           {upstreamtest.Reset()},
-		"too early":     {upstreamtest.LastChunk()},
-		"after the end": {upstreamtest.Chunk(completionEvent("", `"stop"`)), upstreamtest.Reset()},
-		"error":         {upstreamtest.Chunk(`data: {"error":{"message":"oh"}}` + "\n\n"), upstreamtest.LastChunk()},
-		"garbage":       {upstreamtest.Chunk("data: <html>\n\n")},
+		"FIN":                  {upstreamtest.Close()},
+		"RST":                  {upstreamtest.Reset()},
+		"no finish":            {upstreamtest.LastChunk()},
+		"RST after the finish": {upstreamtest.Chunk(completionEvent("", `"stop"`)), upstreamtest.Reset()},
+		"error":                {upstreamtest.Chunk(`data: {"error":{"message":"oh"}}` + "\n\n"), upstreamtest.LastChunk()},
+		"garbage":              {upstreamtest.Chunk("data: <html>\n\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(completionEvent("half", "null"))}, end...))
 			g := proxytest.Start(t, c.configuration(provider.URL()))
 			r := g.Do(t, "POST", c.path, stream)
 			if r.Status != 200 || !strings.HasPrefix(r.Body, completionEvent("half", "null")+`data: {"error":`) || strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"stop"`) {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("the stream does not end with an error: status %d: %s", r.Status, r.Body)
 			}
 			if line := g.Log.Request(t, r.RequestID()); line["complete"] != "false" || line["code"] == "" {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("got log line %v, want an incomplete response with a code", line)
 			}
 		})
 	}
 }
 
-// decodeEmbeddings reads the vectors of a response as SDKs do: numbers, or base64 of float32.
+// decodeEmbeddings returns the vectors of a response, which are JSON numbers or base64 of float32.
 func decodeEmbeddings(t *testing.T, r *openai.CreateEmbeddingResponse) (vectors [][]float32) {
 	t.Helper()
 	for _, d := range r.Data {
@@ -376,7 +379,8 @@ func decodeEmbeddings(t *testing.T, r *openai.CreateEmbeddingResponse) (vectors 
 	return vectors
 }
 
-// TestOfficialClientEmbeddings asks providers of every kind for numbers, and for base64 as SDKs do by default.
+// TestOfficialClientEmbeddings requests embeddings from providers of every API, as numbers and as base64, which is the
+// default of SDKs.
 func TestOfficialClientEmbeddings(t *testing.T) {
 	const numbers = `[ 0.25,-1e-3 ],[1, 2]`
 	for name, c := range map[string]struct{ provider, path, response, sends string }{
@@ -406,18 +410,18 @@ func TestOfficialClientEmbeddings(t *testing.T) {
 					t.Fatalf("%s: %v", format, err)
 				}
 				if got := decodeEmbeddings(t, r); !reflect.DeepEqual(got, [][]float32{{0.25, -1e-3}, {1, 2}}) {
-					t.Errorf("%s: vectors %v in %s", format, got, r.RawJSON())
+					t.Errorf("%s: got vectors %v from %s", format, got, r.RawJSON())
 				}
 				if text := strings.HasPrefix(r.Data[0].JSON.Embedding.Raw(), `"`); text != (format == openai.EmbeddingNewParamsEncodingFormatBase64) {
-					t.Errorf("%s: %s", format, r.RawJSON())
+					t.Errorf("%s: vector is base64: %t: %s", format, text, r.RawJSON())
 				}
 				if r.Data[1].Index != 1 || r.Usage.PromptTokens == 0 || name != "gemini" && name != "bedrock" && r.Usage.PromptTokens != 7 {
-					t.Errorf("%s: %s", format, r.RawJSON())
+					t.Errorf("%s: wrong index or usage in %s", format, r.RawJSON())
 				}
 			}
 			sent := provider.Requests()[0]
 			if sent.Path != c.path || !strings.Contains(string(sent.Body), c.sends) {
-				t.Errorf("the provider gets %s %s", sent.Path, sent.Body)
+				t.Errorf("the provider received %s %s, want %s and a body with %s", sent.Path, sent.Body, c.path, c.sends)
 			}
 		})
 	}
@@ -431,36 +435,36 @@ func TestOfficialClientCalls(t *testing.T) {
 	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "")+modelOfKind("completions", "instruct", "one/instruct")+modelOfKind("moderations", "omni-moderation-latest", "one/mod"))
 	client := officialClient(t, g)
 	params := openai.CompletionNewParams{Model: "instruct", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("a")}}
-	whole, err := client.Completions.New(t.Context(), params)
-	if err != nil || whole.Choices[0].Text != "Hi" || whole.Usage.CompletionTokens != 2 {
-		t.Errorf("%v: %+v", err, whole)
+	completion, err := client.Completions.New(t.Context(), params)
+	if err != nil || completion.Choices[0].Text != "Hi" || completion.Usage.CompletionTokens != 2 {
+		t.Errorf("got completion %+v (%v)", completion, err)
 	}
 	stream, text := client.Completions.NewStreaming(t.Context(), params), ""
 	for stream.Next() {
 		text += stream.Current().Choices[0].Text
 	}
 	if stream.Err() != nil || text != "good" {
-		t.Errorf("%v: text %q", stream.Err(), text)
+		t.Errorf("stream has the text %q (%v), want good", text, stream.Err())
 	}
 	moderation, err := client.Moderations.New(t.Context(), openai.ModerationNewParams{Input: openai.ModerationNewParamsInputUnion{OfString: openai.String("a")}})
 	if err != nil || len(moderation.Results) != 1 || moderation.Results[0].Flagged {
-		t.Errorf("%v: %+v", err, moderation)
+		t.Errorf("got moderation %+v (%v)", moderation, err)
 	}
 	if sent := string(provider.Requests()[2].Body); sent != `{"input":"a","model":"mod"}` {
-		t.Errorf("the provider gets %s", sent)
+		t.Errorf("the provider received %s", sent)
 	}
 }
 
-// A provider's list says what its models are for, some by their names.
+// TestKindsOfListedModels checks that the kinds of models that a provider lists are derived from their names.
 func TestKindsOfListedModels(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"data":[{"id":"text-embedding-3-small"},{"id":"gpt-4o"}]}`, "Connection: close")})
 	g := proxytest.Start(t, configuration("", "")+callProvider("one", provider.URL(), "list_models = {}"))
 	r := g.Do(t, "GET", "/v1/models", "")
 	if !strings.Contains(r.Body, `"pricing_known":false,"kinds":["embeddings"]}`) || !strings.Contains(r.Body, `{"id":"gpt-4o"`) {
-		t.Errorf("the list is %s", r.Body)
+		t.Errorf("got the list %s", r.Body)
 	}
 	if r := g.Chat(t, `{"model":"text-embedding-3-small","messages":[{"role":"user","content":"x"}]}`); r.Status != 404 || !strings.Contains(r.Body, "serves embeddings requests, not chat") {
-		t.Errorf("status %d: %s", r.Status, r.Body)
+		t.Errorf("chat with an embeddings model: status %d: %s", r.Status, r.Body)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// canaryModel is a model with a canary, after proxytest.Keys; every is part of the canary's table.
+// canaryModel returns keys, providers and a model with the canary target, whose steps have the interval every.
 func canaryModel(url, target, every string) string {
 	return proxytest.Keys + fmt.Sprintf(`
 [providers.p0]
@@ -34,7 +34,8 @@ targets = [{ provider = "p0", model = "ok-a" }]
 `, url+"/p0", url+"/p1", target, every)
 }
 
-// TestCanary follows a canary from its first step to its roll-back, over restarts, reloads and another table.
+// TestCanary follows a canary from its first step to its rollback, through a reload, a restart and a change of its
+// table.
 func TestCanary(t *testing.T) {
 	provider, dir := newModelProvider(t), t.TempDir()
 	var clock atomic.Int64
@@ -45,15 +46,16 @@ func TestCanary(t *testing.T) {
 			o.Now = func() time.Time { return start.Add(time.Duration(clock.Load())) }
 		})
 	}
-	// share sends requests of that many conversations, and returns how many tried the canary first. None of them fails.
-	share := func(g *proxytest.Gateway, conversations int) (n int) {
+	// countCanary sends a request for each of n conversations, and returns how many tried the canary first. None may
+	// fail.
+	countCanary := func(g *proxytest.Gateway, conversations int) (n int) {
 		t.Helper()
 		for i := range conversations {
 			reply := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, fmt.Sprintf("x-session-id: conversation-%d", i))
 			if reply.Status != 200 {
 				t.Fatalf("%d %s", reply.Status, reply.Body)
 			}
-			g.Log.Request(t, reply.RequestID()) // it is counted
+			g.Log.Request(t, reply.RequestID()) // the canary counts the request before its log line
 			if asked := provider.take(); strings.HasPrefix(asked[0], "p1/") {
 				n++
 			}
@@ -61,29 +63,29 @@ func TestCanary(t *testing.T) {
 		return n
 	}
 	g := newGateway(canaryModel(provider.URL, "p1/down-new", "10m"))
-	if n := share(g, 20); n > 3 {
-		t.Errorf("%d of 20 conversations are in the step of 1 %%", n)
+	if n := countCanary(g, 20); n > 3 {
+		t.Errorf("%d of 20 conversations try the canary in the step of 1 %%", n)
 	}
 	clock.Add(int64(10 * time.Minute))
-	n := share(g, 40)
+	n := countCanary(g, 40)
 	g.Log.Await(t, "msg", "canary step", "model", "m", "step", "2", "share", "0.5")
 	g.Log.Await(t, "msg", "canary rolled back; change its table to begin again", "model", "m", "target", "p1/down-new")
-	if n < 3 || n > 4 { // one may have been in the step before
+	if n < 3 || n > 4 { // one of them may have been counted in the previous step
 		t.Errorf("rolled back after %d conversations, want 3", n)
 	}
 	admin := g.Admin(t)
 	if _, status := proxytest.Get(t, admin+"/status"); !strings.Contains(status, `"reason": "errors: 3 of 3 attempts, rolled back above 20 %"`) {
-		t.Errorf("status:\n%s", status)
+		t.Errorf("the status does not have the reason of the rollback:\n%s", status)
 	}
 	if m := proxytest.Scrape(t, admin); m.Sum("sluice_canary_share") != 0 || m.Sum("sluice_canary_step", "model", "m") != 2 || m.Sum("sluice_attempts_total", "provider", "p1", "target", "down-new", "outcome", "failed") != 3 {
-		t.Error("the metrics have another step, share or number of attempts")
+		t.Error("the metrics have a wrong share, step or number of failed attempts")
 	}
 	if err := g.Reload(t, strings.Replace(canaryModel(provider.URL, "p1/down-new", "10m"), "ok-a", "ok-b", 1)); err != nil {
 		t.Fatal(err)
 	}
 	clock.Add(int64(24 * time.Hour))
-	if n := share(g, 20); n != 0 {
-		t.Errorf("after a reload %d conversations are in the canary", n)
+	if n := countCanary(g, 20); n != 0 {
+		t.Errorf("after a reload, %d conversations try the canary", n)
 	}
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
@@ -91,33 +93,34 @@ func TestCanary(t *testing.T) {
 
 	g = newGateway(canaryModel(provider.URL, "p1/down-new", "10m"))
 	g.Log.Await(t, "msg", "canary stays rolled back; change its table to begin again")
-	if n := share(g, 20); n != 0 {
-		t.Errorf("after a restart %d conversations are in the canary", n)
+	if n := countCanary(g, 20); n != 0 {
+		t.Errorf("after a restart, %d conversations try the canary", n)
 	}
 	if err := g.Reload(t, canaryModel(provider.URL, "p1/ok-new", "11m")); err != nil {
 		t.Fatal(err)
 	}
 	clock.Add(int64(12 * time.Minute))
-	share(g, 1)
+	countCanary(g, 1)
 	clock.Add(int64(12 * time.Minute))
-	if n := share(g, 10); n != 10 {
-		t.Errorf("with another table %d of 10 conversations are in the last step", n)
+	if n := countCanary(g, 10); n != 10 {
+		t.Errorf("after the table was changed, %d of 10 conversations try the canary in the last step", n)
 	}
 }
 
-// A second gateway on the same folder works, and says that its canaries begin anew at a restart.
+// TestCanaryFolderInUse checks that a second gateway with the same state folder works, and warns that its canary states
+// will not survive a restart.
 func TestCanaryFolderInUse(t *testing.T) {
 	provider, dir := newModelProvider(t), t.TempDir()
 	toml := canaryModel(provider.URL, "p1/ok-new", "10m")
-	keep := func(o *proxy.Options) { o.StateDir = dir }
-	proxytest.StartWith(t, toml, keep)
-	second := proxytest.StartWith(t, toml, keep)
+	setStateDir := func(o *proxy.Options) { o.StateDir = dir }
+	proxytest.StartWith(t, toml, setStateDir)
+	second := proxytest.StartWith(t, toml, setStateDir)
 	if line := second.Log.Await(t, "msg", "canary states will not survive a restart"); !strings.Contains(line["error"], "is in use by") {
-		t.Errorf("%v", line)
+		t.Errorf("got log line %v", line)
 	}
 }
 
-// x-gateway-route is for keys that may ask for it. Nothing tells other clients that it exists.
+// TestRouteHeader checks that only keys with explain get x-gateway-route, and that nothing reveals it to other clients.
 func TestRouteHeader(t *testing.T) {
 	provider := newModelProvider(t)
 	toml := strings.Replace(canaryModel(provider.URL, "p1/down-new", "10m"), `targets = [{`, `targets = [{ provider = "p0", model = "down-a" }, {`, 1) +
@@ -133,15 +136,15 @@ func TestRouteHeader(t *testing.T) {
 		reply := ask(g, "m", more, header)
 		if route := reply.Header.Get(name); reply.Status != 200 || !strings.Contains(route, "order p0/down-a, p0/ok-a") || !strings.Contains(route, "attempts p0/down-a 503 ") ||
 			!strings.Contains(route, ", p0/ok-a 200 ") || strings.Contains(route, "secret") {
-			t.Errorf("%d %q", reply.Status, route)
+			t.Errorf("status %d, route %q", reply.Status, route)
 		}
 	}
 	if reply := ask(g, "dead", "", header); reply.Status != 400 || !strings.Contains(reply.Header.Get(name), "attempts p0/refuses-a 400 ") {
-		t.Errorf("%d %q", reply.Status, reply.Header.Get(name))
+		t.Errorf("failed request: status %d, route %q", reply.Status, reply.Header.Get(name))
 	}
 	for _, headers := range [][]string{nil, {"x-gateway-explain: 0"}, {"x-gateway-explain: true"}} {
 		if reply := ask(g, "m", "", headers...); reply.Header.Get(name) != "" {
-			t.Errorf("explained without being asked: %q", reply.Header.Get(name))
+			t.Errorf("request with %q gets the route %q", headers, reply.Header.Get(name))
 		}
 	}
 
@@ -149,17 +152,18 @@ func TestRouteHeader(t *testing.T) {
 	with, without := ask(g, "m", "", header), ask(g, "m", "")
 	for h := range with.Header {
 		if _, there := without.Header[h]; !there || h == name {
-			t.Errorf("a key that may not ask gets the header %s", h)
+			t.Errorf("a key without explain gets the header %s", h)
 		}
 	}
 
 	open := proxytest.Start(t, "[server]\nauth = \"none\"\n"+toml[strings.Index(toml, "[providers.p0]"):])
 	if reply := ask(open, "m", "", header, "Authorization:"); reply.Header.Get(name) == "" {
-		t.Errorf("with auth = none not explained: %d %s", reply.Status, reply.Body)
+		t.Errorf("with auth = none there is no route: %d %s", reply.Status, reply.Body)
 	}
 }
 
-// A route is cut off between two of its elements where it would be too long for a header, and keeps its random number.
+// TestRouteHeaderIsBounded checks that a long route is truncated between two of its elements, and keeps its random
+// number.
 func TestRouteHeaderIsBounded(t *testing.T) {
 	provider := newModelProvider(t)
 	var targets strings.Builder
@@ -170,11 +174,11 @@ func TestRouteHeaderIsBounded(t *testing.T) {
 	g := proxytest.Start(t, strings.Replace(toml, "models = ", "explain = true\nmodels = ", 1))
 	reply := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, "x-gateway-explain: 1")
 	if route := reply.Header.Get("X-Gateway-Route"); len(route) > 2048 || len(route) < 1800 || !strings.HasPrefix(route, "random ") || !strings.HasSuffix(route, "...") {
-		t.Errorf("%d bytes: %q", len(route), route)
+		t.Errorf("got %d bytes: %q", len(route), route)
 	}
 }
 
-// POST /explain and the command ask the same function; errors say what to do.
+// TestExplainErrors checks the errors of Explain, which serves POST /explain and the command.
 func TestExplainErrors(t *testing.T) {
 	idle := httptest.NewServer(http.NotFoundHandler())
 	defer idle.Close()
@@ -209,6 +213,6 @@ func TestExplainErrors(t *testing.T) {
 		}
 	}
 	if n := proxytest.Scrape(t, g.Admin(t)).Sum("sluice_requests_total"); n != 0 {
-		t.Errorf("%v requests were counted", n)
+		t.Errorf("sluice_requests_total is %v, want 0", n)
 	}
 }

@@ -31,6 +31,6 @@ strategy = "cheapest"
 `)
 	r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "two" {
-		t.Errorf("%d from %s", r.Status, r.Header.Get("X-Gateway-Provider"))
+		t.Errorf("got status %d from provider %s, want 200 from two", r.Status, r.Header.Get("X-Gateway-Provider"))
 	}
 }

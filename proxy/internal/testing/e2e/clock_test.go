@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// shiftWallClock is a moment as the system's clock gives it after somebody has set it: another date, and the same on the clock
-// that only counts on. The packages time and runtime have no such thing; this is how a Time is laid out.
+// shiftWallClock returns at with another wall clock reading but the same monotonic clock reading, as time.Now does
+// after the system's clock was set. Package time has no function for that, so this depends on the layout of Time.
 func shiftWallClock(t *testing.T, at time.Time, by time.Duration) time.Time {
-	set := at
-	// A bit that says that both clocks are in it, 33 bits of seconds, 30 bits of nanoseconds.
-	*(*uint64)(unsafe.Pointer(&set)) += uint64(by/time.Second) << 30
-	if set.Sub(at) != 0 || set.Unix() != at.Add(by).Unix() {
-		t.Fatalf("a Time is laid out in another way: %v, %v", at, set)
+	shifted := at
+	// 1 bit that is set if there is a monotonic reading, 33 bits of seconds, 30 bits of nanoseconds.
+	*(*uint64)(unsafe.Pointer(&shifted)) += uint64(by/time.Second) << 30
+	if shifted.Sub(at) != 0 || shifted.Unix() != at.Add(by).Unix() {
+		t.Fatalf("the layout of time.Time has changed: %v became %v", at, shifted)
 	}
-	return set
+	return shifted
 }
 
 // TestClockJumps moves the clock ten years forward, then twenty back, during a stream. Durations use the monotonic
@@ -60,7 +60,7 @@ func TestClockJumps(t *testing.T) {
 			want = 401
 		}
 		if r := g.Do(t, "GET", "/v1/models", "", "Authorization: Bearer sk-five-years-0123456789"); r.Status != want {
-			t.Errorf("a key for five years gets %d after a jump of %v", r.Status, to)
+			t.Errorf("a key that expires in five years gets status %d after a jump of %v, want %d", r.Status, to, want)
 		}
 		close(jumps[i])
 	}
@@ -74,13 +74,13 @@ func TestClockJumps(t *testing.T) {
 			t.Errorf("%s is %s", name, line[name])
 		}
 	}
-	// A date that somebody's clock makes of no time, or of a decade, is no reason to wait for longer than an hour.
+	// Retry-After is at most an hour, even if the provider's date is in the past or years ahead by the gateway's clock.
 	for _, to := range []time.Duration{10 * years, -10 * years} {
 		by.Store(int64(to))
 		r := g.Chat(t, ask)
 		wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
 		if r.Status != 429 || err != nil && r.Header.Get("Retry-After") != "" || wait < 0 || wait > 3600 {
-			t.Errorf("%d, retry-after %q after a jump of %v", r.Status, r.Header.Get("Retry-After"), to)
+			t.Errorf("status %d, retry-after %q after a jump of %v", r.Status, r.Header.Get("Retry-After"), to)
 		}
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestSilenceBeforeFirstEvent covers streams whose head was sent to the client before the provider had sent any of the
-// body: what follows is read like any other response, and failures end in an error frame.
+// TestSilenceBeforeFirstEvent covers streams whose head was sent to the client before the provider had sent any of its
+// body. The body is then read like any other, and failures end in an error frame.
 func TestSilenceBeforeFirstEvent(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("waits for timeouts")
 	}
 	t.Parallel()
-	const whole = `{"id":"up-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"late"},"finish_reason":"stop"}]}`
+	const nonStreaming = `{"id":"up-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"late"},"finish_reason":"stop"}]}`
 	const events = "Content-Type: text/event-stream"
 	cases := []struct {
 		name, head string
 		steps      []upstreamtest.Step
-		text, code string // what the client gets, and the code of the error that it ends with
+		text, code string // text that the client receives, and the code of the error at the end
 	}{
 		{"events", events, []upstreamtest.Step{upstreamtest.Chunk(text("late"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()}, "late", ""},
-		{"a whole answer", "Content-Type: application/json", []upstreamtest.Step{upstreamtest.Chunk(whole), upstreamtest.LastChunk()}, "late", ""},
-		{"a whole answer in the place of events", events, []upstreamtest.Step{upstreamtest.Chunk(whole), upstreamtest.LastChunk()}, "late", ""},
+		{"a non-streaming response", "Content-Type: application/json", []upstreamtest.Step{upstreamtest.Chunk(nonStreaming), upstreamtest.LastChunk()}, "late", ""},
+		{"a non-streaming response instead of events", events, []upstreamtest.Step{upstreamtest.Chunk(nonStreaming), upstreamtest.LastChunk()}, "late", ""},
 		{"HTML", "Content-Type: text/html", []upstreamtest.Step{upstreamtest.Chunk("<html>"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
 		{"nothing", events, []upstreamtest.Step{upstreamtest.LastChunk()}, "", "upstream_empty"},
 		{"FIN", events, nil, "", "upstream_stream_truncated"},                                       // covers: S10 F36
@@ -56,35 +56,35 @@ func TestSilenceBeforeFirstEvent(t *testing.T) {
 			close(begun[i])
 			rest := client.readUntil("0\r\n\r\n")
 			if content(rest) != c.text {
-				t.Errorf("text %q, want %q in %s", content(rest), c.text, rest)
+				t.Errorf("got text %q, want %q: %s", content(rest), c.text, rest)
 			}
 			if done := strings.Contains(rest, "data: [DONE]\n\n"); done != (c.code == "") {
-				t.Errorf("[DONE] %v: %s", done, rest)
+				t.Errorf("stream has [DONE]: %v, want %v: %s", done, c.code == "", rest)
 			}
 			line := g.Log.Request(t, id)
 			if line["status"] != "200" || line["code"] != c.code || line["complete"] != fmt.Sprint(c.code == "") {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("got log line %v", line)
 			}
 			if c.code == "" {
 				return
 			}
 			frames := strings.Split(strings.TrimSuffix(rest, "\n\n\r\n0\r\n\r\n"), "\n")
 			if last := frames[len(frames)-1]; !strings.HasPrefix(last, `data: {"error":{`) || !strings.Contains(last, `"code":"`+c.code+`"`) {
-				t.Errorf("the stream ends with %q", last)
+				t.Errorf("the stream ends with %q, want an error with code %s", last, c.code)
 			}
 		})
 	}
 }
 
-// TestNoLeftoversInNextStream has one stream leave bytes after its end and the next one begin in silence: none of
-// them may appear in the second one.
+// TestNoLeftoversInNextStream has a provider send bytes after the end of a stream. They must not appear in the next
+// stream, which begins with silence.
 func TestNoLeftoversInNextStream(t *testing.T) {
 	begun := make(chan struct{})
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("mine") + finish + "data: [DONE]\n\n" + text("left-over"))},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(begun), upstreamtest.Chunk(text("yours"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()})
 	g := proxytest.Start(t, configuration(provider.URL(), ""))
-	// On one connection, so that one goroutine serves both, which most probably gets the same memory.
+	// Both streams use one connection, so that the same goroutine serves them, most probably with the same buffers.
 	client := dial(t, g)
 	client.post("first", askStream)
 	if got := client.readUntil("0\r\n\r\n"); content(got) != "mine" {

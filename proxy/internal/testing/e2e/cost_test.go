@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestCostOfRecordedResponses sends recorded responses through the whole gateway, to clients that stream and that do not, and compares
-// their cost with one computed by hand from the counts in the recording.
+// TestCostOfRecordedResponses serves recorded responses, streaming and not, and compares their cost with one computed
+// by hand from the token counts in the recording.
 func TestCostOfRecordedResponses(t *testing.T) {
 	const (
 		gpt    = `input = 2.5, cached_input = 1.25, output = 10, audio_input = 40, audio_output = 80`
@@ -22,42 +22,43 @@ func TestCostOfRecordedResponses(t *testing.T) {
 		haiku  = `input = 1, cached_input = 0.1, cache_write = 1.25, cache_write_1h = 2, output = 5`
 		gemini = `input = 1.25, cached_input = 0.31, output = 10, tiers = [{ above = 200_000, input = 2.5, output = 15 }]`
 	)
-	// The sums are in 10^-6 dollars: tokens times dollars per million.
+	// The comments compute the costs in millionths of a dollar: tokens times dollars per million tokens.
 	cases := []struct {
 		plugin, recording, pricing string
 		want                       string // US dollars
 	}{
 		{"openai", "openai/plain", gpt, "0.00007"},                                                                 // 20×2.5 + 2×10 = 70
 		{"openai", "openai/stream-n2", gpt, "0.001105"},                                                            // 26×2.5 + 104×10, both choices = 1105
-		{"openai", "openai/stream-reasoning-o4-mini-tool", gpt, "0.00105"},                                         // 64×2.5 + 89×10, 64 of these are reasoning = 1050
+		{"openai", "openai/stream-reasoning-o4-mini-tool", gpt, "0.00105"},                                         // 64×2.5 + 89×10, including 64 of reasoning = 1050
 		{"openai", "openai/stream-reasoning-o4-mini-tool", gpt + `, reasoning = 20`, "0.00169"},                    // 64×2.5 + 25×10 + 64×20 = 1690
 		{"openai", "openai/audio-out", gpt, "0.001075"},                                                            // 22×2.5 + 6×10 + 12 of audio×80 = 1075
 		{"openai", "azure/stream-tool", gpt, "0.0019025"},                                                          // 145×2.5 + 154×10 = 1902.5
 		{"openai", "deepseek/stream-reasoning", `input = 0.28, cached_input = 0.028, output = 0.42`, "0.00009702"}, // 18×0.28 + 219×0.42 = 97.02
 		{"openai", "mistral/stream-tool", `input = 0.4, cached_input = 0.04, output = 2`, "0.00007352"},            // 31×0.4 + 128×0.04 + 28×2 = 73.52
-		{"openai", "groq/stream-plain", `input = 0.05, output = 0.08`, "0.00000132"},                               // given twice: 20×0.05 + 4×0.08 = 1.32
+		{"openai", "groq/stream-plain", `input = 0.05, output = 0.08`, "0.00000132"},                               // usage is sent twice: 20×0.05 + 4×0.08 = 1.32
 		{"openai", "other/zai-stream-tool", `input = 0.6, cached_input = 0.11, output = 2.2`, "0.00022412"},        // 1×0.6 + 172×0.11 + 93×2.2 = 224.12
-		{"openai", "other/perplexity-stream", `input = 1, output = 1, per_request = 0.005`, "0.005013"},            // cumulative: 5000 + 8 + 5; the provider says 0.00501, rounded
-		{"openai", "gemini/openai-compat-tool-no-id", gemini, "0.00078375"},                                        // 35×1.25 + (109-35)×10: the total has the thoughts = 783.75
+		{"openai", "other/perplexity-stream", `input = 1, output = 1, per_request = 0.005`, "0.005013"},            // cumulative usage: 5000 + 8 + 5; the provider reports 0.00501, rounded
+		{"openai", "gemini/openai-compat-tool-no-id", gemini, "0.00078375"},                                        // 35×1.25 + (109-35)×10 = 783.75: only the total includes the thoughts
 
-		// These providers give the cost themselves; xAI in 10^-10 dollars, with the reasoning besides the completion.
+		// These providers report the cost, xAI in 10^-10 dollars. xAI's completion tokens do not include reasoning.
 		{"openai", "xai/stream-tool", grok, "0.00016338"},                                                        // 6×0.2 + 384×0.02 + (26+77)×1.5: cost_in_usd_ticks 1633800
 		{"openai", "xai/stream-parallel-tools", `input = 0.2, cached_input = 0.05, output = 0.5`, "0.00016545"},  // 279×0.2 + 153×0.05 + (68+136)×0.5: 1654500
 		{"openai", "xai/reasoning-grok3-mini", `input = 0.3, cached_input = 0.075, output = 0.5`, "0.000273325"}, // 281×0.3 + 7×0.075 + (27+350)×0.5: 2733250
 		{"openai", "openrouter/stream-claude-parallel-tools", haiku, "0.001285"},                                 // 685×1 + 120×5: cost 0.001285
 		{"openai", "openrouter/stream-claude-thinking", haiku, "0.001322"},                                       // 607×1 + 143×5: cost 0.001322
 
-		// Here cached tokens are no part of the input's count.
+		// The input tokens do not include cached tokens.
 		{"anthropic", "recorded/cache-t2", haiku, "0.0008016"},                                          // 3×1 + 1111×0.1 + 418×1.25 + 33×5 = 801.6
 		{"anthropic", "recorded/stream-thinking-tool-t1", haiku, "0.001019"},                            // 424×1 + 119×5 = 1019
 		{"bedrock", "recorded/converse-cache", haiku, "0.0007651"},                                      // 10×1 + 7351×0.1 + 4×5 = 765.1
 		{"bedrock", "recorded/converse-stream-tool-nova", `input = 0.035, output = 0.14`, "0.00004039"}, // 986×0.035 + 42×0.14 = 40.39
 
-		// The provider bills less than the tokens that the model saw: 8 and 8, not 503 and 11.
+		// The provider bills fewer tokens than the model processed: 8 and 8, not 503 and 11.
 		{"cohere", "recorded/plain", `input = 2.5, output = 10`, "0.0001"},                                          // 8×2.5 + 8×10 = 100
 		{"cohere", "recorded/stream-citations-thinking", `input = 2.5, cached_input = 1, output = 10`, "0.0007925"}, // 65×2.5 + 63×10 = 792.5
 
-		// Thoughts are no part of the candidates' count, cached tokens are one of the prompt's; the last of several counts holds.
+		// The candidates' count does not include thoughts, the prompt's count includes cached tokens, and counts are
+		// cumulative.
 		{"gemini", "G30-recorded-grounding", gemini, "0.01382602"},                               // 351×1.25 + 217×0.31 + (305+1027)×10 = 13826.02
 		{"gemini", "G16-G18-G29-recorded-gemini3-stream-parallel-tools-t2", gemini, "0.0011975"}, // 646×1.25 + (19+20)×10 = 1197.5
 	}
@@ -79,7 +80,7 @@ func TestCostOfRecordedResponses(t *testing.T) {
 	for i, c := range cases {
 		rec, ok := recorded[c.plugin+" "+c.recording]
 		if !ok {
-			t.Fatalf("there is no recording %s of %s", c.recording, c.plugin)
+			t.Fatalf("no recording %s of %s", c.recording, c.plugin)
 		}
 		fmt.Fprintf(&models, "[[models]]\nid = \"m-%d\"\npricing = { %s }\nmax_tokens = 8000\ndefault_max_tokens = 100\ntargets = [{ provider = %q, model = \"m\" }]\n", i, c.pricing, c.plugin)
 		for range 2 {
@@ -96,7 +97,7 @@ func TestCostOfRecordedResponses(t *testing.T) {
 	}
 }
 
-// pricedConfiguration has a provider for each plugin, all of them at one address.
+// pricedConfiguration returns a configuration with a provider for each plugin, all of them with the same URL.
 func pricedConfiguration(url, models string) string {
 	text := proxytest.Keys + models
 	for _, plugin := range []string{"openai", "anthropic", "bedrock", "cohere", "gemini"} {
@@ -105,7 +106,7 @@ func pricedConfiguration(url, models string) string {
 	return text
 }
 
-// checkCost sends a chat completion and finds its cost in the header, the usage and the log.
+// checkCost requests a chat completion and checks its cost in the header, the usage and the log.
 func checkCost(t *testing.T, g *proxytest.Gateway, model string, stream bool, want string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"How is the weather just now?"}]`, model)
@@ -118,7 +119,7 @@ func checkCost(t *testing.T, g *proxytest.Gateway, model string, stream bool, wa
 	}
 	header := r.Header.Get("X-Gateway-Cost")
 	if !stream && header != want || stream && header != "" {
-		t.Errorf("the header says %q, want %s", header, want)
+		t.Errorf("x-gateway-cost is %q, want %s, or none in a stream", header, want)
 	}
 	last := r.Body
 	if stream {
@@ -131,18 +132,18 @@ func checkCost(t *testing.T, g *proxytest.Gateway, model string, stream bool, wa
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal([]byte(last), &document); err != nil || document.Usage.Cost.String() != want {
-		t.Errorf("%v, the usage says %s, want %s: %s", err, document.Usage.Cost, want, last)
+		t.Errorf("usage has the cost %s (%v), want %s: %s", document.Usage.Cost, err, want, last)
 	}
 	if n := strings.Count(last, `"cost":`); n != 1 {
-		t.Errorf("there are %d costs in %s", n, last)
+		t.Errorf("got %d costs, want 1: %s", n, last)
 	}
 	if line := g.Log.Request(t, r.RequestID()); line["cost"] != want {
-		t.Errorf("the log says %v, want %s", line["cost"], want)
+		t.Errorf("the log has the cost %v, want %s", line["cost"], want)
 	}
 }
 
-// TestCostOfSpecialUsage has what other gateways are known to forget: the price of long prompts (litellm#30135), the longer of two
-// cache lifetimes (litellm#36762), and a charge where the provider gives no usage (new-api#5235).
+// TestCostOfSpecialUsage checks costs that other gateways have got wrong: the price of long prompts (litellm#30135),
+// the longer of two cache lifetimes (litellm#36762), and responses without usage (new-api#5235).
 func TestCostOfSpecialUsage(t *testing.T) {
 	const sonnet = `input = 3, cached_input = 0.3, cache_write = 3.75, cache_write_1h = 6, output = 15, tiers = [{ above = 200_000, input = 6, cached_input = 0.6, cache_write = 7.5, cache_write_1h = 12, output = 22.5 }]`
 	message := func(usage string) string {
@@ -161,15 +162,15 @@ func TestCostOfSpecialUsage(t *testing.T) {
 		{"a long prompt, most of it cached", "anthropic", sonnet,
 			message(`{"input_tokens":1,"cache_creation_input_tokens":0,"cache_read_input_tokens":200000,"output_tokens":100}`),
 			"0.122256"}, // 1×6 + 200,000×0.6 + 100×22.5 = 122256
-		{"as long as is not", "anthropic", sonnet,
+		{"a prompt as long as the tier's limit", "anthropic", sonnet,
 			message(`{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":200000,"output_tokens":100}`),
 			"0.0615"}, // 200,000×0.3 + 100×15 = 61500
-		{"cached tokens besides the prompt, in a format where they are a part", "openai", sonnet,
+		{"more cached tokens than prompt tokens", "openai", sonnet,
 			`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":4,"total_tokens":14,"prompt_tokens_details":{"cached_tokens":500}}}`,
 			"0.00024"}, // 10×3 + 500×0.3 + 4×15 = 240
 		{"no usage", "openai", `per_request = 0.5, output = 1_000`,
 			`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"twelve bytes"},"finish_reason":"stop"}]}`,
-			"0.503"}, // three tokens of four bytes: 3×1000 = 3000
+			"0.503"}, // 500,000 per request + 3 tokens of 4 bytes×1000 = 503,000
 	}
 	var models strings.Builder
 	var scripts []upstreamtest.Script
@@ -188,7 +189,8 @@ func TestCostOfSpecialUsage(t *testing.T) {
 	}
 }
 
-// TestCostOfTruncatedStream cuts a stream whose usage, so far, has one token of the completion.
+// TestCostOfTruncatedStream truncates a stream whose usage so far has one completion token, so that the cost is
+// computed from an estimate.
 func TestCostOfTruncatedStream(t *testing.T) {
 	rec := recording{status: 200, contentType: "text/event-stream", body: `event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":100,"output_tokens":1}}}
@@ -204,13 +206,13 @@ data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text
 	g := proxytest.Start(t, pricedConfiguration(url, "[[models]]\nid = \"m\"\ndefault_max_tokens = 100\ntargets = [{ provider = \"anthropic\", model = \"m\", pricing = { input = 3, output = 15 } }]\npricing = { input = 1_000 }\n"))
 	r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`)
 	line := g.Log.Request(t, r.RequestID())
-	// The target's prices: 100×3 + 10×15 = 450.
+	// With the target's prices: 100×3 + 10×15 = 450.
 	if line["cost"] != "0.00045" || line["complete"] != "false" || line["usage_estimated"] != "true" || line["completion_tokens"] != "10" {
-		t.Errorf("logged %v", line)
+		t.Errorf("got log line %v", line)
 	}
 }
 
-// TestNoCostWithoutPrices checks that nothing is made up.
+// TestNoCostWithoutPrices checks that a model without pricing has no cost in the header, the usage and the log.
 func TestNoCostWithoutPrices(t *testing.T) {
 	g := proxytest.Start(t, proxytest.Keys+"[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n")
 	r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
@@ -218,6 +220,6 @@ func TestNoCostWithoutPrices(t *testing.T) {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
 	if line := g.Log.Request(t, r.RequestID()); line["cost"] != "" {
-		t.Errorf("logged %v", line)
+		t.Errorf("got log line %v, want no cost", line)
 	}
 }

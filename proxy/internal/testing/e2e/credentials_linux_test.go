@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// guestMemory returns how often each text stands in the memories of the guests of this process, and how many bytes those
-// are. They are the private mappings that can be written to and that neither Go nor the loader made. The race detector
-// makes such ones, too.
+// guestMemory searches the memory of all guests in this process. It returns how often it contains each text, and its
+// size in bytes. It consists of the private writable mappings that were not created by Go or the loader. The race
+// detector creates such mappings, too.
 func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -30,7 +30,7 @@ func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int)
 	}
 	defer memory.Close()
 	found = map[string]int{}
-	// The heap grows from one place, which is another in each process; kernels that can name it are few.
+	// Exclude the Go heap by its address, which differs between processes: only some kernels name its mappings.
 	heap := uint64(uintptr(unsafe.Pointer(new([1 << 20]byte))))
 	const near = 16 << 30
 	for lines := bufio.NewScanner(bytes.NewReader(maps)); lines.Scan(); {
@@ -47,7 +47,7 @@ func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int)
 		}
 		p := make([]byte, to-from)
 		if _, err := memory.ReadAt(p, int64(from)); err != nil {
-			continue // another thread has unmapped it
+			continue // unmapped in the meantime
 		}
 		size += len(p)
 		for _, text := range texts {
@@ -58,14 +58,14 @@ func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int)
 	return found, size
 }
 
-// TestBundledPluginsHoldNoCredential has each plugin that ships talk to a provider that reflects everything it
-// receives, then searches the memories of all guests from outside. The client's words, and what a plugin keeps on
-// purpose, are there, which shows that the search works.
+// TestBundledPluginsHoldNoCredential sends requests through each bundled plugin to a provider that reflects everything
+// it receives, and then searches the memory of all guests from outside. The search must find the client's prompt, but
+// no credential.
 func TestBundledPluginsHoldNoCredential(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads the memory of every bundled plugin")
 	}
-	const said = "~pr0mpt-4711"
+	const prompt = "~pr0mpt-4711"
 	kinds := credentialKinds(t)
 	toml := quietServer + guest(t, "thief", "shared")
 	models := []string{}
@@ -85,21 +85,21 @@ func TestBundledPluginsHoldNoCredential(t *testing.T) {
 	g := proxytest.Start(t, toml)
 	for _, model := range models {
 		for range 2 {
-			r := g.Chat(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, said))
+			r := g.Chat(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, prompt))
 			if r.Status < 400 || strings.Contains(r.Body, secret) {
 				t.Errorf("%s: %d %s", model, r.Status, r.Body)
 			}
 			if !strings.Contains(r.Body, `"upstream_status":`) {
-				t.Errorf("%s: the provider did not answer: %d %s", model, r.Status, r.Body)
+				t.Errorf("%s: the error is not the provider's: %d %s", model, r.Status, r.Body)
 			}
 		}
 	}
-	found, size := guestMemory(t, secret, said)
+	found, size := guestMemory(t, secret, prompt)
 	if found[secret] > 0 {
-		t.Errorf("credentials were found %d times", found[secret])
+		t.Errorf("guests' memory contains credentials %d times", found[secret])
 	}
-	if found[said] == 0 || size < 1<<20 {
-		t.Errorf("the search found nothing in %d bytes", size)
+	if found[prompt] == 0 || size < 1<<20 {
+		t.Errorf("the search does not find the prompt in %d bytes", size)
 	}
-	t.Logf("%d bytes searched, the prompt was found %d times", size, found[said])
+	t.Logf("searched %d bytes and found the prompt %d times", size, found[prompt])
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// secret is a part of every credential of these tests: of those that are configured, and of those that are obtained. It
-// begins with a byte that is rare, for the search.
+// secret is part of every configured or obtained credential in these tests. It begins with a rare byte, to speed up the
+// search.
 const secret = "~c4n4ry-0817"
 
-// mask is a text as the plugin thief is told it.
+// mask encodes a text for the plugin thief, so that the text itself is not in its memory.
 func mask(s string) string {
 	p := []byte(s)
 	for i := range p {
@@ -34,7 +34,8 @@ func mask(s string) string {
 	return hex.EncodeToString(p)
 }
 
-// googleTokenServer plays Google's token endpoint: whoever asks gets a token with the secret in it.
+// googleTokenServer runs a token endpoint like Google's, which issues tokens that contain the secret, and returns its
+// URL.
 func googleTokenServer(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +46,7 @@ func googleTokenServer(t *testing.T) string {
 	return s.URL
 }
 
-// googleFiles writes the files of a service account and of a user.
+// googleFiles writes the credentials files of a service account and of a user.
 func googleFiles(t *testing.T, tokenURI string) (account, user string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -77,7 +78,7 @@ func googleFiles(t *testing.T, tokenURI string) (account, user string) {
 	return account, user
 }
 
-// credentialKinds are all kinds of them, as gateway.toml has them.
+// credentialKinds returns the auth table of a provider for each kind of credential.
 func credentialKinds(t *testing.T) map[string]string {
 	account, user := googleFiles(t, googleTokenServer(t))
 	return map[string]string{
@@ -92,8 +93,8 @@ func credentialKinds(t *testing.T) map[string]string {
 	}
 }
 
-// reflectRequest answers with all that it was sent, as a failing provider or one of ill will may: in the headers and in the
-// body, as it came and inside of JSON.
+// reflectRequest reads a request and responds with everything in it, as a failing or malicious provider may: in the
+// headers and in the body, unchanged and as JSON.
 func reflectRequest(status int) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
 		if err := upstreamtest.ReadRequest()(c); err != nil {
@@ -102,14 +103,14 @@ func reflectRequest(status int) upstreamtest.Step {
 		all := c.Server.Requests()
 		r := all[len(all)-1]
 		headers := []string{"Www-Authenticate: Bearer realm=\"" + r.Path + "\"", "Location: https://a.example" + r.Path}
-		said := r.Path
+		head := r.Path
 		for name, values := range r.Header {
 			for _, v := range values {
 				headers = append(headers, "X-Echo: "+v, "X-Request-Id: "+v, name+": "+v)
-				said += " " + name + ": " + v
+				head += " " + name + ": " + v
 			}
 		}
-		quoted, err := json.Marshal(said)
+		quoted, err := json.Marshal(head)
 		if err != nil {
 			return err
 		}
@@ -123,9 +124,9 @@ func reflectRequest(status int) upstreamtest.Step {
 	}
 }
 
-// TestGuestsHoldNoCredential configures every kind of credential, and a plugin that reads and keeps everything it can
-// and searches its whole memory in every call. The provider answers once, and once rejects the request with everything
-// it was sent. Neither the plugin, nor the client, nor the log ever sees a part of a credential; the provider does.
+// TestGuestsHoldNoCredential configures every kind of credential, and a plugin that keeps everything it can read and
+// searches its whole memory in every call. The provider serves one request, and rejects another one with everything
+// that it received. Only the provider may see a part of a credential, but not the plugin, the client or the log.
 func TestGuestsHoldNoCredential(t *testing.T) {
 	kinds := credentialKinds(t)
 	needle := mask(secret)
@@ -150,36 +151,36 @@ func TestGuestsHoldNoCredential(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, good.Status, good.Body)
 		}
 		if !strings.Contains(bad.Body, `"message":"found 0 in `) {
-			t.Errorf("%s: refused: %d %s", kind, bad.Status, bad.Body)
+			t.Errorf("%s: rejected request: %d %s", kind, bad.Status, bad.Body)
 		}
 		for _, r := range []*proxytest.Reply{good, bad} {
 			fmt.Fprintf(&seen, "%s %d %v %s\n", kind, r.Status, r.Header, r.Body)
 		}
 		sent := s.Requests()
 		if len(sent) != 2 {
-			t.Errorf("%s: %d requests were sent", kind, len(sent))
+			t.Errorf("%s: the provider received %d requests, want 2", kind, len(sent))
 		}
 		for _, r := range sent {
 			if !strings.Contains(r.Head, secret) || strings.Contains(string(r.Body), secret) || r.Header.Get("X-Found") != "0" {
-				t.Errorf("%s: sent\n%.2000s", kind, r.Head)
+				t.Errorf("%s: request without the credential, or with the credential in the wrong place:\n%.2000s", kind, r.Head)
 			}
 		}
 	}
 	fmt.Fprint(&seen, g.Log.Lines())
 	if i := strings.Index(seen.String(), secret); i >= 0 {
-		t.Errorf("somebody is told: …%s…", seen.String()[max(0, i-300):min(seen.Len(), i+40)])
+		t.Errorf("the client or the log sees a credential: …%s…", seen.String()[max(0, i-300):min(seen.Len(), i+40)])
 	}
-	// The search finds what is there: what the client says is.
+	// Prove that the search works: it must find the secret in the client's prompt.
 	if r := ask("bearer", prompt+secret); r.Status == 200 && strings.HasPrefix(content(r.Body), "found 0") {
-		t.Errorf("the search finds nothing: %s", r.Body)
+		t.Errorf("the search does not find the secret in the prompt: %s", r.Body)
 	}
 	if sent := servers["bearer"].Requests(); len(sent) < 3 || sent[2].Header.Get("X-Found") == "0" {
-		t.Errorf("the search in the request finds nothing, of %d requests", len(sent))
+		t.Errorf("the search during the request does not find the secret, after %d requests", len(sent))
 	}
 }
 
-// TestCredentialUnavailable checks that the client immediately learns that the gateway's credential is at fault, and
-// nothing of what the token endpoint sent; nothing is sent to the provider, and the next target is tried.
+// TestCredentialUnavailable checks that a request without a credential for its provider fails at once, without a
+// connection to the provider and without quoting the token endpoint, or is served by the next target.
 func TestCredentialUnavailable(t *testing.T) {
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"error":"invalid_grant","error_description":"`+secret+`"}`, http.StatusBadRequest)
@@ -206,14 +207,15 @@ targets = [{ provider = "p", model = "m" }, { provider = "demo", model = "demo",
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if log := fmt.Sprint(g.Log.Lines()); strings.Contains(log, secret) || !strings.Contains(log, "status 400 invalid_grant") {
-		t.Errorf("log: %s", log)
+		t.Errorf("the log does not have the token endpoint's error, or quotes its description: %s", log)
 	}
 	if n := provider.Connections(); n != 0 {
-		t.Errorf("%d connections to the provider", n)
+		t.Errorf("the gateway opened %d connections to the provider", n)
 	}
 }
 
-// TestProviderWithoutCredentialIsDisabled checks that the gateway starts all the same.
+// TestProviderWithoutCredentialIsDisabled checks that the gateway starts without a provider whose credential is
+// missing.
 func TestProviderWithoutCredentialIsDisabled(t *testing.T) {
 	toml := quietServer + demoProvider + `
 [providers.p]
@@ -229,7 +231,7 @@ targets = [{ provider = "p", model = "m" }]
 		t.Fatal(err)
 	}
 	if off := cfg.Provider("p").Off; !strings.Contains(off, "/nowhere/google.json") {
-		t.Errorf("off: %q", off)
+		t.Errorf("provider is off because of %q, want the missing file", off)
 	}
 	g := proxytest.Start(t, toml)
 	if r := g.Chat(t, askOf("demo", false)); r.Status != 200 {
