@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// checkScore checks that a plugin keeps all rules but those that it is there to break, and that some were tried.
+// checkScore checks that a plugin breaks no rules except those in breaks, and that at least one rule was tested.
 func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev.Module, breaks ...string) {
 	t.Helper()
 	marks, err := s.Score(t.Context(), h, m)
@@ -33,17 +33,17 @@ func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev
 		}
 	}
 	if tried == 0 {
-		t.Error("no rule was tried")
+		t.Error("no rule was tested")
 	}
 }
 
-// TestBundledPluginsConform runs the conformance suite over every plugin that ships.
+// TestBundledPluginsConform runs the conformance suite on every bundled plugin.
 func TestBundledPluginsConform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs some twenty thousand requests")
 	}
 	wasm := plugintest.Build(t, "./plugins/all")
-	// What vectors ask for beyond the presets.
+	// Requirements of the vectors in addition to the presets.
 	settings := map[string]string{"blocklist": `{"phrases":["x"]}`}
 	paths := map[string][]string{
 		"openai": {"/openai/deployments/*/chat/completions"}, "bedrock": {"/model/*/invoke"},
@@ -72,7 +72,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestExamplesConform runs the conformance suite over the examples in Go; those in other languages have it where they are built.
+// TestExamplesConform runs the conformance suite on the examples in Go. Package project tests the other languages.
 func TestExamplesConform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs some thousand requests")
@@ -85,7 +85,7 @@ func TestExamplesConform(t *testing.T) {
 	}
 }
 
-// TestOldModulesConform runs the conformance suite over modules that were built for each minor version of the ABI.
+// TestOldModulesConform runs the conformance suite on modules that were built for each minor version of the ABI.
 func TestOldModulesConform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles eight modules")
@@ -103,8 +103,8 @@ func TestOldModulesConform(t *testing.T) {
 			var breaks []string
 			switch name {
 			case "kit":
-				breaks = []string{"a rate limit is a 429"} // it reports what its vectors say, and no status
-				// Its vectors are about its own faults. The SDK of the first versions worded one message differently.
+				breaks = []string{"a rate limit is a 429"} // it ignores the status and reports the failure in the request
+				// Replace its vectors, which test its own failures, because an old SDK has a different message for one.
 				s = openSuite(t, folder(t, map[string]string{"hello/request.json": hello}))
 				s.Use = plugindev.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}}
 				if _, err := s.Test(t.Context(), newHost(t), module, plugindev.TestOptions{Update: true}); err != nil {
@@ -112,7 +112,7 @@ func TestOldModulesConform(t *testing.T) {
 				}
 			case "pair":
 				module.Name = "left"
-				breaks = []string{"any request is built, or rejected"} // it repeats the first text that it was sent, however long
+				breaks = []string{"any request is built, or rejected"} // it repeats the first text of a request, of any length
 			case "router-by-length":
 				s = openSuite(t, "../../examples/plugins/testdata/router")
 			}
@@ -139,7 +139,7 @@ func unzip(t *testing.T, file string) []byte {
 	return wasm
 }
 
-// TestScoreShowsBrokenRules checks that the suite finds what is wrong with plugins that break rules.
+// TestScoreShowsBrokenRules checks that the suite detects the rules that plugins break.
 func TestScoreShowsBrokenRules(t *testing.T) {
 	broken := func(s *plugindev.Suite, pkg string) (rules []string) {
 		t.Helper()
@@ -157,12 +157,12 @@ func TestScoreShowsBrokenRules(t *testing.T) {
 	leaky := openSuite(t, folder(t, map[string]string{"a/request.json": strings.Replace(hello, "hello", "a secret", 1), "b/request.json": hello}))
 	test(t, leaky, "proxy/plugintest/testdata/leaky", plugindev.TestOptions{Update: true})
 	if got := broken(leaky, "proxy/plugintest/testdata/leaky"); !slices.Contains(got, "an instance keeps no state between calls") {
-		t.Errorf("of a plugin that remembers, broken are %q", got)
+		t.Errorf("plugin with state: got broken rules %q", got)
 	}
-	// The provider may ask for nothing: every request is the plugin's own failure.
+	// Without allowed paths, every request fails.
 	s := openSuite(t, folder(t, map[string]string{"a/request.json": hello}))
 	if got := broken(s, provider); !slices.Contains(got, "any request is built, or rejected") || !slices.Contains(got, "each vector matches its want.txt") {
-		t.Errorf("of a plugin that fails, broken are %q", got)
+		t.Errorf("failing plugin: got broken rules %q", got)
 	}
 }
 
@@ -176,12 +176,12 @@ func TestBench(t *testing.T) {
 	for _, m := range measures {
 		calls[m.Call] = true
 		if m.Plugin != "go-provider" || m.Calls == 0 || m.Fuel <= 0 || m.Time <= 0 || m.Share <= 0 || m.Share > 1 {
-			t.Errorf("%+v", m)
+			t.Errorf("got invalid measurement %+v", m)
 		}
 	}
 	for _, call := range []string{"provider_request", "provider_event", "provider_response"} {
 		if !calls[call] {
-			t.Errorf("no %s among %v", call, calls)
+			t.Errorf("got no measurement of %s, only of %v", call, calls)
 		}
 	}
 }

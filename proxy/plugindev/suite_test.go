@@ -64,7 +64,7 @@ func openSuite(t *testing.T, dir string) *plugindev.Suite {
 	return s
 }
 
-// test runs a suite on a plugin of this repository.
+// test runs a suite on a plugin of this repository, and returns the results by the vectors' names.
 func test(t *testing.T, s *plugindev.Suite, pkg string, o plugindev.TestOptions) map[string]plugindev.Tested {
 	t.Helper()
 	tested, err := s.Test(t.Context(), newHost(t), plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, pkg)}, o)
@@ -78,7 +78,7 @@ func test(t *testing.T, s *plugindev.Suite, pkg string, o plugindev.TestOptions)
 	return byName
 }
 
-// failures are those of a vector, in one text.
+// failures returns the failures of a vector as text.
 func failures(v plugindev.Tested) string {
 	var b strings.Builder
 	for _, f := range v.Failures {
@@ -103,7 +103,7 @@ func TestVectorsOfExamplePass(t *testing.T) {
 	s.Use.Paths = []string{"/say"}
 	tested := test(t, s, provider, plugindev.TestOptions{})
 	if len(tested) < 5 {
-		t.Errorf("%d vectors", len(tested))
+		t.Errorf("got %d vectors, want at least 5", len(tested))
 	}
 	for name, v := range tested {
 		if text := failures(v); text != "" {
@@ -111,15 +111,15 @@ func TestVectorsOfExamplePass(t *testing.T) {
 		}
 	}
 	if c := tested["text"].Cost; c.Request == 0 || c.Reads != 3 || c.Reading == 0 || c.Share == 0 {
-		t.Errorf("cost %+v", c)
+		t.Errorf("got cost %+v, want fuel for a request and 3 reads", c)
 	}
-	only := test(t, s, provider, plugindev.TestOptions{Run: regexp.MustCompile("^bro")})
-	if _, ok := only["broken"]; !ok || len(only) != 1 {
-		t.Errorf("selected %v", only)
+	selected := test(t, s, provider, plugindev.TestOptions{Run: regexp.MustCompile("^bro")})
+	if _, ok := selected["broken"]; !ok || len(selected) != 1 {
+		t.Errorf("got vectors %v, want only broken", selected)
 	}
 }
 
-func TestPluginThatRemembersFails(t *testing.T) {
+func TestDetectsStateBetweenRequests(t *testing.T) {
 	s := openSuite(t, folder(t, map[string]string{
 		"first/request.json":  strings.Replace(hello, "hello", "a secret", 1),
 		"second/request.json": hello,
@@ -128,7 +128,7 @@ func TestPluginThatRemembersFails(t *testing.T) {
 	test(t, s, leaky, plugindev.TestOptions{Update: true})
 	tested := test(t, s, leaky, plugindev.TestOptions{})
 	if got := failures(tested["second"]); !strings.Contains(got, "instance that has served other requests: the plugin keeps state") || !strings.Contains(got, "I heard a secret.") {
-		t.Errorf("failures %q", got)
+		t.Errorf("got failures %q", got)
 	}
 }
 
@@ -163,11 +163,11 @@ func TestRetryWithSeveralAnswers(t *testing.T) {
 		}
 		for _, want := range wants {
 			if !strings.Contains(string(text), want) {
-				t.Errorf("%s: want.txt is\n%s\nwithout %q", name, text, want)
+				t.Errorf("%s: want.txt lacks %q:\n%s", name, want, text)
 			}
 		}
 		if n := strings.Count(string(text), "POST /say"); (n == 2) != (name != "enough") {
-			t.Errorf("%s: %d requests to the provider", name, n)
+			t.Errorf("%s: got %d requests to the provider", name, n)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestVectorsOfRouter(t *testing.T) {
 		"other": "",
 	} {
 		if got := failures(tested[name]); got != want {
-			t.Errorf("%s: failures %q, want %q", name, got, want)
+			t.Errorf("%s: got failures %q, want %q", name, got, want)
 		}
 	}
 }
@@ -199,19 +199,19 @@ func TestWantFiles(t *testing.T) {
 	s := providerSuite(t, map[string]string{"new/request.json": hello, "old/request.json": hello, "old/want.txt": "something\n"})
 	tested := test(t, s, provider, plugindev.TestOptions{})
 	if got := failures(tested["new"]); !strings.Contains(got, "no want.txt") || !strings.Contains(got, "POST /say") {
-		t.Errorf("failures %q", got)
+		t.Errorf("missing want.txt: got failures %q", got)
 	}
 	if got := failures(tested["old"]); !strings.Contains(got, "want  something\n") {
-		t.Errorf("failures %q", got)
+		t.Errorf("different want.txt: got failures %q", got)
 	}
 	for name, v := range test(t, s, provider, plugindev.TestOptions{Update: true}) {
 		if len(v.Failures) > 0 || !v.Updated {
-			t.Errorf("%s: %+v after an update", name, v)
+			t.Errorf("%s: got %+v, want an update without failures", name, v)
 		}
 	}
 	for name, v := range test(t, s, provider, plugindev.TestOptions{Update: true}) {
 		if len(v.Failures) > 0 || v.Updated {
-			t.Errorf("%s: %+v after another update", name, v)
+			t.Errorf("%s: got %+v, want neither an update nor failures", name, v)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestRejectsInvalidSuites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := plugindev.OpenSuite(folder(t, test.files)); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one that says %s", err, test.want)
+				t.Errorf("got error %v, want it to contain %q", err, test.want)
 			}
 		})
 	}
@@ -238,23 +238,23 @@ func TestRejectsInvalidSuites(t *testing.T) {
 func TestDiffIsShort(t *testing.T) {
 	long := strings.Repeat("x", 400)
 	for name, test := range map[string]struct{ want, got, diff string }{
-		"same":          {"a\nb", "a\nb", ""},
-		"a line":        {"-- whole --\na\nb\nc", "-- whole --\na\nB\nc", "  line 3 (whole)\n  want  b\n  got   B"},
-		"a line less":   {"a\nb\nc", "a\nc", "  line 2\n  want  b\n  got   (nothing)"},
-		"a line more":   {"a\nc", "a\nb\nc", "  line 2\n  want  (nothing)\n  got   b"},
+		"equal":         {"a\nb", "a\nb", ""},
+		"changed line":  {"-- whole --\na\nb\nc", "-- whole --\na\nB\nc", "  line 3 (whole)\n  want  b\n  got   B"},
+		"missing line":  {"a\nb\nc", "a\nc", "  line 2\n  want  b\n  got   (nothing)"},
+		"added line":    {"a\nc", "a\nb\nc", "  line 2\n  want  (nothing)\n  got   b"},
 		"many lines":    {"a", "b\nc\nd\ne\nf", "  line 1\n  want  a\n  got   b\n  got   c\n  got   d\n        and 2 more lines"},
-		"a long line":   {long + "1" + long, long + "2" + long, "  line 1\n  want  …" + long[:32] + "1" + long[:63] + "…\n  got   …" + long[:32] + "2" + long[:63] + "…"},
-		"a long letter": {long + "ä" + long, long + "ö" + long, ""},
+		"long line":     {long + "1" + long, long + "2" + long, "  line 1\n  want  …" + long[:32] + "1" + long[:63] + "…\n  got   …" + long[:32] + "2" + long[:63] + "…"},
+		"two-byte rune": {long + "ä" + long, long + "ö" + long, ""},
 	} {
 		got := plugindev.Diff(test.want, test.got)
-		if name == "a long letter" {
+		if name == "two-byte rune" {
 			if !strings.Contains(got, "ä") || !strings.Contains(got, "ö") || len(got) > 250 {
-				t.Errorf("%s: %q", name, got)
+				t.Errorf("%s: got %q, want both runes in at most 250 bytes", name, got)
 			}
 			continue
 		}
 		if got != test.diff {
-			t.Errorf("%s: %q, want %q", name, got, test.diff)
+			t.Errorf("%s: got %q, want %q", name, got, test.diff)
 		}
 	}
 }
@@ -279,15 +279,15 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile(`^-- to the provider --\nPOST /say\n(.*\n)+-- to the client --\n200\n.*Hi you.*\n\n-- fuel --\nprovider_request   \d+\nprovider_event     \d+ in 3 calls, \d+ at most\n(provider_end .*\n)?costliest call .*\n$`)
-	if !shown.MatchString(text) {
-		t.Errorf("trace is\n%s", text)
+	want := regexp.MustCompile(`^-- to the provider --\nPOST /say\n(.*\n)+-- to the client --\n200\n.*Hi you.*\n\n-- fuel --\nprovider_request   \d+\nprovider_event     \d+ in 3 calls, \d+ at most\n(provider_end .*\n)?costliest call .*\n$`)
+	if !want.MatchString(text) {
+		t.Errorf("got trace\n%s\nwant a match of %s", text, want)
 	}
 	v.Answers[0].Body = v.Answers[0].Body[:30]
 	if text, err = v.Trace(b, true); err == nil || !strings.Contains(text, "-- error --\n") {
-		t.Errorf("trace of a truncated response: %v\n%s", err, text)
+		t.Errorf("truncated response: got error %v and trace\n%s", err, text)
 	}
 	if _, err := plugindev.ReadAnswer("x.txt", nil, 200); err == nil {
-		t.Error("a response may have any name")
+		t.Error("got no error for a response with an unknown extension")
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// limits are what the modules of each language may take: bytes of the module, and of an instance that has served.
+// limits are the maximum sizes for each language, in bytes: of the module, and of an instance's memory after serving.
 var limits = map[string]struct{ module, instance int64 }{
 	"go": {2600 << 10, 4 << 20}, "rust": {40 << 10, 64 << 10}, "c": {8 << 10, 64 << 10}, "assemblyscript": {18 << 10, 64 << 10},
 }
 
-// TestKitsPassTheSameVectors builds the examples of each language and runs the vectors of their kind, which are the same ones.
-func TestKitsPassTheSameVectors(t *testing.T) {
+// TestKitsPassSharedVectors builds the examples in each language and runs the vectors of their kind.
+func TestKitsPassSharedVectors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
@@ -61,7 +61,7 @@ func TestKitsPassTheSameVectors(t *testing.T) {
 	}
 }
 
-// memoryOf is the memory of an instance that has served the suite's vectors.
+// memoryOf returns the memory of an instance after it has served the suite's vectors.
 func memoryOf(t *testing.T, h *plugindev.Host, m plugindev.Module, s *plugindev.Suite) int64 {
 	t.Helper()
 	plugin, err := h.Load(t.Context(), m)
@@ -69,9 +69,9 @@ func memoryOf(t *testing.T, h *plugindev.Host, m plugindev.Module, s *plugindev.
 		t.Fatal(err)
 	}
 	defer plugin.Close()
-	// The router and the filter have a setting that must be given.
+	// The router and the filter have a required setting.
 	if _, err := plugin.Bind(t.Context(), plugindev.Use{}); !plugin.Provider() && (err == nil || !strings.Contains(err.Error(), " is missing: want ")) {
-		t.Errorf("without settings: %v", err)
+		t.Errorf("without settings: got error %v, want one about the missing setting", err)
 	}
 	b, err := plugin.Bind(t.Context(), s.Use)
 	if err != nil {
@@ -85,23 +85,23 @@ func memoryOf(t *testing.T, h *plugindev.Host, m plugindev.Module, s *plugindev.
 	return plugin.Memory()
 }
 
-// TestKitErrorsNameTheLine has plugins fail in their own ways: the cause names the place in the source.
-func TestKitErrorsNameTheLine(t *testing.T) {
+// TestKitErrorsContainLine checks that errors of plugins contain their position in the source.
+func TestKitErrorsContainLine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
 	for name, test := range map[string]struct {
-		language, source, before string // the first line that contains before fails
+		language, source, before string // code is inserted before the first line with a call of before
 		code, want               string
 	}{
-		"panic in Rust":               {"rust", "plugin.rs", "host::request_path", `let none: Option<i32> = None; none.expect("no luck");`, "plugin.rs:%d: no luck"},
-		"index in Rust":               {"rust", "plugin.rs", "host::request_path", `let n = summary.items("/flags").len(); let _ = [1, 2][n + 7];`, "plugin.rs:%d: index out of bounds: the len is 2 but the index is 7"},
-		"refused by the host in Rust": {"rust", "plugin.rs", "host::request_path", `host::request_path("/other").ok()?;`, "plugin.rs:%d: refused by the gateway"},
-		"abort in C":                  {"c", "plugin.c", "sluice_request_path", `abort();`, "plugin.c:%d: abort"},
-		"assertion in C":              {"c", "plugin.c", "sluice_request_path", `sluice_assert(summary.size == 1);`, "plugin.c:%d: assertion failed: summary.size == 1"},
-		"refused by the host in C":    {"c", "plugin.c", "sluice_request_path", `SLUICE_TRY(sluice_request_path(S("/other")));`, `plugin.c:%d: sluice_request_path(`},
-		"assertion in AssemblyScript": {"assemblyscript", "plugin.ts", "requestPath", `assert(summary.int("/attempt") == 7, "no luck");`, "no luck at plugin.ts:%d:"},
-		"error in AssemblyScript":     {"assemblyscript", "plugin.ts", "requestPath", `if (summary.exists("")) throw new Error("no luck");`, "no luck at plugin.ts:%d:"},
+		"panic in Rust":                {"rust", "plugin.rs", "host::request_path", `let none: Option<i32> = None; none.expect("no luck");`, "plugin.rs:%d: no luck"},
+		"index in Rust":                {"rust", "plugin.rs", "host::request_path", `let n = summary.items("/flags").len(); let _ = [1, 2][n + 7];`, "plugin.rs:%d: index out of bounds: the len is 2 but the index is 7"},
+		"rejected by the host in Rust": {"rust", "plugin.rs", "host::request_path", `host::request_path("/other").ok()?;`, "plugin.rs:%d: refused by the gateway"},
+		"abort in C":                   {"c", "plugin.c", "sluice_request_path", `abort();`, "plugin.c:%d: abort"},
+		"assertion in C":               {"c", "plugin.c", "sluice_request_path", `sluice_assert(summary.size == 1);`, "plugin.c:%d: assertion failed: summary.size == 1"},
+		"rejected by the host in C":    {"c", "plugin.c", "sluice_request_path", `SLUICE_TRY(sluice_request_path(S("/other")));`, `plugin.c:%d: sluice_request_path(`},
+		"assertion in AssemblyScript":  {"assemblyscript", "plugin.ts", "requestPath", `assert(summary.int("/attempt") == 7, "no luck");`, "no luck at plugin.ts:%d:"},
+		"error in AssemblyScript":      {"assemblyscript", "plugin.ts", "requestPath", `if (summary.exists("")) throw new Error("no luck");`, "no luck at plugin.ts:%d:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,15 +127,15 @@ func TestKitErrorsNameTheLine(t *testing.T) {
 			i := slices.IndexFunc(suite.Vectors(), func(v *plugindev.Vector) bool { return v.Name == "text" })
 			r := suite.Vectors()[i].Run(b, false)
 			if want := fmt.Sprintf(test.want, at+1); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
-				t.Errorf("cause %v\nwant %s", r.Err, want)
+				t.Errorf("got error %v\nwant %s", r.Err, want)
 			}
 			t.Log(r.Err)
 		})
 	}
 }
 
-// TestKitsAreTidy compiles kits and examples with all warnings as errors, and runs the tests of the Rust kit.
-func TestKitsAreTidy(t *testing.T) {
+// TestKitsHaveNoWarnings compiles kits and examples with all warnings as errors, and runs the tests of the Rust kit.
+func TestKitsHaveNoWarnings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
@@ -187,8 +187,8 @@ func TestKitsAreTidy(t *testing.T) {
 	})
 }
 
-// TestCWithALibrary builds a plugin in C that uses the C library, whose memory and the kit's are apart.
-func TestKitOfCWithALibrary(t *testing.T) {
+// TestKitForCWithLibc builds a plugin in C that uses the C library, and checks that its heap and the kit's do not overlap.
+func TestKitForCWithLibc(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
@@ -236,7 +236,7 @@ func TestKitBuildsAreReproducible(t *testing.T) {
 		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
 			first, second := build(t, newProject(t, template)), build(t, newProject(t, template))
 			if first.SHA256 != second.SHA256 || first.Size < 1000 || first.Compiler == "" {
-				t.Errorf("%+v\n%+v", first, second)
+				t.Errorf("got different or invalid modules:\n%+v\n%+v", first, second)
 			}
 			if strings.Contains(read(t, first.Path), filepath.Dir(first.Path)) {
 				t.Errorf("%s contains its folder's name", first.Path)

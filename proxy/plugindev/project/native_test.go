@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
-// buildNative builds a plugin in Go for this machine, as a process with a timeout.
+// buildNative builds a plugin in Go as native code, with a timeout for calls.
 func buildNative(t *testing.T, p *project.Project, timeout time.Duration, printed *bytes.Buffer) *plugindev.Native {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "native")
@@ -28,7 +28,7 @@ func buildNative(t *testing.T, p *project.Project, timeout time.Duration, printe
 	return n
 }
 
-// build builds a plugin with the compilers of this machine; the test is skipped where they are missing.
+// build builds a plugin with the compilers of this machine. If they are missing, it skips the test.
 func build(t *testing.T, p *project.Project) project.Artifact {
 	t.Helper()
 	var printed bytes.Buffer
@@ -42,7 +42,7 @@ func build(t *testing.T, p *project.Project) project.Artifact {
 	return a
 }
 
-// newHost makes a host for the plugins of a test.
+// newHost creates a host for the plugins of a test.
 func newHost(t *testing.T) *plugindev.Host {
 	t.Helper()
 	e, err := plugindev.NewEngine("")
@@ -61,8 +61,9 @@ func newHost(t *testing.T) *plugindev.Host {
 	return h
 }
 
-// TestNativeCodeGivesTheSame runs plugins in Go as native code too, from folders outside of the repository.
-func TestNativeCodeGivesTheSame(t *testing.T) {
+// TestNativeCodeMatchesModule checks that plugins in Go have the same results as native code and as a module, in
+// folders outside of the repository.
+func TestNativeCodeMatchesModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
@@ -79,7 +80,7 @@ func TestNativeCodeGivesTheSame(t *testing.T) {
 				}
 			}
 			if len(tested) == 0 || printed.Len() > 0 {
-				t.Errorf("%d vectors; printed %q", len(tested), &printed)
+				t.Errorf("got %d vectors and output %q, want vectors and no output", len(tested), &printed)
 			}
 			if kind == "provider" {
 				testNativeFailures(t, p, module)
@@ -101,14 +102,15 @@ func testNative(t *testing.T, p *project.Project, m plugindev.Module, n *plugind
 	return tested
 }
 
-// testNativeFailures has the native code of a provider fail, and not the module. How it fails is in a file that the code reads.
+// testNativeFailures checks the reports of failures that occur only in a provider's native code. The code reads the
+// kind of failure from a file.
 func testNativeFailures(t *testing.T, p *project.Project, module plugindev.Module) {
-	file, how := filepath.Join(p.Dir, "plugin.go"), filepath.Join(t.TempDir(), "how")
+	file, failureFile := filepath.Join(p.Dir, "plugin.go"), filepath.Join(t.TempDir(), "failure")
 	source := read(t, file)
 	source = strings.Replace(source, "import (\n", "import (\n\t\"os\"\n", 1)
 	source = strings.Replace(source, "\tr.SetPath(", "\tmayFail(r)\n\tr.SetPath(", 1) + `
 func mayFail(r *provider.Request) {
-	switch how, _ := os.ReadFile("` + how + `"); string(how) {
+	switch failure, _ := os.ReadFile("` + failureFile + `"); string(failure) {
 	case "difference":
 		r.SetText("/other", []byte("x"))
 	case "panic":
@@ -131,7 +133,7 @@ func mayFail(r *provider.Request) {
 	var printed bytes.Buffer
 	n := buildNative(t, p, time.Minute, &printed)
 	for _, test := range []struct {
-		how     string
+		failure string
 		timeout time.Duration
 		want    []string
 	}{
@@ -141,37 +143,37 @@ func mayFail(r *provider.Request) {
 		{"deadlock", time.Minute, []string{"signal: aborted", "all goroutines are asleep", "main.mayFail"}},
 		{"hang", 3 * time.Second, []string{"Request has not returned within 3s; the plugin's process was ended\n", "main.mayFail"}},
 	} {
-		t.Run(test.how, func(t *testing.T) {
-			write(t, how, test.how)
+		t.Run(test.failure, func(t *testing.T) {
+			write(t, failureFile, test.failure)
 			n := &plugindev.Native{Program: n.Program, Timeout: test.timeout, Output: &printed}
 			defer n.Close()
 			var failures strings.Builder
 			for _, v := range testNative(t, p, module, n) {
 				for _, f := range v.Failures {
 					if failures.WriteString(f.Text + "\n"); f.Where != "native code" {
-						t.Errorf("%s failed: %s", f.Where, f.Text)
+						t.Errorf("got failure of %s, want only of native code: %s", f.Where, f.Text)
 					}
 				}
 			}
 			for _, want := range test.want {
 				if !strings.Contains(failures.String(), want) {
-					t.Errorf("lacks %q:\n%s", want, &failures)
+					t.Errorf("failures lack %q:\n%s", want, &failures)
 				}
 			}
 		})
 	}
 	if !strings.Contains(printed.String(), "bye\n") {
-		t.Errorf("printed %q", &printed)
+		t.Errorf("got output %q, want it to contain bye", &printed)
 	}
 }
 
-func TestNativeNeedsItsKit(t *testing.T) {
+func TestNativeRejectsOldKit(t *testing.T) {
 	p := newProject(t, goProvider)
 	if err := os.Remove(filepath.Join(p.Dir, "sdk", "native", "serve.go")); err != nil {
 		t.Fatal(err)
 	}
 	err := project.NewBuilder(os.Environ(), os.Stderr).BuildNative(t.Context(), p, filepath.Join(t.TempDir(), "native"), false)
 	if !errors.Is(err, project.ErrOldKit) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %v", err, project.ErrOldKit)
 	}
 }

@@ -33,7 +33,7 @@ func read(tb testing.TB, path ...string) string {
 	return string(text)
 }
 
-// newProject writes a new folder and loads it.
+// newProject creates the folder of a plugin and loads it.
 func newProject(tb testing.TB, t project.Template) *project.Project {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), t.Name)
@@ -49,7 +49,7 @@ func newProject(tb testing.TB, t project.Template) *project.Project {
 
 var goProvider = project.Template{Name: "mine", Language: "go", Kind: "provider", Version: "v1"}
 
-// templates are those of the repository.
+// templates returns all templates in the repository.
 func templates(tb testing.TB) (list []project.Template) {
 	tb.Helper()
 	for _, language := range project.Languages {
@@ -60,19 +60,20 @@ func templates(tb testing.TB) (list []project.Template) {
 		}
 	}
 	if len(list) < 2 {
-		tb.Fatalf("only %d templates", len(list))
+		tb.Fatalf("got %d templates, want at least 2", len(list))
 	}
 	return list
 }
 
-// TestNewFolderStandsAlone checks that a new folder holds nothing of the example's name and place in the repository.
-func TestNewFolderStandsAlone(t *testing.T) {
+// TestNewFolderIsSelfContained checks that a new folder contains neither the example's name nor paths in the
+// repository, and that its links work.
+func TestNewFolderIsSelfContained(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
 	for _, template := range templates(t) {
 		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
 			p := newProject(t, template)
 			if p.Name != "mine" || p.Language != template.Language || p.Kind != template.Kind || p.Vectors() != filepath.Join(p.Dir, "testdata/vectors") {
-				t.Errorf("plugin.toml: %+v", p)
+				t.Errorf("got project %+v, want plugin mine in %s of kind %s", p, template.Language, template.Kind)
 			}
 			err := filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
 				name, _ := filepath.Rel(p.Dir, path)
@@ -80,9 +81,9 @@ func TestNewFolderStandsAlone(t *testing.T) {
 					return err
 				}
 				text := read(t, path)
-				for _, of := range []string{"../", template.Language + "-" + template.Kind, "examples/"} {
-					if strings.Contains(text, of) {
-						t.Errorf("%s contains %q", name, of)
+				for _, s := range []string{"../", template.Language + "-" + template.Kind, "examples/"} {
+					if strings.Contains(text, s) {
+						t.Errorf("%s contains %q", name, s)
 					}
 				}
 				if filepath.Ext(name) != ".md" {
@@ -90,7 +91,7 @@ func TestNewFolderStandsAlone(t *testing.T) {
 				}
 				for _, m := range link.FindAllStringSubmatch(text, -1) {
 					if _, err := os.Stat(filepath.Join(p.Dir, m[1])); err != nil && !strings.HasPrefix(m[1], "https://") {
-						t.Errorf("%s: %v", name, err)
+						t.Errorf("%s: broken link: %v", name, err)
 					}
 				}
 				return nil
@@ -105,7 +106,7 @@ func TestNewFolderStandsAlone(t *testing.T) {
 	}
 }
 
-// TestKitsAreComplete compares the kits with the repository: what a new folder of sdk holds must not be forgotten.
+// TestKitsAreComplete checks that each file of sdk in the repository belongs to a kit.
 func TestKitsAreComplete(t *testing.T) {
 	const sdk = "../../../sdk"
 	kits := map[string]string{}
@@ -131,7 +132,7 @@ func TestKitsAreComplete(t *testing.T) {
 		}
 		if dir, ok := kits[language]; ok {
 			if _, err := os.Stat(filepath.Join(dir, "sdk", name)); err != nil {
-				t.Errorf("the kit of %s lacks %s", language, name)
+				t.Errorf("the kit for %s lacks %s", language, name)
 			}
 		}
 		return nil
@@ -141,7 +142,7 @@ func TestKitsAreComplete(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsInvalidArguments(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "full", "notes.txt"), "mine")
 	write(t, filepath.Join(dir, "file"), "mine")
@@ -162,7 +163,7 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "x")); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("wrote the folder: %v", err)
+				t.Errorf("the folder was created, Stat returned %v", err)
 			}
 		})
 	}
@@ -205,16 +206,16 @@ func FuzzManifest(f *testing.F) {
 		write(t, filepath.Join(dir, project.ManifestFile), text)
 		p, err := project.Load(dir)
 		if err == nil && (p.Name == "" || !slices.Contains(project.Languages, p.Language)) {
-			t.Errorf("%+v", p)
+			t.Errorf("got invalid project %+v without an error", p)
 		}
 	})
 }
 
-func TestUpgradeReplacesTheKit(t *testing.T) {
+func TestUpgradeReplacesKit(t *testing.T) {
 	p := newProject(t, goProvider)
 	sdk := filepath.Join(p.Dir, "sdk")
 	want := read(t, sdk, "doc.go")
-	// A kit of an earlier version, with a file that the present one lacks and one that differs.
+	// A kit of an earlier version, with one file that differs and one that the current kit lacks.
 	sums := strings.Replace(read(t, sdk, "KIT"), "sluice v1", "sluice v0", 1)
 	sums = regexp.MustCompile(`(?m)^[0-9a-f]{64}  doc\.go$`).ReplaceAllString(sums,
 		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  doc.go\nfcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9  gone.go")
@@ -228,16 +229,16 @@ func TestUpgradeReplacesTheKit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(from, "the kit of sluice v0, plugin ABI 1.") || !strings.HasPrefix(to, "the kit of sluice v2, plugin ABI 1.") {
-		t.Errorf("from %s to %s", from, to)
+		t.Errorf("got upgrade from %q to %q, want from v0 to v2", from, to)
 	}
 	if read(t, sdk, "doc.go") != want || read(t, sdk, "mine.txt") != "mine" || !strings.Contains(read(t, sdk, "KIT"), "sluice v2") {
 		t.Error("the kit was not replaced")
 	}
 	if _, err := os.Stat(filepath.Join(sdk, "gone.go")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that the kit no longer has: %v", err)
+		t.Errorf("gone.go was not removed, Stat returned %v", err)
 	}
 	if from, to, err = p.Upgrade("v2", false); err != nil || from != to {
-		t.Errorf("a second time: from %s to %s, %v", from, to, err)
+		t.Errorf("second upgrade: from %q to %q, error %v", from, to, err)
 	}
 }
 
@@ -249,29 +250,29 @@ func TestUpgradeKeepsChanges(t *testing.T) {
 	_, _, err := p.Upgrade("v2", false)
 	want := filepath.Join(p.Dir, "sdk") + " was changed: json/doc.go, log.go; keep your own code outside of it, or overwrite the changes with --force"
 	if err == nil || err.Error() != want || read(t, changed) != "package json // mine" || !strings.Contains(read(t, p.Dir, "sdk/KIT"), "sluice v1") {
-		t.Fatalf("error %v\nwant  %s", err, want)
+		t.Fatalf("got error %v\nwant      %s", err, want)
 	}
 	if _, _, err := p.Upgrade("v2", true); err != nil || strings.Contains(read(t, changed), "mine") {
-		t.Errorf("forced: %v", err)
+		t.Errorf("forced upgrade did not replace %s, error %v", changed, err)
 	}
 }
 
-func TestUpgradeRefusesOtherFolders(t *testing.T) {
+func TestUpgradeRejectsInvalidKits(t *testing.T) {
 	p := newProject(t, goProvider)
 	kit := filepath.Join(p.Dir, "sdk", "KIT")
 	write(t, kit, "00  ../../plugin.go\n")
 	if _, _, err := p.Upgrade("v2", true); err == nil || !strings.HasSuffix(err.Error(), `invalid line "00  ../../plugin.go"`) {
-		t.Errorf("path outside of the kit: %v", err)
+		t.Errorf("path outside of the kit: got error %v", err)
 	}
 	if err := os.Remove(kit); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := p.Upgrade("v2", true); err == nil || !strings.HasSuffix(err.Error(), "sdk has no file KIT, so it is not a kit that `sluice plugin new` wrote") {
-		t.Errorf("no kit: %v", err)
+		t.Errorf("folder without a kit: got error %v", err)
 	}
 }
 
-// program writes an executable that prints what a shell script prints.
+// program writes a shell script as an executable.
 func program(tb testing.TB, dir, name, script string) {
 	tb.Helper()
 	path := filepath.Join(dir, name)
@@ -281,7 +282,7 @@ func program(tb testing.TB, dir, name, script string) {
 	}
 }
 
-// TestMissingCompilers checks what an author without a compiler reads.
+// TestMissingCompilers checks the errors for missing and unsuitable compilers.
 func TestMissingCompilers(t *testing.T) {
 	const rust = "a Rust compiler with the target wasm32-unknown-unknown is not installed\nDIR"
 	const rustGet = "Install it with one of:\n  apt-get install rustc libstd-rust-dev-wasm32\n  rustup target add wasm32-unknown-unknown"
@@ -324,16 +325,16 @@ func TestMissingCompilers(t *testing.T) {
 			b := project.Builder{Environ: []string{"PATH=" + bin}}
 			_, err = b.Build(t.Context(), p)
 			if missing, ok := errors.AsType[*project.MissingError](err); !ok || strings.ReplaceAll(missing.Error(), bin, "DIR") != test.want {
-				t.Errorf("error %v\nwant %s", err, test.want)
+				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
 			if _, err := os.Stat(p.Module()); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("module: %v", err)
+				t.Errorf("a module was written, Stat returned %v", err)
 			}
 		})
 	}
 }
 
-// TestProvidersAreShort bounds the providers that authors start from.
+// TestProvidersAreShort limits the length of the providers that `sluice plugin new` writes.
 func TestProvidersAreShort(t *testing.T) {
 	for _, file := range []string{"go-provider/plugin.go", "rust-provider/plugin.rs", "c-provider/plugin.c", "assemblyscript-provider/plugin.ts"} {
 		if n := strings.Count(read(t, "../../../examples/plugins", file), "\n"); n > 60 {
@@ -342,7 +343,7 @@ func TestProvidersAreShort(t *testing.T) {
 	}
 }
 
-func TestBuildAddsTheSchemaOfOptions(t *testing.T) {
+func TestBuildAddsOptionsSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
@@ -354,36 +355,37 @@ func TestBuildAddsTheSchemaOfOptions(t *testing.T) {
 	write(t, filepath.Join(p.Dir, project.OptionsFile), `{"type":"objekt"}`)
 	_, err := project.NewBuilder(os.Environ(), os.Stderr).Build(t.Context(), p)
 	if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(p.Dir, project.OptionsFile)+": ") {
-		t.Errorf("invalid schema: %v", err)
+		t.Errorf("invalid schema: got error %v", err)
 	}
 }
 
-// TestCompilerErrorsAreUnchanged checks that a compiler's words come through with the place, and that the last module stays.
+// TestCompilerErrorsAreUnchanged checks that errors of a compiler are printed unchanged, and that the previous module
+// is kept.
 func TestCompilerErrorsAreUnchanged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}
 	p := newProject(t, goProvider)
-	write(t, p.Module(), "the last one")
+	write(t, p.Module(), "previous module")
 	write(t, filepath.Join(p.Dir, "plugin.go"), "package main\n\nfunc main() { x }\n")
 	var printed bytes.Buffer
 	_, err := project.NewBuilder(os.Environ(), &printed).Build(t.Context(), p)
 	if err == nil || !strings.HasSuffix(err.Error(), "/go: exit status 1") || !strings.Contains(printed.String(), "./plugin.go:3:15: undefined: x\n") {
-		t.Errorf("error %v, printed\n%s", err, &printed)
+		t.Errorf("got error %v and output\n%s", err, &printed)
 	}
-	if read(t, p.Module()) != "the last one" {
-		t.Error("the last module was overwritten")
+	if read(t, p.Module()) != "previous module" {
+		t.Error("the previous module was overwritten")
 	}
 }
 
-// TestGoVersionIsTheRepositorys compares the version in the go.mod of new plugins.
-func TestGoVersionIsTheRepositorys(t *testing.T) {
+// TestGoVersionMatchesRepository compares the Go versions in the go.mod files of new plugins and of the repository.
+func TestGoVersionMatchesRepository(t *testing.T) {
 	p := newProject(t, goProvider)
 	version := regexp.MustCompile(`(?m)^go (1\.\d+)`)
 	want := version.FindStringSubmatch(read(t, "../../../go.mod"))
 	for _, file := range []string{"go.mod", "sdk/go.mod"} {
 		if got := version.FindStringSubmatch(read(t, p.Dir, file)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", file, got, want)
+			t.Errorf("%s: got version %v, want %v", file, got, want)
 		}
 	}
 }
