@@ -157,8 +157,8 @@ var errorTypes = map[int]string{
 	415: "invalid_request_error", 429: "rate_limit_error", 431: "invalid_request_error", 502: "api_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
-// wantError checks an error response in the form of the API, and its line in the access log. code is the error's code in the log and
-// in the response; where the response has no code, its type is compared.
+// wantError checks an error response in the form of the API, and its line in the access log. code is the error's code
+// in the log and in the response; where the response has no code, its type is compared.
 func (in *ingress) wantError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, status int, code string) (message string) {
 	t.Helper()
 	if status == 503 {

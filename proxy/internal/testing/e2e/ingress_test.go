@@ -396,7 +396,8 @@ func TestIngressReload(t *testing.T) {
 	})
 }
 
-// TestIngressForwardsNoHeaders compares the provider's request for a client that sends many headers with one for a client that sends none.
+// TestIngressForwardsNoHeaders compares the provider's request for a client that sends many headers with one for a
+// client that sends none.
 //
 // covers: M1.9 M1.11 P1.7
 func TestIngressForwardsNoHeaders(t *testing.T) {

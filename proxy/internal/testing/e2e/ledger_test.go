@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// ledgerConfig returns the configuration of a gateway with a journal, a key that belongs to a team, a key without a team, and a provider at
-// a URL.
+// ledgerConfig returns the configuration of a gateway with a journal, a key that belongs to a team, a key without a
+// team, and a provider at a URL.
 func ledgerConfig(url, journal string) string {
 	return fmt.Sprintf(`
 [store]
@@ -51,8 +51,8 @@ targets = [{ provider = "up", model = "gpt" }]
 
 const ledgerBody = `{"id":"x","object":"chat.completion","created":1,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":50,"total_tokens":1050,"prompt_tokens_details":{"cached_tokens":400}}}`
 
-// TestLedger sends requests with two keys for two models. The ledger must have their sums at /usage, in the metrics, after a reload and after
-// a restart.
+// TestLedger sends requests with two keys for two models. The ledger must have their sums at /usage, in the metrics,
+// after a reload and after a restart.
 func TestLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two gateways, and waits for the disk")
@@ -151,7 +151,8 @@ func TestLedger(t *testing.T) {
 	check("after a restart", admin)
 }
 
-// TestLedgerHasInterruptedResponses checks the ledger after a client disconnected in a stream and after a provider rejected a request.
+// TestLedgerHasInterruptedResponses checks the ledger after a client disconnected in a stream and after a provider
+// rejected a request.
 func TestLedgerHasInterruptedResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the disk")

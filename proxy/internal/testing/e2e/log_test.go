@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestLogOmitsProviderMessages has a provider quote the prompt in its errors, before a response and within a stream. The log must have the
-// failure and its target, but not the message.
+// TestLogOmitsProviderMessages has a provider quote the prompt in its errors, before a response and within a stream.
+// The log must have the failure and its target, but not the message.
 func TestLogOmitsProviderMessages(t *testing.T) {
 	const (
 		mark      = "PROMPT-MARK"
@@ -51,8 +51,8 @@ func TestLogOmitsProviderMessages(t *testing.T) {
 	}
 }
 
-// TestLogHasProviderMessagesOfRejections has providers reject requests. The log must have method, URL and the provider's message, without
-// credentials and without the parts that the message repeats from the request.
+// TestLogHasProviderMessagesOfRejections has providers reject requests. The log must have method, URL and the
+// provider's message, without credentials and without the parts that the message repeats from the request.
 func TestLogHasProviderMessagesOfRejections(t *testing.T) {
 	const mark = "PROMPT-MARK"
 	for _, c := range []struct {

@@ -29,8 +29,9 @@ func scale(all, short int) int {
 	return all
 }
 
-// configuration returns the configuration of a gateway with the demo provider and the providers openai and anthropic at these URLs. If a
-// URL is empty, the provider is unreachable. Timeouts are short, and the circuit breakers are disabled.
+// configuration returns the configuration of a gateway with the demo provider and the providers openai and anthropic at
+// these URLs. If a URL is empty, the provider is unreachable. Timeouts are short, and the circuit breakers are
+// disabled.
 func configuration(openai, anthropic string) string {
 	return fmt.Sprintf(`
 [server]

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// BenchmarkReload100000Keys reports the CPU time of a reload, from parsing the configuration to collecting the garbage of the old one.
+// BenchmarkReload100000Keys reports the CPU time of a reload, from parsing the configuration to collecting the garbage
+// of the old one.
 func BenchmarkReload100000Keys(b *testing.B) {
 	for _, c := range []struct {
 		name string

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// invokeFrame encodes a message as Bedrock sends it, with a message type and the header that names its event or exception.
+// invokeFrame encodes a message as Bedrock sends it, with a message type and the header that names its event or
+// exception.
 func invokeFrame(t *testing.T, messageType, header, name, payload string) string {
 	t.Helper()
 	var hs eventstream.Headers
@@ -61,7 +62,8 @@ var invokeEvents = []string{
 	`{"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":3}}`,
 }
 
-// TestInvokeModelOfBedrock has clients of Messages and of chat completions use a model that Bedrock serves with InvokeModel.
+// TestInvokeModelOfBedrock has clients of Messages and of chat completions use a model that Bedrock serves with
+// InvokeModel.
 func TestInvokeModelOfBedrock(t *testing.T) {
 	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5}}`
 	script := func(typ, body string) upstreamtest.Script {
@@ -108,8 +110,8 @@ func TestInvokeModelOfBedrock(t *testing.T) {
 	}
 }
 
-// TestInvokeModelExceptionsFailResponse has Bedrock end a stream with an exception, or too early. Before the first byte the client gets an
-// error status, later an incomplete stream.
+// TestInvokeModelExceptionsFailResponse has Bedrock end a stream with an exception, or too early. Before the first byte
+// the client gets an error status, later an incomplete stream.
 func TestInvokeModelExceptionsFailResponse(t *testing.T) {
 	exception := invokeFrame(t, "exception", ":exception-type", "throttlingException", `{"message":"Too many requests, account 123456789012"}`)
 	beginning := invokeChunks(t, invokeEvents[:3]...)

@@ -15,8 +15,8 @@ const askMessages = `{"model":"m","max_tokens":1000,"messages":[{"role":"user","
 // openaiWire and anthropicWire are the dialects that most tests use.
 var openaiWire, anthropicWire = wires[0], wires[1]
 
-// TestMessagesPassToAnthropic checks that requests to a provider of Messages and its responses are passed on byte for byte, apart from
-// headers and line ends that the gateway changes.
+// TestMessagesPassToAnthropic checks that requests to a provider of Messages and its responses are passed on byte for
+// byte, apart from headers and line ends that the gateway changes.
 //
 // covers: M1.1 M1.6 M1.7 M1.10 M5.14 M7.20
 func TestMessagesPassToAnthropic(t *testing.T) {
@@ -59,8 +59,8 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 	}
 }
 
-// TestMessagesErrorsNameClientsPath has a provider of chat completions reject a member of the translated request. The client's error must name
-// the member of its own request.
+// TestMessagesErrorsNameClientsPath has a provider of chat completions reject a member of the translated request. The
+// client's error must name the member of its own request.
 //
 // covers: M3.29
 func TestMessagesErrorsNameClientsPath(t *testing.T) {
@@ -72,8 +72,8 @@ func TestMessagesErrorsNameClientsPath(t *testing.T) {
 	}
 }
 
-// TestMessagesWithServerTools sends a tool that only providers of Messages can run. Other targets are skipped, and without a suitable target
-// the error names the tool.
+// TestMessagesWithServerTools sends a tool that only providers of Messages can run. Other targets are skipped, and
+// without a suitable target the error names the tool.
 //
 // covers: M4.6 M8.11
 func TestMessagesWithServerTools(t *testing.T) {
@@ -211,8 +211,8 @@ func TestKeysInBetaHeaderAreDropped(t *testing.T) {
 	}
 }
 
-// TestMessagesContextTooLong has a provider of chat completions reject a conversation that is too long. Clients get the message of the
-// Messages API, because they parse it to shorten the conversation.
+// TestMessagesContextTooLong has a provider of chat completions reject a conversation that is too long. Clients get the
+// message of the Messages API, because they parse it to shorten the conversation.
 //
 // covers: M8.4 M8.5 M8.6
 func TestMessagesContextTooLong(t *testing.T) {

@@ -118,9 +118,9 @@ func sendMessage(t *testing.T, client *anthropic.Client, model string, streamed 
 	return &m, stream.Err()
 }
 
-// TestVectorsAsMessages replays the provider's response of every vector of every plugin, and every recorded response of a compatible
-// provider, to the official client of Messages: streaming and not, in one piece, byte by byte and split at random. The client must read
-// the same content as a client of chat completions.
+// TestVectorsAsMessages replays the provider's response of every vector of every plugin, and every recorded response of
+// a compatible provider, to the official client of Messages: streaming and not, in one piece, byte by byte and split at
+// random. The client must read the same content as a client of chat completions.
 //
 // covers: M5.3 M7.22 M7.24 M7.25
 func TestVectorsAsMessages(t *testing.T) {
@@ -135,8 +135,8 @@ func TestVectorsAsMessages(t *testing.T) {
 			}
 			var all []recording
 			for _, v := range vectors {
-				// R12-input-and-pieces has the input of a call twice. Such a stream of Messages is passed on unchanged, and what the
-				// client reads from it depends on the client.
+				// R12-input-and-pieces has the input of a call twice. Such a stream of Messages is passed on unchanged,
+				// and what the client reads from it depends on the client.
 				if len(bytes.TrimSpace(v.Response)) > 0 && v.Settings == nil && v.Name != "R12-input-and-pieces" {
 					all = append(all, recording{name: v.Name, status: v.Status, contentType: v.ContentType, body: string(v.Response)})
 				}

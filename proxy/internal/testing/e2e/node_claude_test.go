@@ -22,8 +22,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// scriptedModel is a provider that speaks chat completions, streamed or not: asked by an agent, it thinks, says something and calls a
-// tool, and once it has the result, it repeats that. Requests without the tool, such as for a title, it answers with a word.
+// scriptedModel is a provider that speaks chat completions, streamed or not: asked by an agent, it thinks, says
+// something and calls a tool, and once it has the result, it repeats that. Requests without the tool, such as for a
+// title, it answers with a word.
 type scriptedModel struct {
 	*httptest.Server
 	tool, arguments, output string
@@ -143,8 +144,8 @@ func (a *scriptedAnswer) write(w http.ResponseWriter, stream bool) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// TestNodeClaudeCode has Claude Code, which speaks nothing but Messages, finish a task with a tool against a provider that speaks chat
-// completions.
+// TestNodeClaudeCode has Claude Code, which speaks nothing but Messages, finish a task with a tool against a provider
+// that speaks chat completions.
 //
 // covers: M1.3 M2.6 M2.18 M2.25 M3.14 M3.21 M5.4 M7.8
 func TestNodeClaudeCode(t *testing.T) {
@@ -196,7 +197,8 @@ func TestNodeClaudeCode(t *testing.T) {
 	}
 }
 
-// TestNodeMessages drives the official Node client of Messages, streaming and not, against providers that speak chat completions.
+// TestNodeMessages drives the official Node client of Messages, streaming and not, against providers that speak chat
+// completions.
 //
 // covers: M1.2 M5.4 M7.24 M8.2
 func TestNodeMessages(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeCodex has Codex run its tools against a provider of another family. For a model that it does not know it sends functions;
-// for one of its own it sends a custom tool in a namespace, whose input is the program to run.
+// TestNodeCodex has Codex run its tools against a provider of another family. For a model that it does not know it
+// sends functions; for one of its own it sends a custom tool in a namespace, whose input is the program to run.
 //
 // covers: P2.26 P3.18 P3.27 P4.4 P4.5 P7.9
 func TestNodeCodex(t *testing.T) {

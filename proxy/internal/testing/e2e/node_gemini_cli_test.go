@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeGeminiCLI has the Gemini CLI, which speaks nothing but the Gemini API, run its shell twice against a provider of Messages. It
-// asks for thoughts of the models that it knows only.
+// TestNodeGeminiCLI has the Gemini CLI, which speaks nothing but the Gemini API, run its shell twice against a provider
+// of Messages. It asks for thoughts of the models that it knows only.
 func TestNodeGeminiCLI(t *testing.T) {
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {

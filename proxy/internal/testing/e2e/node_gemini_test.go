@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestNodeGemini drives Google's official Node client, streaming and not, against providers that speak chat completions and Messages.
+// TestNodeGemini drives Google's official Node client, streaming and not, against providers that speak chat completions
+// and Messages.
 func TestNodeGemini(t *testing.T) {
 	m := newScriptedModel(t, "weather", `{"location":"Florence","days":2}`, "40 C")
 	config := proxytest.Keys + m.Config("scripted")

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeOpencode has opencode, which speaks chat completions to hosts that it does not know, run its shell twice against a provider
-// that thinks: the commands say nothing, the client asks for 32,000 tokens and keeps no signatures.
+// TestNodeOpencode has opencode, which speaks chat completions to hosts that it does not know, run its shell twice
+// against a provider that thinks: the commands say nothing, the client asks for 32,000 tokens and keeps no signatures.
 func TestNodeOpencode(t *testing.T) {
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {

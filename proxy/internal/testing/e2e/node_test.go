@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestNodeClients drives the official Node client and the AI SDK against the gateway. `make test-node` installs them and
-// runs it.
+// TestNodeClients drives the official Node client and the AI SDK against the gateway. `make test-node` installs them
+// and runs it.
 func TestNodeClients(t *testing.T) {
 	providers := map[string][]upstreamtest.Script{
 		"thinker": {{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",

@@ -29,21 +29,21 @@ func chatParams(model, text string) openai.ChatCompletionNewParams {
 
 func TestOfficialClientNonStreaming(t *testing.T) {
 	c := officialClient(t, proxytest.Start(t, configuration("", "")))
-	answer, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
+	response, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := answer.Usage
-	if answer.Model != "demo" || answer.ID == "" || answer.Created == 0 || len(answer.Choices) != 1 ||
-		answer.Choices[0].Message.Content == "" || answer.Choices[0].FinishReason != "stop" ||
+	u := response.Usage
+	if response.Model != "demo" || response.ID == "" || response.Created == 0 || len(response.Choices) != 1 ||
+		response.Choices[0].Message.Content == "" || response.Choices[0].FinishReason != "stop" ||
 		u.PromptTokens == 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
-		t.Errorf("answer %s", answer.RawJSON())
+		t.Errorf("response %s", response.RawJSON())
 	}
 }
 
 func TestOfficialClientStream(t *testing.T) {
 	c := officialClient(t, proxytest.Start(t, configuration("", "")))
-	whole, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
+	want, err := c.Chat.Completions.New(t.Context(), chatParams("demo", "Hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestOfficialClientStream(t *testing.T) {
 	for stream.Next() {
 		chunks++
 		if !acc.AddChunk(stream.Current()) {
-			t.Fatalf("chunk %s does not fit", stream.Current().RawJSON())
+			t.Fatalf("the accumulator rejects chunk %s", stream.Current().RawJSON())
 		}
 		if _, ok := acc.JustFinishedContent(); ok {
 			finished = true
@@ -64,8 +64,8 @@ func TestOfficialClientStream(t *testing.T) {
 	if err := stream.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if !finished || chunks < 5 || acc.Choices[0].Message.Content != whole.Choices[0].Message.Content ||
-		acc.Usage.TotalTokens != whole.Usage.TotalTokens || acc.Choices[0].FinishReason != "stop" {
+	if !finished || chunks < 5 || acc.Choices[0].Message.Content != want.Choices[0].Message.Content ||
+		acc.Usage.TotalTokens != want.Usage.TotalTokens || acc.Choices[0].FinishReason != "stop" {
 		t.Errorf("finished %v after %d chunks: %+v", finished, chunks, acc.ChatCompletion)
 	}
 }
@@ -89,23 +89,23 @@ func TestOfficialClientTools(t *testing.T) {
 		if streamed {
 			stream := c.Chat.Completions.NewStreaming(t.Context(), q)
 			var acc openai.ChatCompletionAccumulator
-			told := false
+			finished := false
 			for stream.Next() {
 				acc.AddChunk(stream.Current())
 				if _, ok := acc.JustFinishedToolCall(); ok {
-					told = true
+					finished = true
 				}
 			}
-			if err := stream.Err(); err != nil || !told {
-				t.Fatalf("stream: %v, a tool call was told: %v", err, told)
+			if err := stream.Err(); err != nil || !finished {
+				t.Fatalf("stream: error %v, tool call finished %v", err, finished)
 			}
 			first = acc.ChatCompletion
 		} else {
-			answer, err := c.Chat.Completions.New(t.Context(), q)
+			response, err := c.Chat.Completions.New(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			first = *answer
+			first = *response
 		}
 		choice := first.Choices[0]
 		if choice.FinishReason != "tool_calls" || len(choice.Message.ToolCalls) == 0 {
@@ -143,9 +143,9 @@ func TestOfficialClientModels(t *testing.T) {
 	}
 }
 
-// TestOfficialClientErrors checks every error class of the client, from the gateway and from a provider.
+// TestOfficialClientErrors checks every error class of the client, with errors of the gateway and of providers.
 func TestOfficialClientErrors(t *testing.T) {
-	providerSays := func(status int, body string, headers ...string) upstreamtest.Script {
+	respond := func(status int, body string, headers ...string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", body, headers...)}
 	}
 	cases := []struct {
@@ -156,18 +156,18 @@ func TestOfficialClientErrors(t *testing.T) {
 	}{
 		{"bad request", "demo", proxytest.Key, nil, 400, "decimal_above_max_value"},
 		{"unauthorized", "demo", "sk-wrong", nil, 401, "invalid_api_key"},
-		{"not found", "nobody", proxytest.Key, nil, 404, "model_not_found"},
-		{"provider's 400", "gpt", proxytest.Key, providerSays(400, `{"error":{"message":"no","type":"invalid_request_error","param":"tools","code":"bad_tools"}}`), 400, "bad_tools"},
-		{"provider's 401", "gpt", proxytest.Key, providerSays(401, `{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`), 502, "upstream_auth_failed"},
-		{"provider's 404", "gpt", proxytest.Key, providerSays(404, `{"error":{"message":"no model","type":"invalid_request_error","param":null,"code":"model_not_found"}}`), 404, "model_not_found"},
-		{"provider's 429", "gpt", proxytest.Key, providerSays(429, `{"error":{"message":"slow","type":"requests","param":null,"code":"rate_limit_exceeded"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded"},
-		{"provider's quota", "gpt", proxytest.Key, providerSays(429, `{"error":{"message":"quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`), 429, "insufficient_quota"},
-		{"provider's 500", "gpt", proxytest.Key, providerSays(500, `{"error":{"message":"oops","type":"server_error","param":null,"code":null}}`), 502, "upstream_error"},
-		{"provider's 503", "gpt", proxytest.Key, providerSays(503, `{"error":{"message":"busy","type":"server_error","param":null,"code":null}}`), 503, "overloaded"},
-		{"HTML from a proxy", "gpt", proxytest.Key, providerSays(502, `<html>Bad Gateway</html>`), 502, ""},
-		{"anthropic's 529", "claude", proxytest.Key, providerSays(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), 503, "overloaded"},
-		{"anthropic's 413", "claude", proxytest.Key, providerSays(413, `{"type":"error","error":{"type":"request_too_large","message":"big"}}`), 413, "request_too_large"},
-		{"nobody there", "gpt", proxytest.Key, nil, 502, "upstream_unreachable"},
+		{"not found", "none-such", proxytest.Key, nil, 404, "model_not_found"},
+		{"provider returns 400", "gpt", proxytest.Key, respond(400, `{"error":{"message":"no","type":"invalid_request_error","param":"tools","code":"bad_tools"}}`), 400, "bad_tools"},
+		{"provider returns 401", "gpt", proxytest.Key, respond(401, `{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`), 502, "upstream_auth_failed"},
+		{"provider returns 404", "gpt", proxytest.Key, respond(404, `{"error":{"message":"no model","type":"invalid_request_error","param":null,"code":"model_not_found"}}`), 404, "model_not_found"},
+		{"provider returns 429", "gpt", proxytest.Key, respond(429, `{"error":{"message":"slow","type":"requests","param":null,"code":"rate_limit_exceeded"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded"},
+		{"quota exceeded", "gpt", proxytest.Key, respond(429, `{"error":{"message":"quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`), 429, "insufficient_quota"},
+		{"provider returns 500", "gpt", proxytest.Key, respond(500, `{"error":{"message":"oops","type":"server_error","param":null,"code":null}}`), 502, "upstream_error"},
+		{"provider returns 503", "gpt", proxytest.Key, respond(503, `{"error":{"message":"busy","type":"server_error","param":null,"code":null}}`), 503, "overloaded"},
+		{"HTML from a proxy", "gpt", proxytest.Key, respond(502, `<html>Bad Gateway</html>`), 502, ""},
+		{"anthropic returns 529", "claude", proxytest.Key, respond(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), 503, "overloaded"},
+		{"anthropic returns 413", "claude", proxytest.Key, respond(413, `{"type":"error","error":{"type":"request_too_large","message":"big"}}`), 413, "request_too_large"},
+		{"provider unreachable", "gpt", proxytest.Key, nil, 502, "upstream_unreachable"},
 	}
 	var scripts []upstreamtest.Script
 	for _, c := range cases {
@@ -176,15 +176,15 @@ func TestOfficialClientErrors(t *testing.T) {
 		}
 	}
 	provider := upstreamtest.New(t, scripts...)
-	there := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
-	nobody := proxytest.Start(t, configuration("", ""))
+	reachable := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
+	unreachable := proxytest.Start(t, configuration("", ""))
 	for _, c := range cases {
 		for _, streamed := range []bool{false, true} {
-			name := c.name + map[bool]string{false: "/whole", true: "/stream"}[streamed]
+			name := c.name + map[bool]string{false: "/non-streaming", true: "/streaming"}[streamed]
 			t.Run(name, func(t *testing.T) {
-				g := nobody
+				g := unreachable
 				if c.provider != nil {
-					g = there
+					g = reachable
 				}
 				client := officialClient(t, g, option.WithAPIKey(c.key), option.WithMaxRetries(0))
 				q := chatParams(c.model, "Hello")
@@ -195,7 +195,7 @@ func TestOfficialClientErrors(t *testing.T) {
 				if streamed {
 					stream := client.Chat.Completions.NewStreaming(t.Context(), q)
 					for stream.Next() {
-						t.Errorf("a chunk: %s", stream.Current().RawJSON())
+						t.Errorf("received a chunk: %s", stream.Current().RawJSON())
 					}
 					err = stream.Err()
 				} else {
@@ -203,19 +203,19 @@ func TestOfficialClientErrors(t *testing.T) {
 				}
 				var e *openai.Error
 				if !errors.As(err, &e) {
-					t.Fatalf("no API error: %v", err)
+					t.Fatalf("error %v, want an API error", err)
 				}
 				if e.StatusCode != c.status || c.code != "" && e.Code != c.code || e.Message == "" || e.Type == "" {
-					t.Errorf("got %d %q: %s", e.StatusCode, e.Code, e.RawJSON())
+					t.Errorf("status %d, code %q, want %d, %q: %s", e.StatusCode, e.Code, c.status, c.code, e.RawJSON())
 				}
 				if strings.Contains(err.Error(), "canary") || strings.Contains(e.RawJSON(), "canary") {
-					t.Errorf("the error holds the provider's key: %v", err)
+					t.Errorf("the error contains the provider's key: %v", err)
 				}
-				if c.name == "provider's 429" && e.Response.Header.Get("Retry-After") != "7" {
-					t.Errorf("retry-after %q", e.Response.Header.Get("Retry-After"))
+				if c.name == "provider returns 429" && e.Response.Header.Get("Retry-After") != "7" {
+					t.Errorf("Retry-After %q, want 7", e.Response.Header.Get("Retry-After"))
 				}
-				if c.name == "provider's quota" && e.Response.Header.Get("X-Should-Retry") != "false" {
-					t.Error("the client may retry a quota that is used up")
+				if c.name == "quota exceeded" && e.Response.Header.Get("X-Should-Retry") != "false" {
+					t.Error("X-Should-Retry is not false, although the quota is exceeded")
 				}
 			})
 		}
@@ -237,7 +237,7 @@ func TestOfficialClientSeesTruncatedStreams(t *testing.T) {
 		}
 	}
 	if err := stream.Err(); err == nil || !strings.Contains(err.Error(), "upstream_stream_truncated") {
-		t.Errorf("the stream ended with %v", err)
+		t.Errorf("the stream ended with error %v", err)
 	}
 	if text != "Hal" {
 		t.Errorf("text %q", text)

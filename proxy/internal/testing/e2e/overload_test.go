@@ -18,81 +18,81 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// wantOverloaded checks that what a client reads is the answer to one that there is no room for.
-func wantOverloaded(t *testing.T, answer string) {
+// wantOverloaded checks that a response is the error of an overloaded gateway.
+func wantOverloaded(t *testing.T, response string) {
 	t.Helper()
 	for _, want := range []string{"HTTP/1.1 503 ", "\r\nContent-Type: application/json\r\n", "\r\nRetry-After: 1\r\n", "\r\nX-Request-Id: ", `"type":"service_unavailable_error"`, `"code":"gateway_overloaded"`} {
-		if !strings.Contains(answer, want) {
-			t.Errorf("no %q in %q", want, answer)
+		if !strings.Contains(response, want) {
+			t.Errorf("no %q in %q", want, response)
 		}
 	}
 }
 
-// TestConnectionsAboveLimit checks that a hundred connections above the limit get an error and are closed, whatever
-// they send, and that those within the limit are not affected.
+// TestConnectionsAboveLimit opens a hundred connections above the limit. They must be closed, at least half of them
+// with an error, without an effect on the connections within the limit.
 //
 // covers: F6
 func TestConnectionsAboveLimit(t *testing.T) {
-	const limit, beyond = 5, 100
+	const limit, excess = 5, 100
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", fmt.Sprintf("[server]\nmax_conns = %d", limit), 1)+table)
 		admin := g.Admin(t)
-		var inside []*rawClient
+		var within []*rawClient
 		for i := range limit {
 			c := dial(t, g)
-			c.post(fmt.Sprint("inside-", i), hello)
+			c.post(fmt.Sprint("within-", i), hello)
 			c.readUntil("}}")
-			inside = append(inside, c)
+			within = append(within, c)
 		}
-		var told sync.Map
+		var responses sync.Map
 		var all sync.WaitGroup
-		for i := range beyond {
+		for i := range excess {
 			c := dial(t, g)
 			all.Go(func() {
-				// The gateway does not read it, and may have closed the connection before it is written.
+				// The gateway does not read the request, and may have closed the connection before it is written.
 				_, _ = io.WriteString(c.w, postHead+sized(hello))
-				answer, _ := io.ReadAll(c.r)
-				told.Store(i, string(answer))
+				response, _ := io.ReadAll(c.r)
+				responses.Store(i, string(response))
 			})
 		}
 		all.Wait()
 		n := 0
-		told.Range(func(_, answer any) bool {
-			if answer != "" {
+		responses.Range(func(_, response any) bool {
+			if response != "" {
 				n++
-				wantOverloaded(t, answer.(string))
-				if !strings.Contains(answer.(string), "\r\nConnection: close\r\n") {
-					t.Errorf("it is not said that the connection ends: %s", answer)
+				wantOverloaded(t, response.(string))
+				if !strings.Contains(response.(string), "\r\nConnection: close\r\n") {
+					t.Errorf("no Connection: close in the response: %s", response)
 				}
 			}
 			return true
 		})
-		// So many are told at a time; one that comes meanwhile is only closed.
-		if n < beyond/2 {
-			t.Errorf("%d of %d were told", n, beyond)
+		// Only a limited number of responses are written at a time. Further connections are closed without one.
+		if n < excess/2 {
+			t.Errorf("%d of %d connections received a response", n, excess)
 		}
 		m := proxytest.Scrape(t, admin)
-		if shed := m.Sum("sluice_shed_total", "reason", "connections"); shed != beyond || m.Sum("sluice_client_connections") != limit {
-			t.Errorf("%v turned away, %v open", shed, m.Sum("sluice_client_connections"))
+		if shed := m.Sum("sluice_shed_total", "reason", "connections"); shed != excess || m.Sum("sluice_client_connections") != limit {
+			t.Errorf("%v connections rejected, %v open", shed, m.Sum("sluice_client_connections"))
 		}
-		for i, c := range inside {
+		for i, c := range within {
 			c.post(fmt.Sprint("again-", i), hello)
 			if got := c.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
-				t.Errorf("a connection within the limit got %s", got)
+				t.Errorf("connection within the limit: %s", got)
 			}
 		}
-		inside[0].Close()
+		within[0].Close()
 		proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_client_connections") == limit-1 })
 		c := dial(t, g)
 		c.post("later", hello)
 		if got := c.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
-			t.Errorf("a connection that came when there was room got %s", got)
+			t.Errorf("connection opened after another one was closed: %s", got)
 		}
 	})
 }
 
-// TestRequestsAboveLimit checks that requests above the limit get 503 before their body is read, and that the
-// connection serves the next one.
+// TestRequestsAboveLimit checks that requests above the limit get 503 before their body is read, and that their
+// connection serves the next request if the body is small.
 //
 // covers: F8
 func TestRequestsAboveLimit(t *testing.T) {
@@ -113,43 +113,43 @@ func TestRequestsAboveLimit(t *testing.T) {
 	}
 	c := dial(t, g)
 	for i := range 3 {
-		c.post(fmt.Sprint("beyond-", i), ask)
+		c.post(fmt.Sprint("excess-", i), ask)
 		wantOverloaded(t, c.readUntil("}}"))
-		if line := g.Log.Request(t, fmt.Sprint("beyond-", i)); line["status"] != "503" || line["code"] != "gateway_overloaded" || line["cause"] != "too many completions in flight" {
-			t.Errorf("accounted as %v", line)
+		if line := g.Log.Request(t, fmt.Sprint("excess-", i)); line["status"] != "503" || line["code"] != "gateway_overloaded" || line["cause"] != "too many completions in flight" {
+			t.Errorf("logged as %v", line)
 		}
 	}
-	// What takes nothing is answered as ever.
+	// The limit does not apply to requests that need no provider.
 	if r := g.Do(t, "GET", "/v1/models", ""); r.Status != 200 {
-		t.Errorf("the models: %d %s", r.Status, r.Body)
+		t.Errorf("GET /v1/models: %d %s", r.Status, r.Body)
 	}
-	// One that has a large body, or asks first, is told before any of it is sent.
+	// A request with a large or chunked body, or with Expect, is rejected before its body was sent.
 	for _, framing := range []string{"Content-Length: 1000000\r\n\r\n", "Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"} {
 		large := dial(t, g)
 		large.send(postHead + framing)
-		answer, err := io.ReadAll(large.r)
+		response, err := io.ReadAll(large.r)
 		if err != nil {
 			t.Error(err)
 		}
-		wantOverloaded(t, string(answer))
+		wantOverloaded(t, string(response))
 	}
 	if n := len(provider.Requests()); n != 2 {
-		t.Errorf("%d requests to the provider", n)
+		t.Errorf("the provider received %d requests, want 2", n)
 	}
 	m := proxytest.Scrape(t, admin)
 	if m.Sum("sluice_shed_total", "reason", "requests") != 6 || m.Sum("sluice_completions_in_flight") != 2 || m.Sum("sluice_completions_max") != 2 {
-		t.Errorf("%v turned away, %v in flight", m.Sum("sluice_shed_total", "reason", "requests"), m.Sum("sluice_completions_in_flight"))
+		t.Errorf("%v requests rejected, %v in flight", m.Sum("sluice_shed_total", "reason", "requests"), m.Sum("sluice_completions_in_flight"))
 	}
 	close(proceed)
 	for _, s := range streams {
 		if rest := s.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
-			t.Errorf("a stream in flight was disturbed: %s", rest)
+			t.Errorf("stream in flight: %s", rest)
 		}
 	}
 	awaitNothingHeld(t, admin)
 	c.post("recovered", ask)
 	if got := c.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
-		t.Errorf("when there was room again: %s", got)
+		t.Errorf("request after the streams ended: %s", got)
 	}
 }
 
@@ -159,8 +159,9 @@ func requestOfSize(n int) string {
 	return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
 }
 
-// TestBodyMemoryLimit has large requests, with a length and chunked, and large non-streaming responses reach the limit
-// on memory for bodies: small ones are not affected, and released memory is available to the next one.
+// TestBodyMemoryLimit reaches the limit on memory for bodies with large requests, with Content-Length and chunked, and
+// with large non-streaming responses. Small bodies must not be affected, and released memory must be available to the
+// next request.
 //
 // covers: F8
 func TestBodyMemoryLimit(t *testing.T) {
@@ -171,8 +172,8 @@ func TestBodyMemoryLimit(t *testing.T) {
 	}
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), whole(5)},
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // small, beside it
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // large, when there is room
+		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // small request, while the first is in flight
+		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // large request, after the first has ended
 		upstreamtest.Script{upstreamtest.ReadRequest(), whole(8 * limit), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(slices.Repeat([]string{text(strings.Repeat("z", 64<<10))}, 20)...), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)},
@@ -186,9 +187,9 @@ func TestBodyMemoryLimit(t *testing.T) {
 	})
 
 	for name, send := range map[string]string{
-		"the length says it":     fmt.Sprintf("Content-Length: %d\r\n\r\n", 900_000),
-		"the client asks before": fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", 900_000),
-		"chunks grow too large":  "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, requestOfSize(600_000)),
+		"Content-Length": fmt.Sprintf("Content-Length: %d\r\n\r\n", 900_000),
+		"Expect":         fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", 900_000),
+		"chunked":        "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, requestOfSize(600_000)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, g)
@@ -197,30 +198,30 @@ func TestBodyMemoryLimit(t *testing.T) {
 				defer close(sent)
 				_, _ = io.WriteString(c.w, postHead+send)
 			}()
-			answer, err := io.ReadAll(c.r)
+			response, err := io.ReadAll(c.r)
 			if err != nil {
 				t.Error(err)
 			}
 			<-sent
-			wantOverloaded(t, string(answer))
-			if !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
-				t.Errorf("the rest of the request would be read: %s", answer)
+			wantOverloaded(t, string(response))
+			if !strings.Contains(string(response), "\r\nConnection: close\r\n") {
+				t.Errorf("no Connection: close in the response: %s", response)
 			}
 		})
 	}
 	if r := g.Chat(t, ask); r.Status != 200 {
-		t.Errorf("a small request: %d %s", r.Status, r.Body)
+		t.Errorf("small request: %d %s", r.Status, r.Body)
 	}
 	close(proceed)
 	if got := first.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
-		t.Errorf("the request in flight: %s", got)
+		t.Errorf("first request: %s", got)
 	}
 	awaitNothingHeld(t, admin)
 	if r := g.Chat(t, requestOfSize(900_000)); r.Status != 200 {
-		t.Errorf("a large request when there was room: %d %s", r.Status, r.Body)
+		t.Errorf("large request after the first has ended: %d %s", r.Status, r.Body)
 	}
-	for _, how := range []string{"a large document", "a stream that is gathered"} {
-		t.Run(how, func(t *testing.T) {
+	for _, response := range []string{"non-streaming response", "stream that is aggregated"} {
+		t.Run(response, func(t *testing.T) {
 			r := g.Chat(t, ask)
 			wantError(t, r, 503, "service_unavailable_error", "gateway_overloaded", "")
 			g.Log.Request(t, r.RequestID())
@@ -229,21 +230,21 @@ func TestBodyMemoryLimit(t *testing.T) {
 		})
 	}
 	if r := g.Chat(t, ask); r.Status != 200 {
-		t.Errorf("afterwards: %d %s", r.Status, r.Body)
+		t.Errorf("small request and response at the end: %d %s", r.Status, r.Body)
 	}
 	if n := proxytest.Scrape(t, admin).Sum("sluice_shed_total", "reason", "bodies"); n != 5 {
-		t.Errorf("%v turned away", n)
+		t.Errorf("%v bodies rejected, want 5", n)
 	}
 }
 
-// TestManyLargePrompts sends fifty prompts of 4 MiB at once through a gateway with default settings: all are answered,
-// and the memory is released. Only the time limits are longer, for the race detector.
+// TestManyLargePrompts sends fifty prompts of 4 MiB at once to a gateway with default settings. All must get a
+// response, and the memory must be released. Only the limit on waiting for a plugin is longer, for the race detector.
 //
 // covers: F11
 func TestManyLargePrompts(t *testing.T) {
 	const size = 4 << 20
 	clients := scale(50, 5)
-	together := make(chan struct{}) // closed when all of them have arrived, or have failed
+	together := make(chan struct{}) // closed when all requests have reached the provider or failed
 	var arrived sync.WaitGroup
 	arrived.Add(clients)
 	go func() {
@@ -253,7 +254,7 @@ func TestManyLargePrompts(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil || n < size {
-			t.Errorf("the provider read %d bytes, %v", n, err)
+			t.Errorf("the provider read %d bytes, error %v", n, err)
 		}
 		arrived.Done()
 		<-together
@@ -277,11 +278,11 @@ func TestManyLargePrompts(t *testing.T) {
 		all.Go(func() {
 			r := g.Chat(t, prompt)
 			for deadline := time.Now().Add(proxytest.EventTimeout); r.Status == 503 && time.Now().Before(deadline); {
-				// On a machine that is too slow for fifty plugin calls a second, some are told to come again.
+				// A machine that is too slow for fifty plugin calls a second rejects some requests with Retry-After: 1.
 				r = g.Chat(t, prompt)
 			}
 			if r.Status != 200 {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Errorf("status %d: %s", r.Status, r.Body)
 				arrived.Done()
 			}
 		})
@@ -292,19 +293,19 @@ func TestManyLargePrompts(t *testing.T) {
 	awaitNothingHeld(t, admin)
 	prompt = ""
 	after := heap()
-	t.Logf("heap %d MiB before, %d MiB with all of them, %d MiB after", before>>20, held>>20, after>>20)
+	t.Logf("heap %d MiB before, %d MiB with all requests in flight, %d MiB after", before>>20, held>>20, after>>20)
 	if after > before+16<<20 {
-		t.Errorf("%d MiB stay", (after-before)>>20)
+		t.Errorf("%d MiB were not released", (after-before)>>20)
 	}
 }
 
 // TestSlowClients checks that a client that sends its head or body too slowly gets an error at the deadline, and that
-// no provider is involved.
+// the provider receives no connection.
 //
 // covers: F15 F16
 func TestSlowClients(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("waits for timeouts")
 	}
 	t.Parallel()
 	overBoth(t, func(t *testing.T, table string) {
@@ -313,27 +314,27 @@ func TestSlowClients(t *testing.T) {
 		admin := g.Admin(t)
 		for name, send := range map[string]string{
 			// covers: F15
-			"half a head":          "POST /v1/chat/completions HTTP/1.1\r\nHost: gate",
-			"a header without end": postHead + "X-Slow: ",
+			"half a head":        "POST /v1/chat/completions HTTP/1.1\r\nHost: gate",
+			"header without end": postHead + "X-Slow: ",
 			// covers: F16
-			"no body":                   postHead + "Content-Length: 100\r\n\r\n",
-			"half a body":               postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
-			"half a large body":         postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
-			"chunks without an end":     postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
-			"half a chunk":              postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
-			"within the chunk's length": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
+			"no body":           postHead + "Content-Length: 100\r\n\r\n",
+			"half a body":       postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
+			"half a large body": postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
+			"no last chunk":     postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
+			"half a chunk":      postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
+			"half a chunk size": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := dial(t, g)
 				c.send(send)
-				answer, err := io.ReadAll(c.r)
-				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") || !strings.Contains(string(answer), `"code":"request_timeout"`) || !strings.Contains(string(answer), "Connection: close\r\n") {
-					t.Errorf("%v: %q", err, answer)
+				response, err := io.ReadAll(c.r)
+				if err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 408 ") || !strings.Contains(string(response), `"code":"request_timeout"`) || !strings.Contains(string(response), "Connection: close\r\n") {
+					t.Errorf("error %v, response %q", err, response)
 				}
 			})
 		}
 		if n := provider.Connections(); n > 0 {
-			t.Errorf("%d connections to the provider", n)
+			t.Errorf("the provider received %d connections, want none", n)
 		}
 		awaitNothingHeld(t, admin)
 	})
