@@ -15,8 +15,8 @@ func newConns() *Conns {
 	return New(Options{Limits: Limits{Conns: 10, ReadTimeout: time.Minute}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// served returns a connection in a given phase, and the client's end of it.
-func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
+// acceptConn returns a connection in a given phase, and the client's end of it.
+func acceptConn(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestFinishByPhase(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := newConns()
-			conn, client := served(t, open, c.phase)
+			conn, client := acceptConn(t, open, c.phase)
 			if c.arrived != "" {
 				if _, err := io.WriteString(client, c.arrived); err != nil {
 					t.Fatal(err)
@@ -103,7 +103,7 @@ func TestFinishByPhase(t *testing.T) {
 // TestShutdownDoesNotInterruptRequest checks that a partly received request is read to its end.
 func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 	open := newConns()
-	conn, client := served(t, open, phaseActive)
+	conn, client := acceptConn(t, open, phaseActive)
 	read := readAsync(conn)
 	open.finishing.Store(true)
 	empty := open.interruptReads()
@@ -125,7 +125,7 @@ func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 // TestEndClosesActiveConns checks that a partly received request is aborted after the shutdown's deadline.
 func TestEndClosesActiveConns(t *testing.T) {
 	open := newConns()
-	conn, _ := served(t, open, phaseActive)
+	conn, _ := acceptConn(t, open, phaseActive)
 	read := readAsync(conn)
 	open.ending.Store(true)
 	open.interruptReads()

@@ -34,8 +34,8 @@ func scopes(a *spend.Accounts) spend.Scopes {
 	}
 }
 
-// only returns the status of the single budget.
-func only(t interface{ Fatalf(string, ...any) }, a *spend.Accounts, at time.Time) spend.Status {
+// onlyBudget returns the status of the single budget.
+func onlyBudget(t interface{ Fatalf(string, ...any) }, a *spend.Accounts, at time.Time) spend.Status {
 	all := a.Status(at)
 	if len(all) != 1 {
 		t.Fatalf("%d budgets, want 1", len(all))
@@ -60,14 +60,14 @@ func TestBudgetHoldsMaximumCost(t *testing.T) {
 		t.Fatal(e)
 	}
 	second.Settle(spend.Used{Cost: 301}, now)
-	if s := only(t, a, now); s.Spent != 501 || s.Held != 0 {
+	if s := onlyBudget(t, a, now); s.Spent != 501 || s.Held != 0 {
 		t.Fatalf("got status %+v", s)
 	}
 	e = second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now)
 	if e == nil || e.Status != 429 || e.Code != "insufficient_quota" || e.Kind != apierror.KindInsufficientQuota || !e.NoRetry {
 		t.Fatalf("budget spent: got error %+v", e)
 	}
-	if s := only(t, a, now); s.Refused != 2 || s.Left() != 499 || !s.Strict {
+	if s := onlyBudget(t, a, now); s.Refused != 2 || s.Left() != 499 || !s.Strict {
 		t.Errorf("got status %+v", s)
 	}
 	if want := "The budget of the key per day is spent. The next day begins at 2026-11-05T00:00:00Z."; e.Message != want {
@@ -156,7 +156,7 @@ func TestNonStrictBudgetHoldsEstimate(t *testing.T) {
 	}
 	holds[0].Settle(spend.Used{Cost: 90}, now)
 	holds[1].Settle(spend.Used{Cost: 90}, now)
-	if s := only(t, a, now); s.Spent != 180 || s.Held != 0 {
+	if s := onlyBudget(t, a, now); s.Spent != 180 || s.Held != 0 {
 		t.Errorf("got status %+v", s)
 	}
 }
@@ -194,7 +194,7 @@ func TestPastWindowIsNotReused(t *testing.T) {
 	}
 	first.Settle(spend.Used{Cost: 1}, now)
 	second.Settle(spend.Used{Cost: 2}, now)
-	if s := only(t, a, now); s.Spent != 3 || s.Held != 0 {
+	if s := onlyBudget(t, a, now); s.Spent != 3 || s.Held != 0 {
 		t.Errorf("got status %+v", s)
 	}
 }
@@ -314,14 +314,14 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	settled.Settle(spend.Used{Cost: 123}, now)
 	book := spend.NewBook(spend.Options{Journal: journal})
 	after := open(t, book, limits...)
-	if s := only(t, after, now); s.Spent != 423 || s.Held != 0 {
+	if s := onlyBudget(t, after, now); s.Spent != 423 || s.Held != 0 {
 		t.Errorf("after the restart: got status %+v", s)
 	}
 	if r := after.Account(spend.Key, "k").Remaining(now); r.Requests != 2 {
 		t.Errorf("%d requests remain, want 2", r.Requests)
 	}
 	// A reload must not replay the same scopes again.
-	if s := only(t, open(t, book, limits...), now); s.Spent != 423 {
+	if s := onlyBudget(t, open(t, book, limits...), now); s.Spent != 423 {
 		t.Errorf("after a reload: got status %+v", s)
 	}
 	// A raised limit survives a restart.
@@ -329,10 +329,10 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, a := range map[string]*spend.Accounts{"running": after, "restarted": open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)} {
-		if s := only(t, a, now); s.Limit != 1050 {
+		if s := onlyBudget(t, a, now); s.Limit != 1050 {
 			t.Errorf("%s: %+v", name, s)
 		}
-		if s := only(t, a, now.Add(24*time.Hour)); s.Limit != 1000 || s.Spent != 0 {
+		if s := onlyBudget(t, a, now.Add(24*time.Hour)); s.Limit != 1000 || s.Spent != 0 {
 			t.Errorf("%s, on the next day: %+v", name, s)
 		}
 	}
@@ -346,7 +346,7 @@ func TestJournalFailureRejectsRequests(t *testing.T) {
 	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 10}, now); e == nil || e.Status != 503 || !errors.Is(e.Cause, journal.broken) {
 		t.Errorf("got error %v", e)
 	}
-	if s := only(t, a, now); s.Held != 0 || h.Held() {
+	if s := onlyBudget(t, a, now); s.Held != 0 || h.Held() {
 		t.Errorf("got status %+v", s)
 	}
 }
@@ -372,7 +372,7 @@ func TestBudgetEvents(t *testing.T) {
 		t.Errorf("got events %v, want %v", events, want)
 	}
 	// The excess counts, so no further request fits.
-	if s := only(t, a, now); s.Spent != 1010 {
+	if s := onlyBudget(t, a, now); s.Spent != 1010 {
 		t.Errorf("got status %+v", s)
 	}
 	var h spend.Hold

@@ -44,15 +44,15 @@ func open(tb interface{ Fatal(...any) }, b *spend.Book, limits ...spend.Limit) *
 	return a
 }
 
-// limited returns a key with these limits in the book.
-func limited(tb interface{ Fatal(...any) }, b *spend.Book, l config.Limits) client {
+// limitedKey returns a key with these limits in the book.
+func limitedKey(tb interface{ Fatal(...any) }, b *spend.Book, l config.Limits) client {
 	s := spend.Scope{Kind: spend.Key, Name: "limited"}
 	return client{open(tb, b, spend.Limit{Scope: s, Limits: l}).Account(s.Kind, s.Name)}
 }
 
 // covers: F139
 func TestRequestsPerMinute(t *testing.T) {
-	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 60})
+	k := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 60})
 	for i := range 60 {
 		if _, e := k.Admit(10, 10, now); e != nil {
 			t.Fatalf("request %d: %v", i, e)
@@ -79,7 +79,7 @@ func TestRequestsPerMinute(t *testing.T) {
 
 // covers: F139
 func TestConcurrentRequestLimit(t *testing.T) {
-	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{Concurrent: 2})
+	k := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{Concurrent: 2})
 	first, e := k.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
@@ -103,7 +103,7 @@ func TestConcurrentRequestLimit(t *testing.T) {
 
 // covers: F139
 func TestTokensPerMinute(t *testing.T) {
-	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{TokensPerMinute: 6000})
+	k := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{TokensPerMinute: 6000})
 	a, e := k.Admit(1000, 4000, now)
 	if e != nil {
 		t.Fatal(e)
@@ -154,7 +154,7 @@ func TestTokensPerMinute(t *testing.T) {
 
 // covers: F139
 func TestRejectedRequestUsesNothing(t *testing.T) {
-	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
+	k := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
 	a, e := k.Admit(900, 0, now)
 	if e != nil {
 		t.Fatal(e)
@@ -179,7 +179,7 @@ func TestRejectedRequestUsesNothing(t *testing.T) {
 // covers: F139
 func TestUsageSurvivesReload(t *testing.T) {
 	book := spend.NewBook(spend.Options{})
-	before := limited(t, book, config.Limits{RequestsPerMinute: 2, Concurrent: 1})
+	before := limitedKey(t, book, config.Limits{RequestsPerMinute: 2, Concurrent: 1})
 	a, e := before.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
@@ -201,7 +201,7 @@ func TestUsageSurvivesReload(t *testing.T) {
 	}
 	// The usage of a removed key is dropped.
 	book.Prune(open(t, book))
-	again := limited(t, book, config.Limits{RequestsPerMinute: 2})
+	again := limitedKey(t, book, config.Limits{RequestsPerMinute: 2})
 	if s, _ := again.Remaining(now); s.Requests != 2 {
 		t.Errorf("got status %+v", s)
 	}
@@ -209,7 +209,7 @@ func TestUsageSurvivesReload(t *testing.T) {
 
 // covers: F139
 func TestUnsetLimitsAreUnlimited(t *testing.T) {
-	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{})
+	k := limitedKey(t, spend.NewBook(spend.Options{}), config.Limits{})
 	a, e := k.Admit(1<<40, 1<<40, now)
 	if _, limited := k.Remaining(now); e != nil || limited || a.Held() {
 		t.Errorf("got error %v, limited %t, held %t", e, limited, a.Held())
@@ -230,7 +230,7 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 		"concurrent": {config.Limits{Concurrent: 500}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := limited(t, spend.NewBook(spend.Options{}), c.limits)
+			k := limitedKey(t, spend.NewBook(spend.Options{}), c.limits)
 			var admitted atomic.Int64
 			var all sync.WaitGroup
 			for range 8 {
@@ -261,7 +261,7 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests per minute"),
 			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens per minute"),
 		}
-		k := limited(t, spend.NewBook(spend.Options{}), limits)
+		k := limitedKey(t, spend.NewBook(spend.Options{}), limits)
 		type use struct {
 			at time.Time
 			n  int64

@@ -104,7 +104,7 @@ func TestGatewaysShareBudget(t *testing.T) {
 		}
 	}
 	for _, g := range []*gateway{a, b} {
-		if s := only(t, g.accounts, now); s.Spent != 950 || s.Held != 0 {
+		if s := onlyBudget(t, g.accounts, now); s.Spent != 950 || s.Held != 0 {
 			t.Errorf("got status %+v", s)
 		}
 	}
@@ -317,7 +317,7 @@ func TestRemovedScopeReturnsGrants(t *testing.T) {
 		t.Errorf("%d taken after the request, want 50", n)
 	}
 	// If the scope is added again, it has spent 50, or 0 until the store has reported its usage.
-	if s := only(t, open(t, g.Book, limit), now); s.Spent != 0 && s.Spent != 50 {
+	if s := onlyBudget(t, open(t, g.Book, limit), now); s.Spent != 0 && s.Spent != 50 {
 		t.Errorf("got status %+v", s)
 	}
 }

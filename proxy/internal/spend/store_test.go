@@ -255,7 +255,7 @@ func TestBudgetIsRaisedForAllGateways(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for _, g := range []*gateway{a, b} {
-			if s := only(t, g.accounts, c.now()); s.Limit != 1500 || s.Raised != 500 {
+			if s := onlyBudget(t, g.accounts, c.now()); s.Limit != 1500 || s.Raised != 500 {
 				t.Errorf("%s: got status %+v", when, s)
 			}
 		}

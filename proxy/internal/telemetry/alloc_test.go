@@ -16,7 +16,7 @@ import (
 func TestCountingDoesNotAllocate(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	good, rejected := completion(), completion()
 	rejected.Status, rejected.Code, rejected.Model = 429, "rate_limit_exceeded", "unknown model"
 	log.Request(&good)
@@ -71,7 +71,7 @@ func BenchmarkLine(b *testing.B) {
 func BenchmarkRequest(b *testing.B) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	r := completion()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -83,7 +83,7 @@ func BenchmarkRequest(b *testing.B) {
 func BenchmarkScrape(b *testing.B) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	r := completion()
 	log.Request(&r)
 	for b.Loop() {

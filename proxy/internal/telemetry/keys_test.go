@@ -20,9 +20,9 @@ func TestKeySeries(t *testing.T) {
 		names[i] = fmt.Sprintf("key-%04d", i)
 	}
 	m.SetNames(telemetry.Names{Keys: names, Teams: []string{"team"}, Models: []string{"m"}})
-	log := account(m)
+	log := countingLog(m)
 	use := func(key string, prompt, completion int64) {
-		r := completionOf(key)
+		r := completionWithKey(key)
 		r.Team, r.Tokens = "team", cost.Tokens{Prompt: prompt, Completion: completion, Cached: prompt / 2}
 		switch key {
 		case "key-0999":
@@ -79,7 +79,7 @@ func TestKeySeries(t *testing.T) {
 func TestPercentilesAndStatuses(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	if got := m.Totals().FirstEvent; got != (telemetry.Percentiles{}) {
 		t.Errorf("percentiles without requests: %+v", got)
 	}
@@ -106,7 +106,7 @@ func TestPercentilesAndStatuses(t *testing.T) {
 	}
 }
 
-func completionOf(key string) telemetry.Record {
+func completionWithKey(key string) telemetry.Record {
 	r := completion()
 	r.Key = key
 	return r

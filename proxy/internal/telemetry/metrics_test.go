@@ -25,8 +25,8 @@ func scrape(tb testing.TB, m *telemetry.Metrics) (metricstest.Metrics, string) {
 	return metricstest.Parse(tb, out.String()), out.String()
 }
 
-// account returns a Log that only counts. Its clock is two seconds after completion's start.
-func account(m *telemetry.Metrics) telemetry.Log {
+// countingLog returns a Log that only counts. Its clock is two seconds after completion's start.
+func countingLog(m *telemetry.Metrics) telemetry.Log {
 	return telemetry.Log{Logger: slog.New(slog.DiscardHandler), Metrics: m, Now: func() time.Time { return time.Unix(1002, 0) }}
 }
 
@@ -41,7 +41,7 @@ func completion() telemetry.Record {
 func TestRequestsAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	good := completion()
 	m.StartRequest(&good)
 	if got, _ := scrape(t, m); got.Sum("sluice_requests_in_flight") != 1 {
@@ -108,7 +108,7 @@ func TestRequestsAreCounted(t *testing.T) {
 func TestUnknownNamesCreateNoSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	var before int
 	for i := range 1000 {
 		r := completion()
@@ -132,7 +132,7 @@ func TestUnknownNamesCreateNoSeries(t *testing.T) {
 // counted as other.
 func TestRemovedNamesDropSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
-	log := account(m)
+	log := countingLog(m)
 	for i := range 100 {
 		m.SetNames(telemetry.Names{Models: []string{"m", fmt.Sprint("model-", i)}, Providers: []string{"p"}})
 		r := completion()
@@ -207,7 +207,7 @@ func TestMetricsPassPrometheusLint(t *testing.T) {
 			s.Add(f, 1, f.Labels...)
 		}
 	})
-	log := account(m)
+	log := countingLog(m)
 	r := completion()
 	log.Request(&r)
 	got, text := scrape(t, m)
@@ -284,7 +284,7 @@ func TestScrapePanicIsAnError(t *testing.T) {
 func TestInFlightReturnsToZero(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames(telemetry.Names{Models: []string{"m"}, Providers: []string{"p"}})
-	log := account(m)
+	log := countingLog(m)
 	const goroutines, each = 8, 500
 	var wg sync.WaitGroup
 	for i := range goroutines {

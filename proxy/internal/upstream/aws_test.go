@@ -42,8 +42,8 @@ func acceptingServer(t *testing.T) *upstreamtest.Server {
 	return upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"))})
 }
 
-// newSigning returns a client that signs requests and connects to the server whatever host name it is given.
-func newSigning(t *testing.T, s *upstreamtest.Server, base string, a credential.AWS, change func(*upstream.Config)) *upstream.Client {
+// newSigningClient returns a client that signs requests and connects to the server whatever host name it is given.
+func newSigningClient(t *testing.T, s *upstreamtest.Server, base string, a credential.AWS, change func(*upstream.Config)) *upstream.Client {
 	return newClient(t, s, func(c *upstream.Config) {
 		c.BaseURL, c.Credential, c.Now = base, credential.Credential{AWS: &a}, suiteTime
 		c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -67,8 +67,8 @@ func TestSigV4Suite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := acceptingServer(t)
-			c := newSigning(t, s, "http://example.amazonaws.com:80", credential.AWS{Region: "us-east-1", Service: "service", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
-			if status, _, err := whole(t, c, &upstream.Request{Method: tt.method, Path: tt.path, Accept: "application/json"}); err != nil || status != 200 {
+			c := newSigningClient(t, s, "http://example.amazonaws.com:80", credential.AWS{Region: "us-east-1", Service: "service", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+			if status, _, err := roundTrip(t, c, &upstream.Request{Method: tt.method, Path: tt.path, Accept: "application/json"}); err != nil || status != 200 {
 				t.Fatal(status, err)
 			}
 			got := s.Requests()[0]
@@ -194,11 +194,11 @@ func TestSignedPathMatchesSentPath(t *testing.T) {
 		"/model/m/converse?b=2&a=1&a=0&c=%2F~%20x",
 	} {
 		for _, base := range []string{host, host + ":80/some%3Aprefix"} {
-			c := newSigning(t, s, base, credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret, SessionToken: "tok"}, nil)
+			c := newSigningClient(t, s, base, credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret, SessionToken: "tok"}, nil)
 			r := post(fmt.Sprintf(`{"n":%d}`, i))
 			r.Path = path
 			r.Headers = []upstream.Header{{Name: "X-Amzn-Bedrock-GuardrailIdentifier", Value: "a  b "}}
-			if status, _, err := whole(t, c, r); err != nil || status != 200 {
+			if status, _, err := roundTrip(t, c, r); err != nil || status != 200 {
 				t.Fatal(path, status, err)
 			}
 			all := s.Requests()
@@ -219,9 +219,9 @@ func TestRetryHasSameSignature(t *testing.T) {
 	s := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"), upstreamtest.ReadRequest(), upstreamtest.Close()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}")})
-	c := newSigning(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+	c := newSigningClient(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 	for range 2 {
-		if status, _, err := whole(t, c, post(strings.Repeat("x", 100_000))); err != nil || status != 200 {
+		if status, _, err := roundTrip(t, c, post(strings.Repeat("x", 100_000))); err != nil || status != 200 {
 			t.Fatal(status, err)
 		}
 	}
@@ -254,11 +254,11 @@ func TestInvalidSigningConfiguration(t *testing.T) {
 func TestRejectsSignatureHeaders(t *testing.T) {
 	t.Parallel()
 	s := acceptingServer(t)
-	c := newSigning(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+	c := newSigningClient(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 	for _, name := range []string{"X-Amz-Date", "x-amz-security-token", "x-AMZ-target", "Authorization"} {
 		r := post("{}")
 		r.Headers = []upstream.Header{{Name: name, Value: "x"}}
-		if _, _, err := whole(t, c, r); kindOf(t, err) != upstream.BadRequest {
+		if _, _, err := roundTrip(t, c, r); errorKind(t, err) != upstream.BadRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -267,8 +267,8 @@ func TestRejectsSignatureHeaders(t *testing.T) {
 	}
 }
 
-// bareEnvironment sets up an environment in which the SDK finds no credentials, and returns a directory for files.
-func bareEnvironment(t *testing.T) string {
+// clearEnvironment sets up an environment in which the SDK finds no credentials, and returns a directory for files.
+func clearEnvironment(t *testing.T) string {
 	t.Helper()
 	for _, e := range os.Environ() {
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "AWS_") {
@@ -371,12 +371,12 @@ func TestAWSCredentialSources(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.prepare(t, bareEnvironment(t))
+			tt.prepare(t, clearEnvironment(t))
 			s := acceptingServer(t)
 			redactor := credential.NewRedactor()
-			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) { c.Redactor = redactor })
+			c := newSigningClient(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) { c.Redactor = redactor })
 			for range 3 {
-				if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+				if status, _, err := roundTrip(t, c, post("{}")); err != nil || status != 200 {
 					t.Fatal(status, err)
 				}
 			}
@@ -398,19 +398,19 @@ func TestAWSCredentialSources(t *testing.T) {
 // TestAWSCredentialsAreRenewedOnce checks that expired credentials are fetched once for many concurrent requests, and
 // that no request waits before they expire.
 func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
-	bareEnvironment(t)
+	clearEnvironment(t)
 	var ahead atomic.Int64
 	now := func() time.Time { return suiteTime().Add(time.Duration(ahead.Load())) }
 	u, requests := serveKeys(t, func(n int32) time.Time { return suiteTime().Add(time.Duration(n) * time.Hour) })
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", u)
 	s := acceptingServer(t)
-	c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1"}, func(c *upstream.Config) { c.Now = now })
+	c := newSigningClient(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1"}, func(c *upstream.Config) { c.Now = now })
 	for round := range int32(3) {
 		ahead.Store(int64(time.Duration(round)*time.Hour + time.Second))
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+				if status, _, err := roundTrip(t, c, post("{}")); err != nil || status != 200 {
 					t.Error(status, err)
 				}
 			})
@@ -476,19 +476,19 @@ func TestAWSCredentialsMissing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.prepare(t, bareEnvironment(t))
+			tt.prepare(t, clearEnvironment(t))
 			s := acceptingServer(t)
-			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
+			c := newSigningClient(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
 				if strings.Contains(tt.want, "timed out") {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
 				}
 			})
 			start := time.Now()
-			_, _, err := whole(t, c, post(`{"prompt":"canary"}`))
-			if kindOf(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
+			_, _, err := roundTrip(t, c, post(`{"prompt":"canary"}`))
+			if errorKind(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
-			if d := time.Since(start); d > soon {
+			if d := time.Since(start); d > testTimeout {
 				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {

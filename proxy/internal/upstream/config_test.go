@@ -84,7 +84,7 @@ func TestErrorsOmitQueryAndCredential(t *testing.T) {
 		r := post(`{"prompt":"canary"}`)
 		r.Path = "/x?q=canary"
 		_, err := c.Do(context.Background(), r, nil)
-		if kindOf(t, err) != upstream.InvalidResponse || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "/v1/x:") {
+		if errorKind(t, err) != upstream.InvalidResponse || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "/v1/x:") {
 			t.Errorf("got error %v", err)
 		}
 	}

@@ -89,7 +89,7 @@ func TestConnectTimeout(t *testing.T) {
 			cancel(errGone)
 		}()
 		_, err = c.Do(ctx, post(""), nil)
-		if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
+		if errorKind(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
 			t.Fatalf("got error %v", err)
 		}
 	})
@@ -107,17 +107,17 @@ func TestDisconnectDuringDialSendsNothing(t *testing.T) {
 		}
 		return errGone
 	}))
-	if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
+	if errorKind(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
 		t.Fatalf("got error %v", err)
 	}
-	ended(t, s)
+	awaitClientClose(t, s)
 	if n := len(s.Requests()); n != 0 {
 		t.Errorf("%d requests", n)
 	}
 }
 
-// named returns a client that connects to a server by a host name.
-func named(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameServer, change func(*upstream.Config)) *upstream.Client {
+// newNamedClient returns a client that connects to a server by a host name.
+func newNamedClient(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameServer, change func(*upstream.Config)) *upstream.Client {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
@@ -142,10 +142,10 @@ func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "::ffff:127.0.0.1", "::1", "10.1.2.3", "192.168.0.1", "172.31.255.255", "169.254.169.254", "100.100.100.200", "fd00:ec2::254", "fe80::1", "0.0.0.0"} {
 		t.Run("I8/"+addr, func(t *testing.T) {
 			t.Parallel()
-			c := named(t, s, upstreamtest.NewNameServer(t, addr), func(c *upstream.Config) { c.AllowPrivate = false })
+			c := newNamedClient(t, s, upstreamtest.NewNameServer(t, addr), func(c *upstream.Config) { c.AllowPrivate = false })
 			_, err := c.Do(context.Background(), post(""), nil)
 			var ae *upstream.AddressError
-			if kindOf(t, err) != upstream.Unreachable || !errors.As(err, &ae) || ae.Class == "" {
+			if errorKind(t, err) != upstream.Unreachable || !errors.As(err, &ae) || ae.Class == "" {
 				t.Fatalf("got error %v", err)
 			}
 		})
@@ -153,22 +153,22 @@ func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 	t.Run("I8/rebinding", func(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
-		c := named(t, s, n, nil)
-		if _, _, err := whole(t, c, post("")); err != nil {
+		c := newNamedClient(t, s, n, nil)
+		if _, _, err := roundTrip(t, c, post("")); err != nil {
 			t.Errorf("with AllowPrivate: %v", err)
 		}
-		strict := named(t, s, n, func(c *upstream.Config) { c.AllowPrivate = false })
-		if _, err := strict.Do(context.Background(), post(""), nil); kindOf(t, err) != upstream.Unreachable {
+		strict := newNamedClient(t, s, n, func(c *upstream.Config) { c.AllowPrivate = false })
+		if _, err := strict.Do(context.Background(), post(""), nil); errorKind(t, err) != upstream.Unreachable {
 			t.Errorf("without AllowPrivate: %v", err)
 		}
 	})
 	t.Run("I8/localhost is allowed", func(t *testing.T) {
 		t.Parallel()
-		c := named(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) {
+		c := newNamedClient(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) {
 			c.AllowPrivate = false
 			c.BaseURL = strings.Replace(c.BaseURL, "provider.test", "LocalHost", 1)
 		})
-		if _, _, err := whole(t, c, post("")); err != nil {
+		if _, _, err := roundTrip(t, c, post("")); err != nil {
 			t.Error(err)
 		}
 	})
@@ -223,7 +223,7 @@ func TestRejectsInvalidCertificates(t *testing.T) {
 				}
 			})
 			_, err := c.Do(context.Background(), post(""), nil)
-			if kindOf(t, err) != upstream.TLS || !tt.want(err) {
+			if errorKind(t, err) != upstream.TLS || !tt.want(err) {
 				t.Fatalf("got error %v", err)
 			}
 			if n := len(s.Requests()); n != 0 {
@@ -235,7 +235,7 @@ func TestRejectsInvalidCertificates(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), upstreamtest.AwaitClose()})
 		c := newClient(t, s, func(c *upstream.Config) { c.BaseURL = "https://" + s.Addr() })
-		if _, err := c.Do(context.Background(), post(""), nil); kindOf(t, err) != upstream.TLS {
+		if _, err := c.Do(context.Background(), post(""), nil); errorKind(t, err) != upstream.TLS {
 			t.Fatalf("got error %v", err)
 		}
 	})
@@ -245,9 +245,9 @@ func TestTLSVersions(t *testing.T) {
 	t.Parallel()
 	for _, v := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		s := upstreamtest.NewTLS(t, upstreamtest.TLS{Host: "provider.test", MaxVersion: v}, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
-		c := named(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) { c.TLS = s.ClientTLS() })
+		c := newNamedClient(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) { c.TLS = s.ClientTLS() })
 		for range 3 {
-			if _, got, err := whole(t, c, post("hello")); err != nil || got != "hello" {
+			if _, got, err := roundTrip(t, c, post("hello")); err != nil || got != "hello" {
 				t.Errorf("%s: %q, %v", tls.VersionName(v), got, err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	if !errors.As(err, &e) || e.Kind != upstream.Timeout || e.Phase != upstream.PhaseConnect || e.Reason != "TLS handshake timeout" {
 		t.Fatalf("got error %v", err)
 	}
-	ended(t, s)
+	awaitClientClose(t, s)
 	if st := c.Stats(); st.Open != 0 {
 		t.Errorf("stats: %+v", st)
 	}

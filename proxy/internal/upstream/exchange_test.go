@@ -67,7 +67,7 @@ func TestRequestBytes(t *testing.T) {
 			t.Parallel()
 			s := okServer(t)
 			c := newClient(t, s, tt.change)
-			status, body, err := whole(t, c, &tt.r)
+			status, body, err := roundTrip(t, c, &tt.r)
 			if err != nil || status != 200 || body != `{"ok":true}` {
 				t.Fatalf("status %d, body %q, error %v", status, body, err)
 			}
@@ -98,7 +98,7 @@ func TestBodySizes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{0, 1, 4 << 10, 16<<10 - 400, 16 << 10, 16<<10 + 1, 100_000, 1 << 20} {
 				body := strings.Repeat("abcdefghi\n", n/10+1)[:n]
-				status, got, err := whole(t, c, post(body))
+				status, got, err := roundTrip(t, c, post(body))
 				if err != nil || status != 200 || got != body {
 					t.Errorf("%d bytes: %d, %d bytes, %v", n, status, len(got), err)
 				}
@@ -175,7 +175,7 @@ func TestRejectsInvalidRequests(t *testing.T) {
 	} {
 		t.Run("I18/"+tt.name, func(t *testing.T) {
 			_, err := tt.c.Do(context.Background(), tt.r, nil)
-			if k := kindOf(t, err); k != upstream.BadRequest {
+			if k := errorKind(t, err); k != upstream.BadRequest {
 				t.Fatalf("got error %v", err)
 			}
 			if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "mine") {
@@ -235,7 +235,7 @@ func TestResponseFramings(t *testing.T) {
 					c := newClient(t, s, nil)
 					r := post("")
 					r.Method = tt.method
-					status, body, err := whole(t, c, r)
+					status, body, err := roundTrip(t, c, r)
 					if err != nil || status != tt.status || body != tt.body {
 						t.Fatalf("status %d, body %q, error %v", status, body, err)
 					}
@@ -271,10 +271,10 @@ func TestResponseHeaders(t *testing.T) {
 	if got := resp.Header("x-request-id"); got != nil {
 		t.Errorf("Header after Close: %q", got)
 	}
-	if _, err := resp.Next(); kindOf(t, err) != upstream.Closed {
+	if _, err := resp.Next(); errorKind(t, err) != upstream.Closed {
 		t.Errorf("Next after Close: %v", err)
 	}
-	if _, err := resp.ReadAll(nil, 10); kindOf(t, err) != upstream.Closed {
+	if _, err := resp.ReadAll(nil, 10); errorKind(t, err) != upstream.Closed {
 		t.Errorf("ReadAll after Close: %v", err)
 	}
 	resp.SetWatcher(nil)
@@ -302,7 +302,7 @@ func TestLongHeads(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 		resp.Close()
-		if _, got, err := whole(t, c, post("")); err != nil || got != "data: a\n\n" {
+		if _, got, err := roundTrip(t, c, post("")); err != nil || got != "data: a\n\n" {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
@@ -354,7 +354,7 @@ func TestReadAllLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := resp.ReadAll([]byte("ab")[:min(2, limit)], limit)
-				if k := kindOf(t, err); k != want {
+				if k := errorKind(t, err); k != want {
 					t.Errorf("limit %d: %v", limit, err)
 				}
 				if want == 0 && string(got) != "ab"+body {
@@ -363,7 +363,7 @@ func TestReadAllLimit(t *testing.T) {
 				if len(got) > limit {
 					t.Errorf("limit %d: returned %d bytes with an error", limit, len(got))
 				}
-				if _, err := resp.Next(); want != 0 && kindOf(t, err) != upstream.TooLarge {
+				if _, err := resp.Next(); want != 0 && errorKind(t, err) != upstream.TooLarge {
 					t.Errorf("limit %d: second call: got %v, want the same error", limit, err)
 				}
 				resp.Close()

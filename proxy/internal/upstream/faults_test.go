@@ -25,12 +25,12 @@ func TestTruncatedBodies(t *testing.T) {
 		sent string
 		body string
 	}{
-		{"after a chunk", upstreamtest.EventStream(), chunkOf(event), event},
+		{"after a chunk", upstreamtest.EventStream(), encodeChunk(event), event},
 		{"in a chunk", upstreamtest.EventStream(), "20\r\n" + event, event},
-		{"in a chunk's size", upstreamtest.EventStream(), chunkOf(event) + "2", event},
-		{"in the last chunk", upstreamtest.EventStream(), chunkOf(event) + "0\r\n", event},
-		{"in the last CRLF", upstreamtest.EventStream(), chunkOf(event) + "0\r\n\r", event},
-		{"in a trailer", upstreamtest.EventStream(), chunkOf(event) + "0\r\nX-A: 1\r\n", event},
+		{"in a chunk's size", upstreamtest.EventStream(), encodeChunk(event) + "2", event},
+		{"in the last chunk", upstreamtest.EventStream(), encodeChunk(event) + "0\r\n", event},
+		{"in the last CRLF", upstreamtest.EventStream(), encodeChunk(event) + "0\r\n\r", event},
+		{"in a trailer", upstreamtest.EventStream(), encodeChunk(event) + "0\r\nX-A: 1\r\n", event},
 		{"in a length", upstreamtest.Head(200, "Content-Length: 100"), strings.Repeat("x", 60), strings.Repeat("x", 60)}, // covers: F40
 	} {
 		for _, end := range []struct {
@@ -42,7 +42,7 @@ func TestTruncatedBodies(t *testing.T) {
 				t.Run(end.name+" "+tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 					t.Parallel()
 					read := make(chan struct{})
-					s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadRequest(), tt.head, upstreamtest.Write(tt.sent), upstreamtest.Wait(read), end.step})
+					s, conf := startServer(t, secure, upstreamtest.Script{upstreamtest.ReadRequest(), tt.head, upstreamtest.Write(tt.sent), upstreamtest.Wait(read), end.step})
 					c := newClient(t, s, conf)
 					resp, err := c.Do(context.Background(), post(""), nil)
 					if err != nil {
@@ -56,7 +56,7 @@ func TestTruncatedBodies(t *testing.T) {
 					}
 					close(read)
 					_, err = resp.Next()
-					if kindOf(t, err) != upstream.Truncated {
+					if errorKind(t, err) != upstream.Truncated {
 						t.Fatalf("got error %v", err)
 					}
 					if _, again := resp.Next(); again != err {
@@ -73,17 +73,17 @@ func TestTruncatedBodies(t *testing.T) {
 	t.Run("until close, TLS without close_notify", func(t *testing.T) {
 		t.Parallel()
 		// Without close_notify, an attacker could have truncated the response here.
-		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
+		s, conf := startServer(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
 		c := newClient(t, s, conf)
-		if _, got, err := whole(t, c, post("")); kindOf(t, err) != upstream.Truncated || got != "hello" {
+		if _, got, err := roundTrip(t, c, post("")); errorKind(t, err) != upstream.Truncated || got != "hello" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
 	t.Run("until close, TLS with close_notify", func(t *testing.T) {
 		t.Parallel()
-		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.Close()})
+		s, conf := startServer(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.Close()})
 		c := newClient(t, s, conf)
-		if _, got, err := whole(t, c, post("")); err != nil || got != "hello" {
+		if _, got, err := roundTrip(t, c, post("")); err != nil || got != "hello" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
@@ -174,12 +174,12 @@ func TestRejectsInvalidResponses(t *testing.T) {
 			t.Parallel()
 			s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(tt.response), upstreamtest.AwaitClose()})
 			c := newClient(t, s, nil)
-			_, _, err := whole(t, c, post(""))
+			_, _, err := roundTrip(t, c, post(""))
 			var e *upstream.Error
 			if !errors.As(err, &e) || e.Kind != upstream.InvalidResponse || !e.Answered {
 				t.Fatalf("got error %v", err)
 			}
-			ended(t, s)
+			awaitClientClose(t, s)
 			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
 				t.Errorf("%+v after %d connections", st, s.Connections())
 			}
@@ -230,7 +230,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			t.Parallel()
 			s := upstreamtest.New(t, tt.script)
 			c := newClient(t, s, nil)
-			status, body, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
+			status, body, err := roundTrip(t, c, post(strings.Repeat("x", 32<<20)))
 			if err != nil || status != 413 || body != `{"error":{}}` {
 				t.Fatalf("status %d, body %q, error %v", status, body, err)
 			}
@@ -242,11 +242,11 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run("then closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
-			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.Close()})
+			s, conf := startServer(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), reject, upstreamtest.Close()})
 			c := newClient(t, s, conf)
-			status, _, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
+			status, _, err := roundTrip(t, c, post(strings.Repeat("x", 32<<20)))
 			// The kernel may discard the response together with the connection, so only check how the request ends.
-			if k := kindOf(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
+			if k := errorKind(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
 				t.Fatalf("%d %v", status, err)
 			}
 			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
@@ -270,7 +270,7 @@ func TestStaleConnections(t *testing.T) {
 				t.Parallel()
 				idle := make(chan struct{})
 				closed := make(chan struct{})
-				s, conf := server(t, secure,
+				s, conf := startServer(t, secure,
 					upstreamtest.Script{upstreamtest.Echo(), upstreamtest.Wait(idle), tt.end, upstreamtest.Signal(closed), upstreamtest.AwaitClose()},
 					upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 				c := newClient(t, s, conf)
@@ -279,7 +279,7 @@ func TestStaleConnections(t *testing.T) {
 						close(idle)
 						<-closed
 					}
-					if _, got, err := whole(t, c, post(body)); err != nil || got != body {
+					if _, got, err := roundTrip(t, c, post(body)); err != nil || got != body {
 						t.Fatalf("%d: %q, %v", i, got, err)
 					}
 				}
@@ -293,14 +293,14 @@ func TestStaleConnections(t *testing.T) {
 	t.Run("two responses in one TLS record", func(t *testing.T) {
 		t.Parallel()
 		response := "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + strings.Repeat("x", 600)
-		s, conf := server(t, true,
+		s, conf := startServer(t, true,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(response + response), upstreamtest.AwaitClose()},
 			upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 		c := newClient(t, s, func(cfg *upstream.Config) { conf(cfg); cfg.ReadBuffer = 256 })
-		if _, _, err := whole(t, c, post("one")); err != nil {
+		if _, _, err := roundTrip(t, c, post("one")); err != nil {
 			t.Fatal(err)
 		}
-		if _, got, err := whole(t, c, post("two")); err != nil || got != "two" {
+		if _, got, err := roundTrip(t, c, post("two")); err != nil || got != "two" {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
@@ -316,12 +316,12 @@ func TestStaleConnections(t *testing.T) {
 			c := newClient(t, s, nil)
 			for i := range 3 {
 				body := fmt.Sprint(i)
-				_, got, err := whole(t, c, post(body))
+				_, got, err := roundTrip(t, c, post(body))
 				if i < 2 && (err != nil || got != body) {
 					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
 				}
 				// The third request fails on the reused connection and again on its new one, so its error is returned.
-				if i == 2 && kindOf(t, err) != upstream.Unreachable {
+				if i == 2 && errorKind(t, err) != upstream.Unreachable {
 					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
 				}
 			}
@@ -335,7 +335,7 @@ func TestStaleConnections(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Close()})
 		c := newClient(t, s, nil)
 		_, err := c.Do(context.Background(), post(""), nil)
-		if kindOf(t, err) != upstream.Unreachable || s.Connections() != 1 {
+		if errorKind(t, err) != upstream.Unreachable || s.Connections() != 1 {
 			t.Errorf("%v after %d connections", err, s.Connections())
 		}
 	})
@@ -343,7 +343,7 @@ func TestStaleConnections(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write("H"), upstreamtest.Close()})
 		c := newClient(t, s, nil)
-		if _, _, err := whole(t, c, post("")); err != nil {
+		if _, _, err := roundTrip(t, c, post("")); err != nil {
 			t.Fatal(err)
 		}
 		_, err := c.Do(context.Background(), post(""), nil)
@@ -356,11 +356,11 @@ func TestStaleConnections(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 		c := newClient(t, s, func(c *upstream.Config) { c.Timeouts.FirstByte = 200 * time.Millisecond })
-		if _, _, err := whole(t, c, post("")); err != nil {
+		if _, _, err := roundTrip(t, c, post("")); err != nil {
 			t.Fatal(err)
 		}
 		_, err := c.Do(context.Background(), post(""), nil)
-		if kindOf(t, err) != upstream.Timeout || s.Connections() != 1 {
+		if errorKind(t, err) != upstream.Timeout || s.Connections() != 1 {
 			t.Errorf("%v after %d connections", err, s.Connections())
 		}
 	})
@@ -391,14 +391,14 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		for _, secure := range []bool{false, true} {
 			t.Run(tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 				t.Parallel()
-				s, conf := server(t, secure,
+				s, conf := startServer(t, secure,
 					upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write(tt.response), upstreamtest.Close()},
 					upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 				c := newClient(t, s, conf)
-				if _, got, err := whole(t, c, post("one")); err != nil || got != "one" {
+				if _, got, err := roundTrip(t, c, post("one")); err != nil || got != "one" {
 					t.Fatalf("%q, %v", got, err)
 				}
-				status, got, err := whole(t, c, post("two"))
+				status, got, err := roundTrip(t, c, post("two"))
 				if err != nil || status != tt.status || status == 200 && got != "two" {
 					t.Fatalf("%d %q, %v", status, got, err)
 				}
@@ -412,7 +412,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(closing), upstreamtest.Close()})
 		c := newClient(t, s, nil)
-		if status, _, err := whole(t, c, post("")); err != nil || status != 408 || s.Connections() != 1 {
+		if status, _, err := roundTrip(t, c, post("")); err != nil || status != 408 || s.Connections() != 1 {
 			t.Errorf("%d, %v after %d connections", status, err, s.Connections())
 		}
 	})
@@ -429,12 +429,12 @@ func TestAbandonedResponses(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
-			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+			s, conf := startServer(t, secure, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 			c := newClient(t, s, func(cfg *upstream.Config) {
 				if conf != nil {
 					conf(cfg)
 				}
-				cfg.MaxConns, cfg.ConnWait, cfg.ReadBuffer = 8, soon, 512
+				cfg.MaxConns, cfg.ConnWait, cfg.ReadBuffer = 8, testTimeout, 512
 			})
 			var wg sync.WaitGroup
 			var failed atomic.Int32

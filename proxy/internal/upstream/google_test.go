@@ -119,7 +119,7 @@ func tokenServer(t *testing.T, before func(n int32)) (url string, requests *atom
 	return s.URL, requests
 }
 
-func newGoogle(t *testing.T, s *upstreamtest.Server, g credential.Google, change func(*upstream.Config)) *upstream.Client {
+func newGoogleClient(t *testing.T, s *upstreamtest.Server, g credential.Google, change func(*upstream.Config)) *upstream.Client {
 	return newClient(t, s, func(c *upstream.Config) {
 		c.Credential = credential.Credential{Google: &g}
 		if change != nil {
@@ -133,9 +133,9 @@ func TestServiceAccountToken(t *testing.T) {
 	u, requests := tokenServer(t, nil)
 	s := acceptingServer(t)
 	redactor := credential.NewRedactor()
-	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
+	c := newGoogleClient(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
 	for range 3 {
-		if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+		if status, _, err := roundTrip(t, c, post("{}")); err != nil || status != 200 {
 			t.Fatal(status, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 	var ahead atomic.Int64
 	redactor := credential.NewRedactor()
 	s := acceptingServer(t)
-	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
+	c := newGoogleClient(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
 		c.Redactor = redactor
 		// The library computes the expiry of a token from the real clock.
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -172,7 +172,7 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 		for range many {
 			wg.Go(func() {
 				arrived.Done()
-				if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+				if status, _, err := roundTrip(t, c, post("{}")); err != nil || status != 200 {
 					t.Error(status, err)
 				}
 			})
@@ -251,8 +251,8 @@ func TestTokenSources(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := acceptingServer(t)
-			c := newGoogle(t, s, tt.from, nil)
-			if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+			c := newGoogleClient(t, s, tt.from, nil)
+			if status, _, err := roundTrip(t, c, post("{}")); err != nil || status != 200 {
 				t.Fatal(status, err)
 			}
 			r := s.Requests()[0]
@@ -261,7 +261,7 @@ func TestTokenSources(t *testing.T) {
 			}
 			own := post("{}")
 			own.Headers = []upstream.Header{{Name: "x-goog-user-project", Value: "another"}}
-			if _, _, err := whole(t, c, own); kindOf(t, err) != upstream.BadRequest {
+			if _, _, err := roundTrip(t, c, own); errorKind(t, err) != upstream.BadRequest {
 				t.Errorf("header with another project: got %v, want BadRequest", err)
 			}
 		})
@@ -329,15 +329,15 @@ func TestTokenErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := acceptingServer(t)
-			c := newGoogle(t, s, tt.from(t), func(c *upstream.Config) {
+			c := newGoogleClient(t, s, tt.from(t), func(c *upstream.Config) {
 				if tt.name == "silent" {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
 				}
 			})
 			start := time.Now()
 			for range 2 {
-				_, _, err := whole(t, c, post(`{"prompt":"canary"}`))
-				if kindOf(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
+				_, _, err := roundTrip(t, c, post(`{"prompt":"canary"}`))
+				if errorKind(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
 					t.Errorf("error %v, want %q", err, tt.want)
 				}
 				var cause *credential.Error
@@ -345,7 +345,7 @@ func TestTokenErrors(t *testing.T) {
 					t.Errorf("cause of %v: %+v", err, cause)
 				}
 			}
-			if d := time.Since(start); d > soon {
+			if d := time.Since(start); d > testTimeout {
 				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {
@@ -364,7 +364,7 @@ func TestTokenWaitIsCancelled(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(token.Close)
-	c := newGoogle(t, acceptingServer(t), credential.Google{File: accountFile(t, token.URL)}, nil)
+	c := newGoogleClient(t, acceptingServer(t), credential.Google{File: accountFile(t, token.URL)}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	send := func(ctx context.Context) {
@@ -374,12 +374,12 @@ func TestTokenWaitIsCancelled(t *testing.T) {
 	go send(ctx)
 	<-requests
 	cancel()
-	if err := <-failed; kindOf(t, err) != upstream.Cancelled {
+	if err := <-failed; errorKind(t, err) != upstream.Cancelled {
 		t.Errorf("error %v", err)
 	}
 	go send(t.Context())
 	c.Close()
-	if k := kindOf(t, <-failed); k != upstream.NoCredential && k != upstream.Closed {
+	if k := errorKind(t, <-failed); k != upstream.NoCredential && k != upstream.Closed {
 		t.Errorf("kind %v", k)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// gzipOf compresses the pieces with a flush after each, as a stream does.
-func gzipOf(tb testing.TB, pieces ...string) string {
+// compress compresses the pieces with a flush after each, as a stream does.
+func compress(tb testing.TB, pieces ...string) string {
 	tb.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -32,13 +32,13 @@ func gzipOf(tb testing.TB, pieces ...string) string {
 	return b.String()
 }
 
-func chunkOf(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+func encodeChunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
 // covers: S22
 func TestGzipIsDecoded(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("hello, ", 5000)
-	z := gzipOf(t, text[:100], text[100:])
+	z := compress(t, text[:100], text[100:])
 	for _, tt := range []struct {
 		name string
 		head string
@@ -47,17 +47,17 @@ func TestGzipIsDecoded(t *testing.T) {
 		want string
 	}{
 		{"length", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z, 0, text},
-		{"chunks", "Content-Encoding: GZIP\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:7]) + chunkOf(z[7:]) + "0\r\n\r\n", 0, text},
-		{"two members", "Content-Encoding: x-gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf(z) + "0\r\n\r\n", 0, text + text},
+		{"chunks", "Content-Encoding: GZIP\r\nTransfer-Encoding: chunked\r\n\r\n", encodeChunk(z[:7]) + encodeChunk(z[7:]) + "0\r\n\r\n", 0, text},
+		{"two members", "Content-Encoding: x-gzip\r\nTransfer-Encoding: chunked\r\n\r\n", encodeChunk(z) + encodeChunk(z) + "0\r\n\r\n", 0, text + text},
 		{"empty body", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
 		{"identity", "Content-Encoding: identity\r\nContent-Length: 5\r\n\r\n", "hello", 0, "hello"},
 		// covers: F54
 		{"not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.InvalidResponse, ""},
-		{"corrupt", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.InvalidResponse, ""},
-		{"truncated in complete chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
+		{"corrupt", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", encodeChunk(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.InvalidResponse, ""},
+		{"truncated in complete chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", encodeChunk(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
 		// covers: F40
 		{"truncated", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
-		{"followed by garbage", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
+		{"followed by garbage", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", encodeChunk(z) + encodeChunk("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
 		{"unsupported coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
@@ -80,7 +80,7 @@ func TestGzipIsDecoded(t *testing.T) {
 					}
 					resp.Close()
 				}
-				if k := kindOf(t, err); k != tt.kind {
+				if k := errorKind(t, err); k != tt.kind {
 					t.Fatalf("%s: %v", how, err)
 				}
 				if tt.kind == 0 && got != tt.want || !strings.HasPrefix(tt.want, got) && tt.want != "" {
@@ -163,7 +163,7 @@ func TestGzipBomb(t *testing.T) {
 		}
 		defer resp.Close()
 		got, err := resp.ReadAll(nil, 512<<10)
-		if kindOf(t, err) != upstream.TooLarge || len(got) > 512<<10 {
+		if errorKind(t, err) != upstream.TooLarge || len(got) > 512<<10 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	})
@@ -179,7 +179,7 @@ func TestGzipBomb(t *testing.T) {
 			p, err = resp.Next()
 			n += len(p)
 		}
-		if kindOf(t, err) != upstream.InvalidResponse || n > 2<<20 {
+		if errorKind(t, err) != upstream.InvalidResponse || n > 2<<20 {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	})
@@ -189,7 +189,7 @@ func TestGzipBomb(t *testing.T) {
 func TestAbandonedGzipBody(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200, "Content-Encoding: gzip", "Transfer-Encoding: chunked"),
-		upstreamtest.Chunk(gzipOf(t, "data: a\n\n")[:25]), upstreamtest.AwaitClose()})
+		upstreamtest.Chunk(compress(t, "data: a\n\n")[:25]), upstreamtest.AwaitClose()})
 	c := newClient(t, s, nil)
 	resp, err := c.Do(context.Background(), post(""), nil)
 	if err != nil {
@@ -199,5 +199,5 @@ func TestAbandonedGzipBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Close()
-	ended(t, s)
+	awaitClientClose(t, s)
 }

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// soon is the maximum time that a test waits for an event.
-const soon = 10 * time.Second
+// testTimeout is the maximum time that a test waits for an event.
+const testTimeout = 10 * time.Second
 
 // newClient returns a client for a server, with short ticks. change may be nil.
 func newClient(tb testing.TB, s *upstreamtest.Server, change func(*upstream.Config)) *upstream.Client {
@@ -52,8 +52,8 @@ func post(body string) *upstream.Request {
 	return &upstream.Request{Method: "POST", Path: "/chat/completions", Body: []byte(body), ContentType: "application/json", Accept: "application/json"}
 }
 
-// kindOf returns the kind of an error, or 0 for nil.
-func kindOf(tb testing.TB, err error) upstream.ErrorKind {
+// errorKind returns the kind of an error, or 0 for nil.
+func errorKind(tb testing.TB, err error) upstream.ErrorKind {
 	tb.Helper()
 	if err == nil {
 		return 0
@@ -65,8 +65,8 @@ func kindOf(tb testing.TB, err error) upstream.ErrorKind {
 	return e.Kind
 }
 
-// whole sends a request and reads the complete response.
-func whole(tb testing.TB, c *upstream.Client, r *upstream.Request) (status int, body string, err error) {
+// roundTrip sends a request and reads the complete response.
+func roundTrip(tb testing.TB, c *upstream.Client, r *upstream.Request) (status int, body string, err error) {
 	tb.Helper()
 	resp, err := c.Do(context.Background(), r, nil)
 	if err != nil {

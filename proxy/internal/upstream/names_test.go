@@ -22,8 +22,8 @@ func (c *clock) now() time.Time {
 
 func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d)) }
 
-// fresh sends a request over a new connection.
-func fresh(t *testing.T, c *upstream.Client) error {
+// requestOnNewConn sends a request over a new connection.
+func requestOnNewConn(t *testing.T, c *upstream.Client) error {
 	t.Helper()
 	resp, err := c.Do(context.Background(), post("x"), nil)
 	if err == nil {
@@ -42,13 +42,13 @@ func TestNameServerErrors(t *testing.T) {
 			n := upstreamtest.NewNameServer(t, "127.0.0.1")
 			n.Fail(code)
 			var time clock
-			c := named(t, s, n, func(c *upstream.Config) {
+			c := newNamedClient(t, s, n, func(c *upstream.Config) {
 				c.Now = time.now
 				if code == upstreamtest.Silence {
 					c.Timeouts.Connect = 50e6
 				}
 			})
-			err := fresh(t, c)
+			err := requestOnNewConn(t, c)
 			var e *upstream.Error
 			var dns *net.DNSError
 			if !errors.As(err, &e) || e.Kind != upstream.Unreachable || e.Phase != upstream.PhaseConnect || !errors.As(err, &dns) {
@@ -61,11 +61,11 @@ func TestNameServerErrors(t *testing.T) {
 			queries := n.Queries()
 			n.Answer("127.0.0.1")
 			time.pass(5e9 - 1)
-			if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable || n.Queries() != queries {
+			if err := requestOnNewConn(t, c); errorKind(t, err) != upstream.Unreachable || n.Queries() != queries {
 				t.Errorf("within 5 s: %v, %d more queries", err, n.Queries()-queries)
 			}
 			time.pass(1)
-			if err := fresh(t, c); err != nil {
+			if err := requestOnNewConn(t, c); err != nil {
 				t.Errorf("after 5 s: %v", err)
 			}
 		})
@@ -75,22 +75,22 @@ func TestNameServerErrors(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
-		c := named(t, s, n, func(c *upstream.Config) { c.Now = time.now })
-		if err := fresh(t, c); err != nil {
+		c := newNamedClient(t, s, n, func(c *upstream.Config) { c.Now = time.now })
+		if err := requestOnNewConn(t, c); err != nil {
 			t.Fatal(err)
 		}
 		n.Fail(upstreamtest.ServFail)
 		time.pass(31e9)
 		queries := n.Queries()
-		if err := fresh(t, c); err != nil || n.Queries() == queries {
+		if err := requestOnNewConn(t, c); err != nil || n.Queries() == queries {
 			t.Errorf("%v after %d queries", err, n.Queries()-queries)
 		}
 		queries = n.Queries()
-		if err := fresh(t, c); err != nil || n.Queries() != queries {
+		if err := requestOnNewConn(t, c); err != nil || n.Queries() != queries {
 			t.Errorf("%v after %d more queries", err, n.Queries()-queries)
 		}
 		time.pass(600e9)
-		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
+		if err := requestOnNewConn(t, c); errorKind(t, err) != upstream.Unreachable {
 			t.Errorf("with addresses ten minutes old: %v", err)
 		}
 	})
@@ -99,13 +99,13 @@ func TestNameServerErrors(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
-		c := named(t, s, n, func(c *upstream.Config) { c.Now = time.now })
-		if err := fresh(t, c); err != nil {
+		c := newNamedClient(t, s, n, func(c *upstream.Config) { c.Now = time.now })
+		if err := requestOnNewConn(t, c); err != nil {
 			t.Fatal(err)
 		}
 		n.Fail(upstreamtest.NXDomain)
 		time.pass(31e9)
-		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
+		if err := requestOnNewConn(t, c); errorKind(t, err) != upstream.Unreachable {
 			t.Errorf("got error %v", err)
 		}
 	})
@@ -116,7 +116,7 @@ func TestOneQueryForConcurrentLookups(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	n := upstreamtest.NewNameServer(t, "127.0.0.1")
-	c := named(t, s, n, nil)
+	c := newNamedClient(t, s, n, nil)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -151,18 +151,18 @@ func TestNameChangesAddress(t *testing.T) {
 	moved := upstreamtest.NewAt(t, "127.0.0.2:"+port, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 	n := upstreamtest.NewNameServer(t, "127.0.0.1")
 	var time clock
-	c := named(t, old, n, func(c *upstream.Config) { c.Now = time.now })
+	c := newNamedClient(t, old, n, func(c *upstream.Config) { c.Now = time.now })
 	stream, err := c.Do(context.Background(), post(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Answer("127.0.0.2")
 	time.pass(30e9 - 1)
-	if err := fresh(t, c); err != nil || old.Connections() != 2 {
+	if err := requestOnNewConn(t, c); err != nil || old.Connections() != 2 {
 		t.Errorf("%v, %d connections to the old address", err, old.Connections())
 	}
 	time.pass(1)
-	if err := fresh(t, c); err != nil || moved.Connections() != 1 || old.Connections() != 2 {
+	if err := requestOnNewConn(t, c); err != nil || moved.Connections() != 1 || old.Connections() != 2 {
 		t.Errorf("after 30 s: %v, %d connections to the new address", err, moved.Connections())
 	}
 
@@ -171,11 +171,11 @@ func TestNameChangesAddress(t *testing.T) {
 		t.Errorf("stream from the old address: %q, %v", got, err)
 	}
 	stream.Close()
-	if _, got, err := whole(t, c, post("kept")); err != nil || got != "kept" || moved.Connections() != 1 {
+	if _, got, err := roundTrip(t, c, post("kept")); err != nil || got != "kept" || moved.Connections() != 1 {
 		t.Errorf("%q %v, %d connections to the new address", got, err, moved.Connections())
 	}
 	time.pass(270e9)
-	if _, got, err := whole(t, c, post("moved")); err != nil || got != "moved" || moved.Connections() != 2 {
+	if _, got, err := roundTrip(t, c, post("moved")); err != nil || got != "moved" || moved.Connections() != 2 {
 		t.Errorf("after 5 min: %q %v, %d connections to the new address", got, err, moved.Connections())
 	}
 	time.pass(300e9)
@@ -207,9 +207,9 @@ func TestBrokenIPv6(t *testing.T) {
 			if upstreamtest.Blackhole(t, broken, p) == "" {
 				return
 			}
-			c := named(t, s, upstreamtest.NewNameServer(t, broken, "127.0.0.1"), func(c *upstream.Config) { c.Timeouts.Connect = soon })
+			c := newNamedClient(t, s, upstreamtest.NewNameServer(t, broken, "127.0.0.1"), func(c *upstream.Config) { c.Timeouts.Connect = testTimeout })
 			start := time.Now()
-			if _, _, err := whole(t, c, post("")); err != nil {
+			if _, _, err := roundTrip(t, c, post("")); err != nil {
 				t.Error(err)
 			}
 			t.Logf("connected after %v", time.Since(start))
@@ -218,8 +218,8 @@ func TestBrokenIPv6(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
 		s := okServer(t) // listens only on 127.0.0.1
-		c := named(t, s, upstreamtest.NewNameServer(t, "::1", "127.0.0.1"), nil)
-		if _, _, err := whole(t, c, post("")); err != nil {
+		c := newNamedClient(t, s, upstreamtest.NewNameServer(t, "::1", "127.0.0.1"), nil)
+		if _, _, err := roundTrip(t, c, post("")); err != nil {
 			t.Error(err)
 		}
 	})

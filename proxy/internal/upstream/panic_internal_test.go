@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// rescued reports whether an error is a recovered panic.
-func rescued(err error) bool {
+// isPanic reports whether an error is a recovered panic.
+func isPanic(err error) bool {
 	_, ok := errors.AsType[*rescue.Error](err)
 	return ok
 }
@@ -25,7 +25,7 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 		n := newNames("host", nil, time.Now)
 		defer n.close()
 		n.resolve = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
-		if _, err := n.lookup(t.Context()); !rescued(err) {
+		if _, err := n.lookup(t.Context()); !isPanic(err) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -39,7 +39,7 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 			return client, nil
 		}}
 		addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
-		if _, err := c.race(t.Context(), addrs); !rescued(err) {
+		if _, err := c.race(t.Context(), addrs); !isPanic(err) {
 			t.Errorf("got %v", err)
 		}
 		broken = false

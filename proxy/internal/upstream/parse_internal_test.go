@@ -37,7 +37,7 @@ func TestChunksInPieces(t *testing.T) {
 			p := rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "chunk")
 			want.Write(p)
 			size := rapid.SampledFrom([]string{"%x\r\n", "%X\r\n", "000%x\r\n", "%x;a=b\r\n", "%x \t;c=\"d\";e\r\n"}).Draw(t, "size line")
-			wire.WriteString(strings.NewReplacer("%x", hexOf(len(p)), "%X", strings.ToUpper(hexOf(len(p)))).Replace(size))
+			wire.WriteString(strings.NewReplacer("%x", hexDigits(len(p)), "%X", strings.ToUpper(hexDigits(len(p)))).Replace(size))
 			wire.Write(p)
 			wire.WriteString("\r\n")
 		}
@@ -57,12 +57,12 @@ func TestChunksInPieces(t *testing.T) {
 	})
 }
 
-func hexOf(n int) string {
+func hexDigits(n int) string {
 	const digits = "0123456789abcdef"
 	if n < 16 {
 		return digits[n : n+1]
 	}
-	return hexOf(n/16) + digits[n%16:n%16+1]
+	return hexDigits(n/16) + digits[n%16:n%16+1]
 }
 
 // FuzzChunks compares the decoder with net/http's chunked reader, for any split of the same bytes.
@@ -96,8 +96,8 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// readHeadOf reads a header that arrives in pieces of the given size.
-func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
+// readHeadInPieces reads a header that arrives in pieces of the given size.
+func readHeadInPieces(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	tb.Helper()
 	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), newMemory(256))
 	c.beginRequest(tb.Context(), nil, time.Time{})
@@ -118,8 +118,8 @@ func FuzzHead(f *testing.F) {
 		f.Add([]byte(s), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, size uint8) {
-		c, s, err := readHeadOf(t, wire, len(wire)+1)
-		_, s2, err2 := readHeadOf(t, wire, max(1, int(size)))
+		c, s, err := readHeadInPieces(t, wire, len(wire)+1)
+		_, s2, err2 := readHeadInPieces(t, wire, max(1, int(size)))
 		if (err == nil) != (err2 == nil) || s.status != s2.status || s.framing != s2.framing || s.length != s2.length {
 			t.Fatalf("whole: %+v, %v; in pieces of %d: %+v, %v", s, err, size, s2, err2)
 		}

@@ -39,7 +39,7 @@ func finish(t *testing.T, resp *upstream.Response) {
 func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for start := time.Now(); !holds(); runtime.Gosched() {
-		if time.Since(start) > soon {
+		if time.Since(start) > testTimeout {
 			t.Fatalf("timed out waiting until %s", condition)
 		}
 	}
@@ -53,12 +53,12 @@ func TestConnectionLimit(t *testing.T) {
 	a, b := do(t, c), do(t, c)
 	start := time.Now()
 	_, err := c.Do(context.Background(), post("x"), nil)
-	if kindOf(t, err) != upstream.Busy || time.Since(start) < 20*time.Millisecond {
+	if errorKind(t, err) != upstream.Busy || time.Since(start) < 20*time.Millisecond {
 		t.Fatalf("%v after %v", err, time.Since(start))
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errGone)
-	if _, err := c.Do(ctx, post("x"), nil); kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
+	if _, err := c.Do(ctx, post("x"), nil); errorKind(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
 		t.Fatalf("with a cancelled context: %v", err)
 	}
 	finish(t, a)
@@ -80,7 +80,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := echoServer(t)
-			c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.ConnWait = 1, soon })
+			c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.ConnWait = 1, testTimeout })
 			held := do(t, c)
 			order := make(chan int, 3)
 			var wg sync.WaitGroup
@@ -142,7 +142,7 @@ func TestIdleConnections(t *testing.T) {
 		if st := c.Stats(); st.Open != 2 || st.Idle != 2 {
 			t.Errorf("stats: %+v", st)
 		}
-		ended(t, s)
+		awaitClientClose(t, s)
 	})
 	t.Run("age", func(t *testing.T) {
 		t.Parallel()
@@ -152,8 +152,8 @@ func TestIdleConnections(t *testing.T) {
 		finish(t, a)
 		finish(t, b)
 		// They are closed even without another request.
-		ended(t, s)
-		ended(t, s)
+		awaitClientClose(t, s)
+		awaitClientClose(t, s)
 		eventually(t, "both are closed", func() bool { return c.Stats().Open == 0 })
 		finish(t, do(t, c))
 		if st := c.Stats(); st.Dialled != 3 || st.Reused != 0 {
@@ -168,7 +168,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	s := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.Echo(), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("a"), upstreamtest.Wait(more), upstreamtest.Chunk("b"), upstreamtest.LastChunk(), upstreamtest.AwaitClose()})
-	c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.ConnWait = 2, soon })
+	c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.ConnWait = 2, testTimeout })
 	idle, stream := do(t, c), do(t, c)
 	waited := make(chan error)
 	go func() {
@@ -177,12 +177,12 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	}()
 	eventually(t, "a request waits", func() bool { return c.Stats().Waiting == 1 })
 	c.Close()
-	if err := <-waited; kindOf(t, err) != upstream.Closed {
+	if err := <-waited; errorKind(t, err) != upstream.Closed {
 		t.Errorf("waiting request: %v", err)
 	}
 	finish(t, idle)
-	ended(t, s)
-	if _, err := c.Do(context.Background(), post("x"), nil); kindOf(t, err) != upstream.Closed {
+	awaitClientClose(t, s)
+	if _, err := c.Do(context.Background(), post("x"), nil); errorKind(t, err) != upstream.Closed {
 		t.Errorf("Do after Close: %v", err)
 	}
 	close(more)
@@ -190,7 +190,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	stream.Close()
-	ended(t, s)
+	awaitClientClose(t, s)
 	c.Close()
 }
 
@@ -201,7 +201,9 @@ func TestPoolHammer(t *testing.T) {
 		upstreamtest.Script{upstreamtest.Echo(), upstreamtest.Echo(), upstreamtest.Close()},
 		upstreamtest.Script{upstreamtest.Echo(), upstreamtest.Reset()},
 		upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
-	c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.MaxIdle, c.ConnWait, c.IdleAge = 4, 2, soon, time.Millisecond })
+	c := newClient(t, s, func(c *upstream.Config) {
+		c.MaxConns, c.MaxIdle, c.ConnWait, c.IdleAge = 4, 2, testTimeout, time.Millisecond
+	})
 	var wg sync.WaitGroup
 	for g := range 12 {
 		wg.Go(func() {

@@ -46,7 +46,7 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s, conf := server(t, secure, tt.script)
+				s, conf := startServer(t, secure, tt.script)
 				c := newClient(t, s, conf)
 				ticks := 0
 				var silences []time.Duration
@@ -68,10 +68,10 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 					defer resp.Close()
 					_, err = drain(resp)
 				}
-				if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
+				if errorKind(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
 					t.Fatalf("got error %v", err)
 				}
-				ended(t, s)
+				awaitClientClose(t, s)
 				if ticks != 3 || silences[0] <= 0 || silences[2] <= silences[1] {
 					t.Errorf("%d ticks, silences %v", ticks, silences)
 				}
@@ -85,7 +85,9 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 	}
 }
 
-func server(t *testing.T, secure bool, scripts ...upstreamtest.Script) (*upstreamtest.Server, func(*upstream.Config)) {
+// startServer starts a server with or without TLS. It returns the change of a client's configuration that TLS requires,
+// or nil.
+func startServer(t *testing.T, secure bool, scripts ...upstreamtest.Script) (*upstreamtest.Server, func(*upstream.Config)) {
 	t.Helper()
 	if !secure {
 		return upstreamtest.New(t, scripts...), nil
@@ -94,13 +96,13 @@ func server(t *testing.T, secure bool, scripts ...upstreamtest.Script) (*upstrea
 	return s, func(c *upstream.Config) { c.TLS = s.ClientTLS() }
 }
 
-// ended waits until the server has seen the client close a connection.
-func ended(t *testing.T, s *upstreamtest.Server) upstreamtest.How {
+// awaitClientClose waits until the server has seen the client close a connection.
+func awaitClientClose(t *testing.T, s *upstreamtest.Server) upstreamtest.How {
 	t.Helper()
 	select {
 	case how := <-s.Ended():
 		return how
-	case <-time.After(soon):
+	case <-time.After(testTimeout):
 		t.Fatal("timed out waiting for the client to close the connection")
 		return 0
 	}
@@ -115,7 +117,7 @@ func TestDisconnectWhileSending(t *testing.T) {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
 			gone := make(chan struct{})
-			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), upstreamtest.Wait(gone), upstreamtest.AwaitClose()})
+			s, conf := startServer(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), upstreamtest.Wait(gone), upstreamtest.AwaitClose()})
 			c := newClient(t, s, conf)
 			_, err := c.Do(context.Background(), post(strings.Repeat("x", 32<<20)), watcher(func(p upstream.Phase, _ time.Duration) error {
 				if p != upstream.PhaseSend {
@@ -128,7 +130,7 @@ func TestDisconnectWhileSending(t *testing.T) {
 				t.Fatalf("got error %v", err)
 			}
 			close(gone)
-			ended(t, s)
+			awaitClientClose(t, s)
 		})
 	}
 }
@@ -142,11 +144,11 @@ func TestContextIsCheckedOnTick(t *testing.T) {
 		cancel(errGone)
 		return nil
 	}))
-	if kindOf(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
+	if errorKind(t, err) != upstream.Cancelled || !errors.Is(err, errGone) {
 		t.Fatalf("got error %v", err)
 	}
-	ended(t, s)
-	if _, err := c.Do(ctx, post(""), nil); kindOf(t, err) != upstream.Cancelled {
+	awaitClientClose(t, s)
+	if _, err := c.Do(ctx, post(""), nil); errorKind(t, err) != upstream.Cancelled {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 }
@@ -154,11 +156,11 @@ func TestContextIsCheckedOnTick(t *testing.T) {
 // TestPausedWaitResumes pauses in every kind of wait.
 func TestPausedWaitResumes(t *testing.T) {
 	t.Parallel()
-	gzipped := gzipOf(t, "data: a\n\ndata: b\n\n")
+	gzipped := compress(t, "data: a\n\ndata: b\n\n")
 	for name, pieces := range map[string][]string{
 		"between chunks": {"", "9\r\ndata: a\n\n\r\n", "9\r\ndata: b\n\n\r\n", "0\r\n\r\n"},
 		"everywhere":     {"1", "2\r", "\ndata: a\n", "\ndata: b", "\n", "\n\r", "\n0", "\r\n\r", "\n"},
-		"gzip":           {"", chunkOf(gzipped[:5]), chunkOf(gzipped[5:21]), chunkOf(gzipped[21:30]), chunkOf(gzipped[30:]), "0\r\n", "\r\n"},
+		"gzip":           {"", encodeChunk(gzipped[:5]), encodeChunk(gzipped[5:21]), encodeChunk(gzipped[21:30]), encodeChunk(gzipped[30:]), "0\r\n", "\r\n"},
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
@@ -173,7 +175,7 @@ func TestPausedWaitResumes(t *testing.T) {
 					steps[i] = make(chan struct{})
 					script = append(script, upstreamtest.Write(p), upstreamtest.Wait(steps[i]))
 				}
-				s, conf := server(t, secure, append(script, upstreamtest.AwaitClose()))
+				s, conf := startServer(t, secure, append(script, upstreamtest.AwaitClose()))
 				c := newClient(t, s, conf)
 				resp, err := c.Do(context.Background(), post(""), nil)
 				if err != nil {
@@ -192,7 +194,7 @@ func TestPausedWaitResumes(t *testing.T) {
 					if err == nil {
 						continue
 					}
-					if kindOf(t, err) != upstream.Paused {
+					if errorKind(t, err) != upstream.Paused {
 						t.Fatal(err)
 					}
 					if paused < len(steps) {
@@ -234,7 +236,7 @@ func TestPausedReadAllResumes(t *testing.T) {
 		return pause{}
 	}))
 	got, err := resp.ReadAll(nil, 100)
-	if kindOf(t, err) != upstream.Paused || string(got) != "01234" {
+	if errorKind(t, err) != upstream.Paused || string(got) != "01234" {
 		t.Fatalf("%q, %v", got, err)
 	}
 	close(more)
@@ -248,10 +250,10 @@ func TestPauseBeforeHeadEndsWait(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 	c := newClient(t, s, nil)
 	_, err := c.Do(context.Background(), post(""), watcher(func(upstream.Phase, time.Duration) error { return pause{} }))
-	if kindOf(t, err) != upstream.Cancelled {
+	if errorKind(t, err) != upstream.Cancelled {
 		t.Fatalf("got error %v", err)
 	}
-	ended(t, s)
+	awaitClientClose(t, s)
 }
 
 type pacer struct {
@@ -267,7 +269,7 @@ func TestWatcherSetsPace(t *testing.T) {
 	c := newClient(t, s, func(c *upstream.Config) { c.Ticks = upstream.Ticks{First: time.Hour, Slow: time.Hour} })
 	start := time.Now()
 	_, err := c.Do(context.Background(), post(""), pacer{watcher(func(upstream.Phase, time.Duration) error { return errGone }), time.Millisecond})
-	if !errors.Is(err, errGone) || time.Since(start) > soon {
+	if !errors.Is(err, errGone) || time.Since(start) > testTimeout {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 }
@@ -325,7 +327,7 @@ func TestTimeouts(t *testing.T) {
 					t.Skip("sends more than socket buffers hold, or repeats a timeout over TLS")
 				}
 				t.Parallel()
-				s, conf := server(t, secure, tt.script)
+				s, conf := startServer(t, secure, tt.script)
 				c := newClient(t, s, func(c *upstream.Config) {
 					if conf != nil {
 						conf(c)

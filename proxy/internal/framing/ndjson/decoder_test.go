@@ -230,7 +230,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 		t.Fatalf("%d lines", len(want))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		got, err := read(0, cut(t, string(b))...)
+		got, err := read(0, splitRandomly(t, string(b))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestRandomBodies(t *testing.T) {
 		body := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"{}", "1", "abcdefg", " ", "\t", "\r", "\n", "\r\n"}), 0, 40).Draw(t, "parts"), "")
 		max := rapid.IntRange(1, 20).Draw(t, "max")
 		want, tooLarge := model(body, max)
-		got, err := read(max, cut(t, body)...)
+		got, err := read(max, splitRandomly(t, body)...)
 		if (err != nil) != tooLarge {
 			t.Fatalf("%q: %v, want an error: %v", body, err, tooLarge)
 		}
@@ -295,7 +295,7 @@ func model(body string, max int) (events []string, tooLarge bool) {
 	return events, false
 }
 
-func cut(t *rapid.T, s string) []string {
+func splitRandomly(t *rapid.T, s string) []string {
 	var pieces []string
 	for len(s) > 0 {
 		n := rapid.IntRange(1, min(len(s), rapid.SampledFrom([]int{1, 3, 40, 4096}).Draw(t, "scale"))).Draw(t, "piece")

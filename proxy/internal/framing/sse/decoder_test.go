@@ -293,7 +293,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 				t.Fatalf("whole (-want +got):\n%s", d)
 			}
 			rapid.Check(t, func(t *rapid.T) {
-				got, err := read(0, cut(t, string(b))...)
+				got, err := read(0, splitRandomly(t, string(b))...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -321,7 +321,7 @@ func TestRandomBodies(t *testing.T) {
 		b.WriteString(rapid.SampledFrom(lines).Draw(t, "rest"))
 		max := rapid.IntRange(1, 20).Draw(t, "max")
 		want := model([]byte(b.String()), max)
-		got, err := read(max, cut(t, b.String())...)
+		got, err := read(max, splitRandomly(t, b.String())...)
 		if (err != nil) != want.tooLarge {
 			t.Fatalf("%q: %v, want an error: %v", b.String(), err, want.tooLarge)
 		}
@@ -331,7 +331,7 @@ func TestRandomBodies(t *testing.T) {
 	})
 }
 
-func cut(t *rapid.T, s string) []string {
+func splitRandomly(t *rapid.T, s string) []string {
 	var pieces []string
 	for len(s) > 0 {
 		n := rapid.IntRange(1, min(len(s), rapid.SampledFrom([]int{1, 3, 40, 4096}).Draw(t, "scale"))).Draw(t, "piece")

@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 )
 
-type modelled struct {
+type modelResult struct {
 	events   []event
 	tooLarge bool
 }
 
 // model is a simple reference implementation: it normalizes line endings, splits the body into lines, and parses the
 // fields.
-func model(body []byte, max int) (m modelled) {
+func model(body []byte, max int) (m modelResult) {
 	s := strings.TrimPrefix(string(body), "\xEF\xBB\xBF")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	s = strings.ReplaceAll(s, "\r", "\n")

@@ -19,7 +19,7 @@ func BenchmarkSync(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("reports=%d", n), func(b *testing.B) {
 			server := redistest.Start(b, redistest.Options{})
-			s := open(b, at(server.URL()), 0)
+			s := open(b, storeConfig(server.URL()), 0)
 			now := time.Now().UTC()
 			window := func(p config.Period) spend.Window {
 				start, end := p.Window(now, time.UTC)

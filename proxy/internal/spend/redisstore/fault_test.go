@@ -186,7 +186,7 @@ func TestFaults(t *testing.T) {
 func TestServerStartsLater(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	server.Kill()
-	s, err := redisstore.Open(at(server.URL()))
+	s, err := redisstore.Open(storeConfig(server.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestCloseDoesNotWaitForServer(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Options{})
 	relay := newRelay(t, server.Addr)
-	s := open(t, at("redis://"+relay.addr), 0)
+	s := open(t, storeConfig("redis://"+relay.addr), 0)
 	relay.hold()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
@@ -229,7 +229,7 @@ func TestCloseDoesNotWaitForServer(t *testing.T) {
 func TestSecretsAreNotInErrors(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{Args: []string{"--requirepass", "right"}})
 	for _, url := range []string{"redis://:opensesame@" + server.Addr, "redis://user:opensesame@" + server.Addr, "redis://:opensesame@%zz"} {
-		s, err := redisstore.Open(at(url))
+		s, err := redisstore.Open(storeConfig(url))
 		if err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 			err = s.Sync(ctx, []spend.Report{{Scope: scope}}, make([]spend.Reply, 1))

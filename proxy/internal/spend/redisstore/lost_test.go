@@ -26,7 +26,7 @@ type gateway struct {
 // newGateway returns a gateway whose store starts without a recovery.
 func newGateway(tb testing.TB, url, name string) *gateway {
 	tb.Helper()
-	g := &gateway{Store: open(tb, at(url), 0), tb: tb, report: spend.Report{Scope: scope, Instance: name, Number: time.Now().UnixMicro(), First: 1, Lease: time.Hour}}
+	g := &gateway{Store: open(tb, storeConfig(url), 0), tb: tb, report: spend.Report{Scope: scope, Instance: name, Number: time.Now().UnixMicro(), First: 1, Lease: time.Hour}}
 	return g
 }
 
@@ -186,7 +186,7 @@ func TestDeletedKeyStartsRecovery(t *testing.T) {
 // TestLevelAfterLoss checks that after a loss, the level of a rate is at least the usage of the gateways.
 func TestLevelAfterLoss(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	r := spend.Report{Scope: scope, Instance: "a", First: 1, Number: 1, Lease: time.Hour}
 	r.Counters = []spend.Counter{{Of: spend.Requests, Limit: 1, Granted: 1000, Used: 10, Level: 10}} // a limit of one per minute, so that usage does not drain
 	if c := syncOne(t, s, r).Counters[0]; c.Taken != 1000 {
@@ -234,7 +234,7 @@ func TestDeadGatewaysAreBounded(t *testing.T) {
 		t.Skip("takes 2,000 round trips")
 	}
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	const gateways = 2000
 	r := spend.Report{Scope: scope, Number: 1, First: 1, Lease: time.Millisecond}
 	for i := range gateways {
@@ -268,7 +268,7 @@ func TestDeadGatewaysAreBounded(t *testing.T) {
 // TestKeysExpire checks that all keys expire except those of budgets with the period total.
 func TestKeysExpire(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
 	window := spend.Window{Per: 2, Start: start, End: start.Add(time.Hour)}
 	for i, c := range []spend.Counter{

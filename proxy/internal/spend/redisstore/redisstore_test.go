@@ -50,8 +50,10 @@ func open(tb testing.TB, c *config.Store, recovery time.Duration) *redisstore.St
 	return s
 }
 
-// at returns the configuration of a store at a URL.
-func at(url string) *config.Store { return &config.Store{URL: config.Secret(url), Prefix: "sluice"} }
+// storeConfig returns the configuration of a store at a URL.
+func storeConfig(url string) *config.Store {
+	return &config.Store{URL: config.Secret(url), Prefix: "sluice"}
+}
 
 // fataler is a *testing.T or a *rapid.T.
 type fataler interface {
@@ -78,7 +80,7 @@ func money(limit, granted, used, want int64) spend.Counter {
 
 func TestGrantsUpToLimit(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	r := spend.Report{Scope: scope, Instance: "g1", Lease: time.Hour, Number: 10, First: 1}
 	for _, c := range []struct {
 		name     string
@@ -111,7 +113,7 @@ func TestGrantsUpToLimit(t *testing.T) {
 // TestIntegersAreExact counts single nano-dollars at amounts close to the largest exact integer of Lua.
 func TestIntegersAreExact(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	const limit = 9_000_000_000_000_000
 	r := spend.Report{Scope: scope, Instance: "g1", Lease: time.Hour, Number: 1_800_000_000_000_000, First: 1_799_999_999_999_999}
 	granted := int64(0)
@@ -143,7 +145,7 @@ func TestAgreesWithModel(t *testing.T) {
 		t.Skip("takes thousands of round trips")
 	}
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, at(server.URL()), 0)
+	s := open(t, storeConfig(server.URL()), 0)
 	history := 0
 	rapid.Check(t, func(t *rapid.T) {
 		history++
@@ -250,7 +252,7 @@ func TestRace(t *testing.T) {
 	var granted, requests, rates [gateways * workers]int64
 	var wait sync.WaitGroup
 	for g := range gateways {
-		s := open(t, at(server.URL()), 0)
+		s := open(t, storeConfig(server.URL()), 0)
 		for w := range workers {
 			n := g*workers + w
 			wait.Go(func() {

@@ -24,8 +24,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/redistest"
 )
 
-// deployed starts a server with the configuration of examples/deploy after replacing pairs of strings in it.
-func deployed(t *testing.T, changes ...string) *redistest.Server {
+// startDeployed starts a server with the configuration of examples/deploy after replacing pairs of strings in it.
+func startDeployed(t *testing.T, changes ...string) *redistest.Server {
 	t.Helper()
 	redistest.Need(t)
 	text, err := os.ReadFile("../../../../examples/deploy/redis.conf")
@@ -45,7 +45,7 @@ func TestLeastPrivilege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 600 round trips")
 	}
-	s := open(t, at("redis://sluice:opensesame@"+deployed(t).Addr), 0)
+	s := open(t, storeConfig("redis://sluice:opensesame@"+startDeployed(t).Addr), 0)
 	start := time.Now().Add(-time.Minute).Truncate(time.Minute)
 	window := spend.Window{Per: config.PerHour, Start: start, End: start.Add(time.Hour)}
 	r := spend.Report{Scope: scope, First: 1, Lease: time.Millisecond, Number: 1}
@@ -65,7 +65,7 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	// Without one of the permissions, a report fails.
-	less := open(t, at("redis://sluice:opensesame@"+deployed(t, " +info", "").Addr), 0)
+	less := open(t, storeConfig("redis://sluice:opensesame@"+startDeployed(t, " +info", "").Addr), 0)
 	if err := less.Sync(context.Background(), []spend.Report{r}, make([]spend.Reply, 1)); err == nil || !strings.Contains(err.Error(), "report of key a: ") {
 		t.Errorf("without a permission: got error %v", err)
 	}
@@ -86,7 +86,7 @@ func TestDatabaseAndPrefix(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s")
 	redistest.Start(t, redistest.Options{Args: []string{"--unixsocket", file}})
-	s := open(t, at("unix://"+file+"?db=2"), 0)
+	s := open(t, storeConfig("unix://"+file+"?db=2"), 0)
 	if c := syncOne(t, s, spend.Report{Scope: scope, Instance: "g", Number: 1, Counters: []spend.Counter{money(1, 0, 0, 1)}}).Counters[0]; c.Granted != 1 {
 		t.Errorf("got %+v", c)
 	}
@@ -101,7 +101,7 @@ func TestOpensConfiguredURLs(t *testing.T) {
 		if _, err := config.Parse("gateway.toml", []byte("[store]\nurl = \""+url+"\"\n"), config.Options{}); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
-		s, err := redisstore.Open(at(url))
+		s, err := redisstore.Open(storeConfig(url))
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
@@ -115,7 +115,7 @@ func TestTLS(t *testing.T) {
 	files := certificate(t, dir)
 	server := redistest.Start(t, redistest.Options{TLS: files})
 	syncOne(t, open(t, &config.Store{URL: config.Secret(server.URL()), CA: files.CA, Prefix: "sluice"}, 0), spend.Report{Scope: scope})
-	unknown, err := redisstore.Open(at(server.URL()))
+	unknown, err := redisstore.Open(storeConfig(server.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestCluster(t *testing.T) {
 			return strings.Contains(n.Do("CLUSTER", "INFO")[0], "cluster_state:ok") && strings.Contains(n.Do("CLUSTER", "INFO")[0], "cluster_known_nodes:3")
 		})
 	}
-	s := open(t, at(nodes[0].URL()+"?addr="+nodes[1].Addr), 0)
+	s := open(t, storeConfig(nodes[0].URL()+"?addr="+nodes[1].Addr), 0)
 	const scopes = 100
 	reports, replies := make([]spend.Report, scopes), make([]spend.Reply, scopes)
 	for i := range reports {
