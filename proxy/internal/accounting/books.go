@@ -104,7 +104,7 @@ func (b *Books) openJournal(cfg *config.Config) error {
 		return nil
 	case b.state.Path == "":
 		if cfg.Budgeted() {
-			log.Warn("no state folder: what budgets have spent is lost at a restart")
+			log.Warn("no state folder: what budgets have spent will not survive a restart")
 		}
 		return nil
 	}
@@ -118,7 +118,7 @@ func (b *Books) openJournal(cfg *config.Config) error {
 		})
 	})
 	if err != nil && !required {
-		log.Warn("no journal: the use of limits is lost at a restart", "error", err)
+		log.Warn("no journal: the use of limits will not survive a restart", "error", err)
 		return nil
 	}
 	return err

@@ -59,7 +59,7 @@ type EventKind uint8
 // The kinds of events.
 const (
 	EventWarned       EventKind = iota // spending has reached the budget's warning threshold; sent once in a window
-	EventExceededHold                  // a request cost more than the most that seemed possible
+	EventExceededHold                  // a request cost more than the maximum held for it
 	EventStoreDown                     // the store cannot be reached; shared limits follow their mode for that
 	EventStoreLost                     // the store has lost data; shared limits follow the same mode until all gateways have reported
 	EventStoreUp                       // the store grants again

@@ -566,5 +566,5 @@ func TestReloadFailsWithoutJournal(t *testing.T) {
 	if err := g.Reload(t, limited); err != nil {
 		t.Fatal(err)
 	}
-	g.Log.Await(t, "level", "WARN", "msg", "no state folder: what budgets have spent is lost at a restart")
+	g.Log.Await(t, "level", "WARN", "msg", "no state folder: what budgets have spent will not survive a restart")
 }
