@@ -16,8 +16,8 @@ func passedTexts(_ []byte, frame jsondoc.Value, stream bool, f func(clientapi.Pa
 		choice := int32(max(min(index, abi.MaxChoices), 0))
 		finished := !stream || len(v.Get("finishReason").Inside()) > 0
 		passedParts(v.Get("content").Get("parts"), choice, finished, f)
-		for _, more := range []string{"groundingMetadata", "citationMetadata", "urlContextMetadata"} {
-			clientapi.PassedStrings(v.Get(more), abi.WhatText, f)
+		for _, metadata := range []string{"groundingMetadata", "citationMetadata", "urlContextMetadata"} {
+			clientapi.PassedStrings(v.Get(metadata), abi.WhatText, f)
 		}
 		if probs := v.Get("logprobsResult"); probs.Kind() == jsondoc.Object {
 			f(clientapi.PassedText{Value: probs, Place: clientapi.PassedProbs, Choice: choice})

@@ -259,8 +259,8 @@ func (r *Reader) readCall(c *candidate, v jsondoc.Value, signature []byte, b *re
 // readImage reads a generated image, and adds it as the message's extra member images, in the chat completions format.
 func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
 	inline := p.Get("inlineData")
-	kind, data := inline.Get("mimeType").Inside(), inline.Get("data").Inside()
-	if !bytes.HasPrefix(kind, []byte("image/")) || len(data) == 0 {
+	mimeType, data := inline.Get("mimeType").Inside(), inline.Get("data").Inside()
+	if !bytes.HasPrefix(mimeType, []byte("image/")) || len(data) == 0 {
 		return
 	}
 	if r.pass {
@@ -268,8 +268,8 @@ func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
 		return
 	}
 	const head = `[{"type":"image_url","image_url":{"url":"data:`
-	w := make([]byte, 0, len(head)+len(kind)+len(data)+16)
-	w = append(append(append(append(w, head...), kind...), ";base64,"...), data...)
+	w := make([]byte, 0, len(head)+len(mimeType)+len(data)+16)
+	w = append(append(append(append(w, head...), mimeType...), ";base64,"...), data...)
 	b.Extra(abi.ScopeMessage, c.index, 0, []byte("images"), append(w, `"}}]`...))
 }
 

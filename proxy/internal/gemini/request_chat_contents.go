@@ -62,7 +62,6 @@ func (r *Request) lowerContents() *apierror.Error {
 	c := &r.chat
 	c.write(`,"messages":[`)
 	r.lowerSystem()
-	hasMessages := false
 	for v := elements(r.m.contents); v.Exists(); {
 		end, model := v.next(), r.isModel(v.Value)
 		for end.Exists() && r.isModel(end.Value) == model {
@@ -77,13 +76,12 @@ func (r *Request) lowerContents() *apierror.Error {
 		if e != nil {
 			return e
 		}
-		hasMessages = hasMessages || len(c.origins.messages) > 0
 		v = end
 	}
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if n := len(c.origins.messages); !hasMessages || n == 1 && c.origins.messages[0].self == r.m.system {
+	if n := len(c.origins.messages); n == 0 || n == 1 && c.origins.messages[0].self == r.m.system {
 		return clientapi.InvalidValue(r.m.contents, clientapi.CodeInvalidValue, "'%s' must have at least one part with data.")
 	}
 	c.write("]")
