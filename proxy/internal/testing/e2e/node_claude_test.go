@@ -22,15 +22,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// scriptedModel is a provider that speaks chat completions, streamed or not: asked by an agent, it thinks, says
-// something and calls a tool, and once it has the result, it repeats that. Requests without the tool, such as for a
-// title, it answers with a word.
+// scriptedModel is a provider that speaks chat completions, streaming or not. If a request offers the tool, it responds
+// with reasoning, text and a tool call, and once the request has the tool's result, with text that repeats the output.
+// Other requests, such as for a title, get a single word.
 type scriptedModel struct {
 	*httptest.Server
-	tool, arguments, output string
+	tool, arguments, output string // tool to call, its arguments, and what its result must contain
 
 	mu    sync.Mutex
-	turns []string // the requests with the tool
+	turns []string // bodies of the requests that offer the tool
 }
 
 func newScriptedModel(t *testing.T, tool, arguments, output string) *scriptedModel {
@@ -40,7 +40,7 @@ func newScriptedModel(t *testing.T, tool, arguments, output string) *scriptedMod
 	return m
 }
 
-// Config returns the tables of gateway.toml for this provider, with a model of the same name that is known to think.
+// Config returns the tables of gateway.toml for this provider and for a model of the same name that supports thinking.
 func (m *scriptedModel) Config(name string) string {
 	return fmt.Sprintf(`
 [providers.%s]
@@ -67,7 +67,7 @@ func (m *scriptedModel) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil || json.Unmarshal(body, &q) != nil || r.URL.Path != "/v1/chat/completions" {
-		http.Error(w, `{"error":{"message":"no chat completions request","type":"invalid_request_error"}}`, http.StatusBadRequest)
+		http.Error(w, `{"error":{"message":"not a chat completions request","type":"invalid_request_error"}}`, http.StatusBadRequest)
 		return
 	}
 	offered, result := false, ""
@@ -97,21 +97,22 @@ func (m *scriptedModel) serve(w http.ResponseWriter, r *http.Request) {
 	answer.write(w, q.Stream)
 }
 
-// Turns are the requests with the tool so far.
+// Turns returns the bodies of the requests so far that offer the tool.
 func (m *scriptedModel) Turns() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.turns)
 }
 
-// scriptedAnswer is what a model says. Each of its responses costs 40 tokens, 60 from the cache, and 10 of output.
+// scriptedAnswer is a response of the model. Its usage is 40 prompt tokens, 60 more from the cache, and 10 completion
+// tokens.
 type scriptedAnswer struct{ reasoning, text, tool, arguments string }
 
 func (a *scriptedAnswer) write(w http.ResponseWriter, stream bool) {
 	const usage = `{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110,"prompt_tokens_details":{"cached_tokens":60}}`
-	reason := "stop"
+	finishReason := "stop"
 	if a.tool != "" {
-		reason = "tool_calls"
+		finishReason = "tool_calls"
 	}
 	if !stream {
 		message := fmt.Sprintf(`{"role":"assistant","content":%q,"reasoning_content":%q`, a.text, a.reasoning)
@@ -119,33 +120,33 @@ func (a *scriptedAnswer) write(w http.ResponseWriter, stream bool) {
 			message += fmt.Sprintf(`,"tool_calls":[{"id":"call:1","type":"function","function":{"name":%q,"arguments":%q}}]`, a.tool, a.arguments)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"scripted","choices":[{"index":0,"message":%s},"finish_reason":%q}],"usage":%s}`, message, reason, usage)
+		fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"scripted","choices":[{"index":0,"message":%s},"finish_reason":%q}],"usage":%s}`, message, finishReason, usage)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(choices, more string) {
 		fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[%s]%s}`+"\n\n", choices, more)
 	}
-	pieces := func(form, s string) {
+	splitDelta := func(format, s string) {
 		for len(s) > 0 {
 			n := min(4, len(s))
-			chunk(fmt.Sprintf(`{"index":0,"delta":`+form+`}`, s[:n]), "")
+			chunk(fmt.Sprintf(`{"index":0,"delta":`+format+`}`, s[:n]), "")
 			s = s[n:]
 		}
 	}
-	pieces(`{"reasoning_content":%q}`, a.reasoning)
-	pieces(`{"content":%q}`, a.text)
+	splitDelta(`{"reasoning_content":%q}`, a.reasoning)
+	splitDelta(`{"content":%q}`, a.text)
 	if a.tool != "" {
 		chunk(fmt.Sprintf(`{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call:1","type":"function","function":{"name":%q,"arguments":""}}]}}`, a.tool), "")
-		pieces(`{"tool_calls":[{"index":0,"function":{"arguments":%q}}]}`, a.arguments)
+		splitDelta(`{"tool_calls":[{"index":0,"function":{"arguments":%q}}]}`, a.arguments)
 	}
-	chunk(fmt.Sprintf(`{"index":0,"delta":{},"finish_reason":%q}`, reason), "")
+	chunk(fmt.Sprintf(`{"index":0,"delta":{},"finish_reason":%q}`, finishReason), "")
 	chunk("", `,"usage":`+usage)
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// TestNodeClaudeCode has Claude Code, which speaks nothing but Messages, finish a task with a tool against a provider
-// that speaks chat completions.
+// TestNodeClaudeCode has Claude Code, which speaks only Messages, finish a task with a tool, using a provider of chat
+// completions.
 //
 // covers: M1.3 M2.6 M2.18 M2.25 M3.14 M3.21 M5.4 M7.8
 func TestNodeClaudeCode(t *testing.T) {
@@ -162,7 +163,7 @@ func TestNodeClaudeCode(t *testing.T) {
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_BASE_URL=" + g.URL, "ANTHROPIC_AUTH_TOKEN=" + proxytest.Key,
-		// Nothing but the gateway is reached.
+		// Nothing except the gateway can be reached.
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=127.0.0.1",
 	}
 	out, err := cmd.Output()
@@ -187,18 +188,17 @@ func TestNodeClaudeCode(t *testing.T) {
 	if got.IsError || got.Result != "It says "+output+"." || got.Turns != 2 || len(turns) != 2 {
 		t.Errorf("%d turns, got %s\n%s", len(turns), out, g.Log)
 	}
-	// Two requests of 40 tokens, 60 cached ones, and 10 of output.
+	// Usage of two responses.
 	if u := got.Usage; u.Input != 80 || u.Cached != 120 || u.Output != 20 {
 		t.Errorf("usage %+v", u)
 	}
-	// The reasoning came back in its seal, and went to the provider that it is of.
+	// Claude Code returned the signed reasoning, and the gateway restored it for the provider.
 	if len(turns) == 2 && !strings.Contains(turns[1], `"reasoning_content":"I need the tool."`) {
-		t.Errorf("the provider's second request is %s", turns[1])
+		t.Errorf("second request to the provider, want it to contain the reasoning: %s", turns[1])
 	}
 }
 
-// TestNodeMessages drives the official Node client of Messages, streaming and not, against providers that speak chat
-// completions.
+// TestNodeMessages drives the official Node client of Messages, streaming and not, with providers of chat completions.
 //
 // covers: M1.2 M5.4 M7.24 M8.2
 func TestNodeMessages(t *testing.T) {
@@ -214,7 +214,7 @@ func TestNodeMessages(t *testing.T) {
 	g.Log.Await(t, "msg", "request", "model", "endless", "status", "499")
 }
 
-// claude is the path of Claude Code. Its package holds a binary for the machine, if there is one.
+// claude returns the path of Claude Code, and skips the test if its package has no binary for this machine.
 func claude(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("NODE_CLIENTS")

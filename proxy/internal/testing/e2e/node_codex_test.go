@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeCodex has Codex run its tools against a provider of another family. For a model that it does not know it
-// sends functions; for one of its own it sends a custom tool in a namespace, whose input is the program to run.
+// TestNodeCodex has Codex run its tools with a provider of Messages. Codex sends functions for an unknown model, and
+// for one of its own a custom tool in a namespace, whose input is the program to run.
 //
 // covers: P2.26 P3.18 P3.27 P4.4 P4.5 P7.9
 func TestNodeCodex(t *testing.T) {
@@ -57,7 +57,7 @@ wire_api = "responses"
 			}
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules/.bin/codex"), "exec", "--skip-git-repo-check", "--json", "Touch a file twice.")
 			cmd.Dir = work
-			// Nothing but the gateway is called.
+			// Nothing except the gateway can be reached.
 			const nowhere = "http://127.0.0.1:9"
 			cmd.Env = append(os.Environ(), "CODEX_HOME="+home, "HOME="+home, "SLUICE_API_KEY="+proxytest.Key, "HTTPS_PROXY="+nowhere, "HTTP_PROXY="+nowhere, "NO_PROXY=127.0.0.1")
 			out, err := cmd.CombinedOutput()
@@ -66,7 +66,7 @@ wire_api = "responses"
 				t.Errorf("codex: %v", err)
 			}
 			if ran, err := os.ReadFile(marker); err != nil || string(ran) != "x\nx\n" {
-				t.Errorf("the tool has written %q, %v", ran, err)
+				t.Errorf("the tool wrote %q, error %v", ran, err)
 			}
 			p.Check(t, 1, true)
 		})

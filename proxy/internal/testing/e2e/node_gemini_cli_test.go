@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeGeminiCLI has the Gemini CLI, which speaks nothing but the Gemini API, run its shell twice against a provider
-// of Messages. It asks for thoughts of the models that it knows only.
+// TestNodeGeminiCLI has the Gemini CLI, which speaks only the Gemini API, run its shell twice with a provider of
+// Messages. The CLI requests thoughts only of models that it knows.
 func TestNodeGeminiCLI(t *testing.T) {
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
@@ -37,7 +37,7 @@ func TestNodeGeminiCLI(t *testing.T) {
 			g := proxytest.Start(t, proxytest.Keys+p.Config("claude")+fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = %d\nthinking = true\ntargets = [{ provider = \"claude\", model = \"claude\" }]\n", model, agenttest.MaxTokens))
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules/.bin/gemini"), "--model", model, "--yolo", "--skip-trust", "--output-format", "json", "-p", "Add two lines to the marker.")
 			cmd.Dir = work
-			// Nothing but the gateway is called.
+			// Nothing except the gateway can be reached.
 			const nowhere = "http://127.0.0.1:9"
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GOOGLE_GEMINI_BASE_URL=" + g.URL, "GEMINI_API_KEY=" + proxytest.Key,
 				"HTTPS_PROXY=" + nowhere, "HTTP_PROXY=" + nowhere, "NO_PROXY=127.0.0.1"}
@@ -46,7 +46,7 @@ func TestNodeGeminiCLI(t *testing.T) {
 				t.Errorf("gemini: %v\n%s\n%s", err, out, g.Log)
 			}
 			if ran, err := os.ReadFile(marker); err != nil || string(ran) != "x\nx\n" {
-				t.Errorf("the shell has written %q, %v", ran, err)
+				t.Errorf("the shell wrote %q, error %v", ran, err)
 			}
 			p.Check(t, 1, thinks)
 		})

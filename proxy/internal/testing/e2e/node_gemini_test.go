@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestNodeGemini drives Google's official Node client, streaming and not, against providers that speak chat completions
-// and Messages.
+// TestNodeGemini drives Google's official Node client, streaming and not, with providers of chat completions and
+// Messages.
 func TestNodeGemini(t *testing.T) {
 	m := newScriptedModel(t, "weather", `{"location":"Florence","days":2}`, "40 C")
 	config := proxytest.Keys + m.Config("scripted")
@@ -35,7 +35,8 @@ func TestNodeGemini(t *testing.T) {
 	for name, p := range agents {
 		t.Run(name, func(t *testing.T) { p.Check(t, 1, true) })
 	}
-	// The reasoning came back to its provider, which does not sign it, streamed and not.
+	// The client returned the reasoning in both loops, and the gateway restored it for the provider, which does not
+	// sign it.
 	turns := m.Turns()
 	if returned := strings.Count(strings.Join(turns, "\n"), `"reasoning_content":"I need the tool."`); len(turns) != 4 || returned != 2 {
 		t.Errorf("%d requests, %d of them with the reasoning: %s", len(turns), returned, strings.Join(turns, "\n"))

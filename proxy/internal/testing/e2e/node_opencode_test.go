@@ -14,8 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestNodeOpencode has opencode, which speaks chat completions to hosts that it does not know, run its shell twice
-// against a provider that thinks: the commands say nothing, the client asks for 32,000 tokens and keeps no signatures.
+// TestNodeOpencode has opencode, which speaks chat completions to hosts that it does not know, run its shell twice with
+// a provider that thinks. The commands have no output, and the client requests 32,000 tokens and does not keep
+// signatures.
 func TestNodeOpencode(t *testing.T) {
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
@@ -48,7 +49,8 @@ func TestNodeOpencode(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "run", "--print-logs", "Add two lines to the marker.")
 	cmd.Dir = work
-	// Nothing but the gateway is called: without these opencode waits for a list of models, plugins and updates.
+	// Nothing except the gateway can be reached. Without these variables, opencode waits for a list of models, plugins
+	// and updates.
 	const nowhere = "http://127.0.0.1:9"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home,
 		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_MODELS_PATH=" + models, "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
@@ -59,7 +61,7 @@ func TestNodeOpencode(t *testing.T) {
 		t.Errorf("opencode: %v\n%s", err, out)
 	}
 	if ran, err := os.ReadFile(marker); err != nil || string(ran) != "x\nx\n" {
-		t.Errorf("the shell has written %q, %v", ran, err)
+		t.Errorf("the shell wrote %q, error %v", ran, err)
 	}
 	p.Check(t, 1, true)
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestNodeClients drives the official Node client and the AI SDK against the gateway. `make test-node` installs them
-// and runs it.
+// TestNodeClients drives the official Node client and the AI SDK. `make test-node` installs them and runs the test.
 func TestNodeClients(t *testing.T) {
 	providers := map[string][]upstreamtest.Script{
 		"thinker": {{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
@@ -66,7 +65,7 @@ func TestNodeClients(t *testing.T) {
 	g.Log.Await(t, "msg", "request", "model", "endless", "status", "499")
 }
 
-// TestNodeAgents drives agents that run the loop of a tool by themselves: LangChain, the AI SDK and the Agents SDK.
+// TestNodeAgents drives libraries that run tool loops: LangChain, the AI SDK and the Agents SDK.
 //
 // covers: P3.22 P9.2 P9.6
 func TestNodeAgents(t *testing.T) {
@@ -84,10 +83,10 @@ func TestNodeAgents(t *testing.T) {
 	}
 }
 
-// runNode runs a script of testdata/node with the clients that make has installed in NODE_CLIENTS.
+// runNode runs a script of testdata/node with the clients that make installed in the folder NODE_CLIENTS.
 func runNode(t *testing.T, name string, g *proxytest.Gateway) {
 	t.Helper()
-	// What is installed stays out of the sources.
+	// Node finds the clients from a copy of the script in their folder, which is not in the source tree.
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
 		t.Fatal("NODE_CLIENTS is not set: run make test-node")
@@ -96,15 +95,15 @@ func runNode(t *testing.T, name string, g *proxytest.Gateway) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(dir, name)
-	if err := os.WriteFile(run, script, 0o600); err != nil {
+	installed := filepath.Join(dir, name)
+	if err := os.WriteFile(installed, script, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", run)
+	cmd := exec.CommandContext(t.Context(), "node", installed)
 	cmd.Env = append(os.Environ(), "GATEWAY="+g.URL, "KEY="+proxytest.Key)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !bytes.Contains(out, []byte(", 0 failed")) {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s failed: %v", name, err)
 	}
 }

@@ -1,8 +1,9 @@
-// Agents of Node against a running gateway, with a scripted provider behind it that calls a tool twice, thinks before every call,
-// and then answers. Results of tools are empty, and more tokens are asked for than the model has.
+// Runs agents of Node libraries against a gateway. The scripted provider calls a tool twice, with reasoning before each
+// call, and then responds with text. The agents request more tokens than the model has, and the tools of LangChain and
+// the AI SDK return an empty result.
 //
-// GATEWAY and KEY come from the environment. Each model has a name of its own: the test reads what its provider received. Each
-// check prints a line; the process ends with 1 if one fails.
+// The environment has GATEWAY and KEY. Each check has a model of its own, because TestNodeAgents reads what its provider
+// received. Each check prints a line. The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
 import { ChatOpenAI } from '@langchain/openai'
 import { createAgent, tool as langchainTool } from 'langchain'
@@ -41,7 +42,7 @@ function aisdk(model) {
   }
 }
 
-// The default models of OpenAI's provider speak the Responses API, and refer to what the gateway has stored.
+// The AI SDK's provider for OpenAI uses the Responses API by default, and refers to items that the gateway has stored.
 function aisdkResponses(model) {
   return {
     ...aisdk(model),
@@ -52,7 +53,7 @@ function aisdkResponses(model) {
 
 setTracingDisabled(true)
 
-// agents runs the default model of the Agents SDK, which speaks the Responses API.
+// agents runs an agent with the default model of the Agents SDK, which uses the Responses API.
 function agents(model, options) {
   const agent = new Agent({
     name: 'toucher',

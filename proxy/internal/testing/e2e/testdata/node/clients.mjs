@@ -1,7 +1,7 @@
-// The official Node clients against a running gateway. Only base address and key are theirs to change.
+// Runs the official Node client and the AI SDK against a gateway. Only the base URL and the key are configured.
 //
-// GATEWAY and KEY come from the environment. The models are those of proxy/node_test.go: "demo", and behind it scripted
-// providers. Each check prints a line; the process ends with 1 if one fails.
+// The environment has GATEWAY and KEY. TestNodeClients configures the models: "demo", and others with scripted providers.
+// Each check prints a line. The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
 import OpenAI from 'openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -22,21 +22,21 @@ const weather = {
 }
 
 const checks = {
-  async 'openai: whole answer'() {
-    const answer = await client.chat.completions.create({ model: 'demo', messages: hello })
-    assert.equal(answer.choices[0].finish_reason, 'stop')
-    assert.ok(answer.choices[0].message.content.length > 0)
-    assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens)
+  async 'openai: non-streaming response'() {
+    const response = await client.chat.completions.create({ model: 'demo', messages: hello })
+    assert.equal(response.choices[0].finish_reason, 'stop')
+    assert.ok(response.choices[0].message.content.length > 0)
+    assert.equal(response.usage.total_tokens, response.usage.prompt_tokens + response.usage.completion_tokens)
   },
 
-  async 'openai: stream with its helper'() {
-    const whole = await client.chat.completions.create({ model: 'demo', messages: hello })
+  async 'openai: stream helper'() {
+    const want = await client.chat.completions.create({ model: 'demo', messages: hello })
     const stream = client.chat.completions.stream({ model: 'demo', messages: hello, stream_options: { include_usage: true } })
     let pieces = 0
     stream.on('content', () => pieces++)
     const final = await stream.finalChatCompletion()
-    assert.equal(final.choices[0].message.content, whole.choices[0].message.content)
-    assert.deepEqual(final.usage, whole.usage)
+    assert.equal(final.choices[0].message.content, want.choices[0].message.content)
+    assert.deepEqual(final.usage, want.usage)
     assert.ok(pieces > 3, `${pieces} pieces`)
   },
 
@@ -54,9 +54,9 @@ const checks = {
     assert.equal(second.choices[0].finish_reason, 'stop')
   },
 
-  async 'openai: reasoning of a model that thinks'() {
-    const answer = await client.chat.completions.create({ model: 'thinker', messages: hello, max_tokens: 4096, thinking: { type: 'enabled', budget_tokens: 1024 } })
-    const { message } = answer.choices[0]
+  async 'openai: reasoning'() {
+    const response = await client.chat.completions.create({ model: 'thinker', messages: hello, max_tokens: 4096, thinking: { type: 'enabled', budget_tokens: 1024 } })
+    const { message } = response.choices[0]
     assert.equal(message.reasoning_content, 'A greeting.')
     assert.equal(message.reasoning_details[0].signature, 'c2ln')
     assert.equal(message.content, 'Hi')
@@ -73,10 +73,10 @@ const checks = {
     assert.ok(text.length > 20)
   },
 
-  async 'openai: errors are of their classes'() {
+  async 'openai: error classes'() {
     const wrong = new OpenAI({ baseURL, apiKey: 'sk-wrong', maxRetries: 0 })
     await assert.rejects(wrong.chat.completions.create({ model: 'demo', messages: hello }), OpenAI.AuthenticationError)
-    await assert.rejects(client.chat.completions.create({ model: 'nobody', messages: hello }), OpenAI.NotFoundError)
+    await assert.rejects(client.chat.completions.create({ model: 'none-such', messages: hello }), OpenAI.NotFoundError)
     await assert.rejects(client.chat.completions.create({ model: 'demo', messages: hello, temperature: 3 }), (e) => {
       assert.ok(e instanceof OpenAI.BadRequestError)
       assert.equal(e.param, 'temperature')
@@ -89,7 +89,7 @@ const checks = {
     })
   },
 
-  async 'openai: an error amid a stream is thrown'() {
+  async 'openai: an error within a stream is thrown'() {
     const stream = await client.chat.completions.create({ model: 'broken', messages: hello, stream: true })
     let text = ''
     await assert.rejects(async () => {
@@ -98,10 +98,10 @@ const checks = {
     assert.equal(text, 'Hal')
   },
 
-  async 'openai: retries when told to, as soon as told to'() {
-    const patient = new OpenAI({ baseURL, apiKey, maxRetries: 2 })
-    const answer = await patient.chat.completions.create({ model: 'flaky', messages: hello })
-    assert.equal(answer.choices[0].message.content, 'At last')
+  async 'openai: retries after Retry-After-Ms'() {
+    const retrying = new OpenAI({ baseURL, apiKey, maxRetries: 2 })
+    const response = await retrying.chat.completions.create({ model: 'flaky', messages: hello })
+    assert.equal(response.choices[0].message.content, 'At last')
   },
 
   async 'openai: models'() {
@@ -119,16 +119,16 @@ const checks = {
   },
 
   async 'ai sdk: streamText'() {
-    const whole = await generateText({ model: gateway('demo'), prompt: 'Hello' })
+    const want = await generateText({ model: gateway('demo'), prompt: 'Hello' })
     const { textStream, usage } = streamText({ model: gateway('demo'), prompt: 'Hello' })
     let text = ''
     for await (const piece of textStream) text += piece
-    assert.equal(text, whole.text)
-    assert.equal((await usage).outputTokens, whole.usage.outputTokens)
+    assert.equal(text, want.text)
+    assert.equal((await usage).outputTokens, want.usage.outputTokens)
   },
 
   async 'ai sdk: tools in two turns'() {
-    let asked = 0
+    let calls = 0
     const { text, steps } = await generateText({
       model: gateway('demo'),
       prompt: 'What is the weather in Florence?',
@@ -136,12 +136,12 @@ const checks = {
         get_weather: tool({
           description: 'The weather of a place.',
           inputSchema: z.object({ location: z.string() }),
-          execute: async () => (asked++, '40 C'),
+          execute: async () => (calls++, '40 C'),
         }),
       },
       stopWhen: stepCountIs(3),
     })
-    assert.equal(asked, 1)
+    assert.equal(calls, 1)
     assert.equal(steps.length, 2)
     assert.ok(text.length > 0)
   },
@@ -160,7 +160,7 @@ const checks = {
   },
 
   async 'ai sdk: an error of the gateway is an API error'() {
-    await assert.rejects(generateText({ model: gateway('nobody'), prompt: 'Hello', maxRetries: 0 }), (e) => {
+    await assert.rejects(generateText({ model: gateway('none-such'), prompt: 'Hello', maxRetries: 0 }), (e) => {
       assert.equal(e.statusCode, 404)
       assert.match(e.message, /does not exist/)
       return true

@@ -1,7 +1,7 @@
-// Google's official Node client against a running gateway. Only base address and key are its to change.
+// Runs Google's official Node client against a gateway. Only the base URL and the key are configured.
 //
-// GATEWAY and KEY come from the environment. The models are those of TestNodeGemini. Each check prints a line; the process ends
-// with 1 if one fails.
+// The environment has GATEWAY and KEY. TestNodeGemini configures the models. Each check prints a line.
+// The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
 import { ApiError, FunctionCallingConfigMode, GoogleGenAI, Type } from '@google/genai'
 
@@ -17,7 +17,7 @@ const thinkingConfig = { includeThoughts: true, thinkingBudget: 2048 }
 const config = { maxOutputTokens: 4000, thinkingConfig, tools: [{ functionDeclarations: [weather] }] }
 const question = { role: 'user', parts: [{ text: 'What is the weather in Florence?' }] }
 
-// join makes one response of a stream's: texts are joined, and so are the signatures that follow them.
+// join turns a stream into one response. Consecutive texts are joined, up to the signature that follows them.
 async function join(stream) {
   const parts = []
   let last
@@ -34,12 +34,12 @@ async function join(stream) {
   return { candidates: [{ ...last.candidates[0], content: { role: 'model', parts } }], usageMetadata: last.usageMetadata }
 }
 
-const ways = {
-  whole: (params) => ai.models.generateContent(params),
-  streamed: async (params) => join(await ai.models.generateContentStream(params)),
+const methods = {
+  'non-streaming': (params) => ai.models.generateContent(params),
+  streaming: async (params) => join(await ai.models.generateContentStream(params)),
 }
 
-// loop plays an agent: it sends back what it got, with the tool's result.
+// loop does what an agent does: it sends the response back with the tool's result.
 async function loop(send) {
   const first = await send({ model: 'scripted', contents: [question], config })
   const { content, finishReason } = first.candidates[0]
@@ -59,7 +59,7 @@ async function loop(send) {
   assert.equal(second.candidates[0].content.parts.map((p) => p.text).join(''), 'It says 40 C.')
 }
 
-// converse leaves the history to the client, which keeps each chunk of a stream as it came.
+// converse has the client keep the history, in which each chunk of a stream is an entry of its own.
 async function converse(model, send) {
   const chat = ai.chats.create({ model, config: { maxOutputTokens: 32000, thinkingConfig, tools: [{ functionDeclarations: [touch] }] } })
   let message = 'Touch two files.'
@@ -68,18 +68,18 @@ async function converse(model, send) {
     if (calls.length === 0) return assert.equal(text, 'All is done.')
     message = calls.map((c) => ({ functionResponse: { id: c.id, name: c.name, response: {} } }))
   }
-  assert.fail('the model calls on and on')
+  assert.fail('the model did not stop calling the tool')
 }
 
 const checks = {
-  async 'a conversation, whole'() {
+  async 'conversation, non-streaming'() {
     await converse('chat', async (chat, message) => {
       const response = await chat.sendMessage({ message })
       return { text: response.text, calls: response.functionCalls ?? [] }
     })
   },
 
-  async 'a conversation, streamed'() {
+  async 'conversation, streaming'() {
     await converse('chat-streamed', async (chat, message) => {
       const got = { text: '', calls: [] }
       for await (const chunk of await chat.sendMessageStream({ message })) {
@@ -90,7 +90,7 @@ const checks = {
     })
   },
 
-  async 'functions that the client calls by itself'() {
+  async 'automatic function calling'() {
     const tool = {
       tool: async () => ({ functionDeclarations: [touch] }),
       callTool: async (calls) => calls.map((c) => ({ functionResponse: { id: c.id, name: c.name, response: {} } })),
@@ -102,12 +102,12 @@ const checks = {
     assert.equal(response.text, 'All is done.')
   },
 
-  async 'the base address of the environment'() {
+  async 'base URL from the environment'() {
     const response = await new GoogleGenAI({ apiKey: process.env.KEY }).models.generateContent({ model: 'scripted', contents: 'Hello' })
     assert.equal(response.text, 'Fine.')
   },
 
-  async 'a stream that breaks is an error'() {
+  async 'a truncated stream is an error'() {
     let text = ''
     await assert.rejects(async () => {
       for await (const chunk of await ai.models.generateContentStream({ model: 'broken', contents: 'Hello' })) text += chunk.text ?? ''
@@ -115,7 +115,7 @@ const checks = {
     assert.equal(text, 'Hal')
   },
 
-  async 'a stream can be left'() {
+  async 'a stream can be aborted'() {
     const controller = new AbortController()
     let pieces = 0
     for await (const _ of await ai.models.generateContentStream({ model: 'endless', contents: 'Hello', config: { abortSignal: controller.signal } })) {
@@ -125,12 +125,12 @@ const checks = {
     assert.equal(pieces, 3)
   },
 
-  async 'errors have their status'() {
+  async 'errors have their HTTP status'() {
     const status = (want, message) => (e) => e instanceof ApiError && e.status === want && message.test(e.message)
     await assert.rejects(ai.models.generateContent({ model: 'nowhere', contents: 'Hello' }), status(404, /NOT_FOUND/))
     await assert.rejects(ai.models.generateContent({ model: 'scripted', contents: 'Hello', config: { temperature: 9 } }), status(400, /temperature/))
-    const stranger = new GoogleGenAI({ apiKey: 'sk-wrong', httpOptions: options })
-    await assert.rejects(stranger.models.generateContent({ model: 'scripted', contents: 'Hello' }), status(401, /UNAUTHENTICATED/))
+    const unauthorized = new GoogleGenAI({ apiKey: 'sk-wrong', httpOptions: options })
+    await assert.rejects(unauthorized.models.generateContent({ model: 'scripted', contents: 'Hello' }), status(401, /UNAUTHENTICATED/))
   },
 
   async 'models are listed'() {
@@ -145,7 +145,7 @@ const checks = {
     assert.ok(totalTokens > 0 && totalTokens < 100, totalTokens)
   },
 }
-for (const [name, send] of Object.entries(ways)) checks['a tool in two turns, ' + name] = () => loop(send)
+for (const [name, send] of Object.entries(methods)) checks['tool in two turns, ' + name] = () => loop(send)
 
 let failed = 0
 for (const [name, check] of Object.entries(checks)) {

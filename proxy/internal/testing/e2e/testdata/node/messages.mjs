@@ -1,7 +1,7 @@
-// The official Node client of Messages against a running gateway. Only base address and key are its to change.
+// Runs the official Node client of Messages against a gateway. Only the base URL and the key are configured.
 //
-// GATEWAY and KEY come from the environment. The models are those of TestNodeMessages. Each check prints a line; the process ends
-// with 1 if one fails.
+// The environment has GATEWAY and KEY. TestNodeMessages configures the models. Each check prints a line.
+// The exit status is 1 if a check fails.
 import assert from 'node:assert/strict'
 import Anthropic from '@anthropic-ai/sdk'
 
@@ -13,10 +13,10 @@ const weather = {
 }
 const ask = { model: 'scripted', max_tokens: 4000, thinking: { type: 'enabled', budget_tokens: 1024 }, tools: [weather] }
 const question = { role: 'user', content: 'What is the weather in Florence?' }
-const ways = {
-  whole: (params) => client.messages.create(params),
-  streamed: (params) => client.messages.stream(params).finalMessage(),
-  'streamed by events': async (params) => {
+const methods = {
+  'non-streaming': (params) => client.messages.create(params),
+  streaming: (params) => client.messages.stream(params).finalMessage(),
+  'streaming, by events': async (params) => {
     const events = []
     for await (const event of await client.messages.create({ ...params, stream: true })) events.push(event.type)
     assert.equal(events[0], 'message_start')
@@ -25,7 +25,7 @@ const ways = {
   },
 }
 
-// loop plays an agent: it sends back what it got, with the tool's result.
+// loop does what an agent does: it sends the response back with the tool's result.
 async function loop(send) {
   const first = await send({ ...ask, messages: [question] })
   assert.equal(first.type, 'message')
@@ -50,14 +50,14 @@ async function loop(send) {
 }
 
 const checks = {
-  async 'a stream that breaks is an error'() {
+  async 'a truncated stream is an error'() {
     let text = ''
     const stream = client.messages.stream({ model: 'broken', max_tokens: 10, messages: [question] }).on('text', (t) => (text += t))
     await assert.rejects(stream.finalMessage(), (e) => e instanceof Anthropic.APIError && /complete/.test(e.message))
     assert.equal(text, 'Hal')
   },
 
-  async 'a stream can be left'() {
+  async 'a stream can be aborted'() {
     const stream = await client.messages.create({ model: 'endless', max_tokens: 10, messages: [question], stream: true })
     let pieces = 0
     for await (const event of stream) {
@@ -66,11 +66,11 @@ const checks = {
     assert.equal(pieces, 3)
   },
 
-  async 'errors have their classes'() {
+  async 'error classes'() {
     await assert.rejects(client.messages.create({ model: 'nowhere', max_tokens: 10, messages: [question] }), Anthropic.NotFoundError)
     await assert.rejects(client.messages.create({ model: 'scripted', messages: [question] }), (e) => e instanceof Anthropic.BadRequestError && /max_tokens/.test(e.message))
-    const stranger = new Anthropic({ baseURL: process.env.GATEWAY, apiKey: 'sk-wrong', maxRetries: 0 })
-    await assert.rejects(stranger.messages.create({ model: 'scripted', max_tokens: 10, messages: [question] }), Anthropic.AuthenticationError)
+    const unauthorized = new Anthropic({ baseURL: process.env.GATEWAY, apiKey: 'sk-wrong', maxRetries: 0 })
+    await assert.rejects(unauthorized.messages.create({ model: 'scripted', max_tokens: 10, messages: [question] }), Anthropic.AuthenticationError)
   },
 
   async 'models are listed'() {
@@ -79,7 +79,7 @@ const checks = {
     assert.ok(ids.includes('scripted'), ids.join())
   },
 }
-for (const [name, send] of Object.entries(ways)) checks['a tool in two turns, ' + name] = () => loop(send)
+for (const [name, send] of Object.entries(methods)) checks['tool in two turns, ' + name] = () => loop(send)
 
 let failed = 0
 for (const [name, check] of Object.entries(checks)) {
