@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// pacedGateway is a gateway whose demo takes its time between two events.
+// pacedGateway starts a gateway whose demo provider pauses between events.
 func pacedGateway(t *testing.T, pace time.Duration) *proxytest.Gateway {
 	t.Helper()
 	return proxytest.Start(t, proxytest.Keys+fmt.Sprintf(`
@@ -26,7 +26,7 @@ targets = [{ provider = "demo", model = "demo" }]
 `, pace))
 }
 
-func TestPaceOfDemo(t *testing.T) {
+func TestDemoPace(t *testing.T) {
 	const pace = 20 * time.Millisecond
 	g := pacedGateway(t, pace)
 	began := time.Now()
@@ -34,14 +34,14 @@ func TestPaceOfDemo(t *testing.T) {
 	took := time.Since(began)
 	events := strings.Count(r.Body, "data: ")
 	if r.Status != 200 || events < 6 || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || took < time.Duration(events-1)*pace {
-		t.Errorf("%d events in %s:\n%d %v %s", events, took, r.Status, r.Err, r.Body)
+		t.Errorf("got %d events in %s, want at least 6, %s apart\n%d %v %s", events, took, pace, r.Status, r.Err, r.Body)
 	}
 }
 
-// TestPaceEndsWithTheGateway: at its shutdown the rest of a paced response is sent at once, and of a non-streaming one there is
-// no pace at all.
-func TestPaceEndsWithTheGateway(t *testing.T) {
-	const pace = time.Second // of about fifty events
+// TestShutdownEndsPace checks that a shutdown sends the rest of a paced stream at once, and that a non-streaming response
+// is not paced at all.
+func TestShutdownEndsPace(t *testing.T) {
+	const pace = time.Second // between about fifty events
 	g := pacedGateway(t, pace)
 	began := time.Now()
 	if r := g.Chat(t, `{"model":"demo","messages":[{"role":"user","content":"Hi"}]}`); r.Status != 200 {
@@ -62,16 +62,16 @@ func TestPaceEndsWithTheGateway(t *testing.T) {
 	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
 		t.Fatalf("%q %v", line, err)
 	}
-	// The time is over: an error of Stop says so.
-	_ = g.Stop(time.Millisecond)
+	_ = g.Stop(time.Millisecond) // returns an error, because the stream is still open
 	rest, err := io.ReadAll(r)
 	if took := time.Since(began); err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") || took > 10*pace {
-		t.Errorf("after %s: %v %q", took, err, rest)
+		t.Errorf("the stream ended after %s with %v, want the complete rest at once: %q", took, err, rest)
 	}
 }
 
-// TestPaceEndsWithTheClient disconnects in a pause: the request ends before the pause does. A busy machine may need another try.
-func TestPaceEndsWithTheClient(t *testing.T) {
+// TestDisconnectEndsPace disconnects during a pause and checks that the request ends before the pause does. A busy machine
+// may need another try.
+func TestDisconnectEndsPace(t *testing.T) {
 	const pace = time.Second
 	g := pacedGateway(t, pace)
 	for range 5 {
@@ -95,11 +95,11 @@ func TestPaceEndsWithTheClient(t *testing.T) {
 		cancel()
 		line := g.Log.Request(t, resp.Header.Get("X-Request-Id"))
 		if line["code"] != "client_closed_request" {
-			t.Fatalf("the log has %v", line)
+			t.Fatalf("logged %v, want code client_closed_request", line)
 		}
 		if time.Since(began) < pace {
 			return
 		}
 	}
-	t.Error("the request went on until the pause was over")
+	t.Error("the request did not end before the pause was over")
 }

@@ -16,30 +16,31 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// trap panics in the gateway's own code: where it reads the clock, which it does in all of its parts. It is armed for one
-// function, and goes off once.
+// trap panics once in a chosen function of the gateway, when it or a function that it calls reads the clock.
 type trap struct {
-	function atomic.Pointer[string]
-	gone     atomic.Bool
+	function atomic.Pointer[string] // where to panic; nil if not armed
+	fired    atomic.Bool
 }
 
+// panicSecret is the panic's message, which must appear neither in a response nor in the log.
 const panicSecret = "what the panic says"
 
 func (p *trap) arm(function string) {
-	p.gone.Store(false)
+	p.fired.Store(false)
 	p.function.Store(&function)
 }
 
-// now is the clock. It goes off where the function that the trap is armed for is among its callers.
+// now is the gateway's clock. It panics if the armed function is among its callers.
 func (p *trap) now() time.Time {
 	if f := p.function.Load(); f != nil && calledBy(*f) && p.function.CompareAndSwap(f, nil) {
-		p.gone.Store(true)
+		p.fired.Store(true)
 		panic(panicSecret)
 	}
 	return time.Now()
 }
 
-// calledBy does not look past a tick: the streams of others tick, too, and wait in the same functions.
+// calledBy reports whether the function is on the stack. It does not look past Tick, because other streams tick too, and
+// have the same functions on their stacks.
 func calledBy(function string) bool {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -76,7 +77,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 	for _, c := range []struct {
 		function string
 		send     string
-		want     string // in what the client reads to its end, "" for nothing at all
+		want     string // contained in what the client reads up to the end; "" if it must not get a 2xx
 	}{
 		{"(*Server).handle", postHead + sized(ask), ""},
 		{"(*completion).admitTokens", postHead + sized(ask), internal},
@@ -99,14 +100,14 @@ func TestPanicEndsOneRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer, _ := io.ReadAll(client.r)
-			if !traps.gone.Load() {
-				t.Fatalf("it did not panic: %s", answer)
+			if !traps.fired.Load() {
+				t.Fatalf("%s did not panic; response %s", c.function, answer)
 			}
 			if c.want == "" && strings.Contains(string(answer), "HTTP/1.1 2") || !strings.Contains(string(answer), c.want) {
-				t.Errorf("got %q", answer)
+				t.Errorf("got %q, want %q", answer, c.want)
 			}
 			if strings.Contains(string(answer), panicSecret) {
-				t.Errorf("the client is told: %s", answer)
+				t.Errorf("the response contains the panic's message: %s", answer)
 			}
 			proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 				return m.Sum("sluice_panics_total") == before+1 && m.Sum("sluice_completions_in_flight") == 1 && m.Sum("sluice_streams_in_flight") == 1 &&
@@ -114,9 +115,9 @@ func TestPanicEndsOneRequest(t *testing.T) {
 			})
 		})
 	}
-	traps.arm("nobody")
+	traps.arm("no such function")
 	if r := g.Chat(t, ask); r.Status != 200 {
-		t.Errorf("afterwards: %d %s", r.Status, r.Body)
+		t.Errorf("request after the panics: status %d: %s", r.Status, r.Body)
 	}
 	close(proceed)
 	if rest := other.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
@@ -125,10 +126,10 @@ func TestPanicEndsOneRequest(t *testing.T) {
 	other.Close()
 	awaitNothingHeld(t, admin)
 	if strings.Contains(g.Log.String(), panicSecret) {
-		t.Errorf("the log holds the panic's words:\n%s", g.Log)
+		t.Errorf("the log contains the panic's message:\n%s", g.Log)
 	}
 	if line := g.Log.Await(t, "msg", "panic", "type", "string"); !strings.Contains(line["stack"], "goroutine") {
-		t.Errorf("no stack: %v", line)
+		t.Errorf("the log line of the panic has no stack: %v", line)
 	}
 }
 
@@ -146,24 +147,24 @@ func TestPanicWhileWaitingForProvider(t *testing.T) {
 		c := dial(t, g)
 		c.post(fmt.Sprint("waits-", i), askStream)
 		if answer := c.readUntil(`"code":"internal_error"}}`); !strings.Contains(answer, want) {
-			t.Errorf("got %s", answer)
+			t.Errorf("got %s, want %q", answer, want)
 		}
 		awaitEnd(t, provider)
 		if line := g.Log.Request(t, fmt.Sprint("waits-", i)); line["code"] != "internal_error" || line["complete"] != "false" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged %v, want code internal_error and complete=false", line)
 		}
 		awaitNothingHeld(t, admin)
 		if n := proxytest.Scrape(t, admin).Sum("sluice_panics_total"); n != float64(i+1) {
-			t.Errorf("%v panics are counted", n)
+			t.Errorf("sluice_panics_total is %v, want %d", n, i+1)
 		}
 	}
 }
 
-// TestPanicInLog panics while the request is logged: everything is released.
+// TestPanicInLog panics while the request is logged, and checks that everything is released.
 func TestPanicInLog(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk())})
-	log := &brittle{}
+	log := &panickingLog{}
 	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Log = slog.New(log) })
 	admin := g.Admin(t)
 	for i, body := range []string{ask, askStream, `{"model":"nobody","messages":[]}`} {
@@ -180,15 +181,15 @@ func TestPanicInLog(t *testing.T) {
 	}
 }
 
-// brittle is a log that panics when a request is accounted.
-type brittle struct {
+// panickingLog panics once when it is armed and a request is logged.
+type panickingLog struct {
 	slog.Handler
 	armed atomic.Bool
 }
 
-func (b *brittle) Enabled(context.Context, slog.Level) bool { return true }
-func (b *brittle) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "request" && b.armed.CompareAndSwap(true, false) {
+func (l *panickingLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l *panickingLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "request" && l.armed.CompareAndSwap(true, false) {
 		panic(panicSecret)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestPipelinedRequests checks that they are answered in order, and that a slow one does not delay the response to an
-// earlier one.
+// TestPipelinedRequests checks that pipelined requests get their responses in order, and that a slow request does not
+// delay the response to an earlier one.
 //
 // covers: F23
 func TestPipelinedRequests(t *testing.T) {
@@ -44,7 +44,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 	for _, id := range []string{"one", "two", "three"} {
 		if line := g.Log.Request(t, id); line["status"] != "200" || line["complete"] != "true" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged %v, want status 200 and complete=true", line)
 		}
 	}
 }
@@ -56,7 +56,8 @@ func chunksOf(body string) string {
 	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"
 }
 
-// TestTwoRequestsInOneSegment checks, with TLS too, that they are answered in order, streams included.
+// TestTwoRequestsInOneSegment sends a streaming and a non-streaming request in one write, with and without TLS, and checks
+// that the responses come in order.
 //
 // covers: F23
 func TestTwoRequestsInOneSegment(t *testing.T) {
@@ -68,11 +69,11 @@ func TestTwoRequestsInOneSegment(t *testing.T) {
 			strings.Replace(postHead, "\r\n", "\r\nX-Request-Id: second\r\n", 1) + sized(hello))
 		first := c.readUntil("0\r\n\r\n")
 		if !strings.Contains(first, "X-Request-Id: first\r\n") || strings.Contains(first, "second") || !strings.Contains(first, "[DONE]") {
-			t.Errorf("first %s", first)
+			t.Errorf("first response %s", first)
 		}
 		second := c.readUntil("}}")
 		if !strings.HasPrefix(second, "HTTP/1.1 200") || !strings.Contains(second, "X-Request-Id: second\r\n") {
-			t.Errorf("then %s", second)
+			t.Errorf("second response %s", second)
 		}
 	})
 }
@@ -87,15 +88,15 @@ func TestConnectionReuse(t *testing.T) {
 		for i := range 3 {
 			c.post(fmt.Sprint("stream-", i), strings.Replace(hello, "}]}", `}],"stream":true}`, 1))
 			if got := c.readUntil("0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "[DONE]") {
-				t.Fatalf("turn %d: %s", i, got)
+				t.Fatalf("stream %d: %s", i, got)
 			}
 			c.post(fmt.Sprint("whole-", i), hello)
 			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, fmt.Sprintf("X-Request-Id: whole-%d\r\n", i)) {
-				t.Fatalf("turn %d: %s", i, got)
+				t.Fatalf("non-streaming response %d: %s", i, got)
 			}
-			c.post(fmt.Sprint("refused-", i), `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`)
+			c.post(fmt.Sprint("rejected-", i), `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`)
 			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 404") {
-				t.Fatalf("turn %d: %s", i, got)
+				t.Fatalf("error %d: %s", i, got)
 			}
 		}
 	})

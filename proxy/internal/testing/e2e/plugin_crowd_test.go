@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// crowdKeys are the client keys of the streams that are well, and of the one that is not.
+// crowdKeys has the client keys "many", for the well-behaved streams, and "one", for a client whose streams trap.
 const crowdKeys = `
 [server]
 heartbeat = "0s"
@@ -32,16 +32,16 @@ name   = "one"
 secret = "sk-one-0123456789"
 `
 
-// crowd is a provider of many streams, each of which says in every event whose it is: the word that the client asked with.
-// A client that asks for "trap" gets an event which makes the plugin panic. An event is sent when next lets it, which is
-// given the word and the number of the event, and returns what follows the word, or false where the client has gone.
+// crowd is a provider of many concurrent streams. Every event of a stream contains the word that the client sent as its
+// prompt, and the prompt "trap" gets an event that makes the plugin panic. Before each event the provider calls next, which
+// blocks until the event is due and returns the text after the word, or false if the client has disconnected.
 type crowd struct {
 	*httptest.Server
 	events int
-	next   func(ctx context.Context, who string, event int) (string, bool)
+	next   func(ctx context.Context, word string, event int) (string, bool)
 }
 
-var asked = regexp.MustCompile(`"content":"([^"]+)"`)
+var promptWord = regexp.MustCompile(`"content":"([^"]+)"`)
 
 func newCrowd(tb testing.TB, events int, next func(context.Context, string, int) (string, bool)) *crowd {
 	c := &crowd{events: events, next: next}
@@ -55,10 +55,10 @@ func (c *crowd) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	who := string(asked.FindSubmatch(body)[1])
+	word := string(promptWord.FindSubmatch(body)[1])
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := w.(http.Flusher).Flush
-	if who == "trap" {
+	if word == "trap" {
 		io.WriteString(w, "data: panic\n\n")
 		flush()
 		<-r.Context().Done()
@@ -66,19 +66,19 @@ func (c *crowd) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	flush()
 	for i := range c.events {
-		what, ok := c.next(r.Context(), who, i)
+		text, ok := c.next(r.Context(), word, i)
 		if !ok {
 			return
 		}
-		fmt.Fprintf(w, "data: %s %s\n\n", who, what)
+		fmt.Fprintf(w, "data: %s %s\n\n", word, text)
 		flush()
 	}
 	io.WriteString(w, "data: end\n\n")
 }
 
-// ask asks for a stream by a word, and hands each line of it to the caller.
-func (c *crowd) ask(ctx context.Context, client *http.Client, g *proxytest.Gateway, key, who string, line func(string)) (status int, err error) {
-	req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(strings.Replace(askOf("crowd/honest", true), canary, who, 1)))
+// ask requests a stream with a word as the prompt, and calls line for each line of the response.
+func (c *crowd) ask(ctx context.Context, client *http.Client, g *proxytest.Gateway, key, word string, line func(string)) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(strings.Replace(askOf("crowd/honest", true), canary, word, 1)))
 	if err != nil {
 		return 0, err
 	}
@@ -96,9 +96,9 @@ func (c *crowd) ask(ctx context.Context, client *http.Client, g *proxytest.Gatew
 	return resp.StatusCode, lines.Err()
 }
 
-// trapping asks for a stream that makes the plugin trap, again and again, until ctx ends, and counts the answers by their
-// status and code. pause comes between two of them.
-func (c *crowd) trapping(ctx context.Context, client *http.Client, g *proxytest.Gateway, key string, pause func()) map[string]int {
+// requestTraps requests streams that make the plugin trap, one after the other, until ctx ends, and counts the responses by
+// status and code. It calls pause after each.
+func (c *crowd) requestTraps(ctx context.Context, client *http.Client, g *proxytest.Gateway, key string, pause func()) map[string]int {
 	answers := make(map[string]int)
 	for {
 		var body strings.Builder
@@ -117,44 +117,45 @@ func (c *crowd) trapping(ctx context.Context, client *http.Client, g *proxytest.
 
 var errorCode = regexp.MustCompile(`"code":"([^"]+)"`)
 
-// crowdClient keeps no connection that it does not use.
+// crowdClient returns a client that keeps few idle connections.
 func crowdClient(tb testing.TB) *http.Client {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	tb.Cleanup(client.CloseIdleConnections)
 	return client
 }
 
-// TestTrapsAmongAThousandStreams has a thousand clients read streams while another one requests streams that make the
-// same plugin trap, as fast as it can: with another client key, and with the same. The thousand get exactly their own
-// bytes.
+// TestTrapsDoNotAffectOtherStreams has a thousand clients read streams while another client requests, as fast as it can,
+// streams that make the same plugin trap, with another client key or with the same. Each of the thousand gets exactly its
+// own bytes.
 //
 // covers: F90 F98
-func TestTrapsAmongAThousandStreams(t *testing.T) {
+func TestTrapsDoNotAffectOtherStreams(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("runs a thousand streams")
 	}
-	// At most so many events are on their way at a time, or a slow machine would truly be overloaded.
-	const events, atOnce = 10, 40
+	const events = 10
+	const maxPending = 40 // events between provider and client at a time; more would overload a slow machine
 	streams := scale(1000, 200)
 	for _, c := range []struct{ name, key, isolation string }{
-		{"of another key", "one", "key"},
-		{"of the same key", "many", "key"},
-		{"of another key, shared", "one", "shared"},
+		{"another key traps", "one", "key"},
+		{"the same key traps", "many", "key"},
+		{"another key traps, shared plugin", "one", "shared"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onTheWay := make(chan struct{}, atOnce)
-			open, all := make(chan struct{}), make(chan struct{})
+			pending := make(chan struct{}, maxPending)
+			started := make(chan struct{})  // closed when all streams have been requested
+			allBegun := make(chan struct{}) // closed when all clients have their first event
 			crowd := newCrowd(t, events, func(ctx context.Context, _ string, i int) (string, bool) {
 				if i == 1 {
-					// Everybody has the first event before anybody gets the second.
+					// All clients have the first event before any gets the second.
 					select {
-					case <-all:
+					case <-allBegun:
 					case <-ctx.Done():
 					}
 				}
 				if i > 0 {
 					select {
-					case onTheWay <- struct{}{}:
+					case pending <- struct{}{}:
 					case <-ctx.Done():
 					}
 				}
@@ -169,10 +170,10 @@ func TestTrapsAmongAThousandStreams(t *testing.T) {
 			bodies := make([]strings.Builder, streams)
 			var wg sync.WaitGroup
 			go func() {
-				defer close(open)
+				defer close(started)
 				for i := range streams {
 					select {
-					case onTheWay <- struct{}{}:
+					case pending <- struct{}{}:
 					case <-ctx.Done():
 						return
 					}
@@ -182,43 +183,43 @@ func TestTrapsAmongAThousandStreams(t *testing.T) {
 							if !strings.Contains(line, word(i)) {
 								return
 							}
-							<-onTheWay
+							<-pending
 							if strings.Contains(line, word(i)+" 0") && begun.Add(1) == int64(streams) {
-								close(all)
+								close(allBegun)
 							}
 						})
 						if status != 200 || err != nil {
-							t.Errorf("%s: %d %v", word(i), status, err)
+							t.Errorf("stream %s: status %d, %v", word(i), status, err)
 						}
 					})
 				}
 			}()
-			trapping, enough := context.WithCancel(ctx)
+			trapCtx, stopTraps := context.WithCancel(ctx)
 			traps := make(chan map[string]int, 1)
-			go func() { traps <- crowd.trapping(trapping, client, g, c.key, func() {}) }()
-			<-open
+			go func() { traps <- crowd.requestTraps(trapCtx, client, g, c.key, func() {}) }()
+			<-started
 			wg.Wait()
-			enough()
+			stopTraps()
 			answers := <-traps
 			for i := range bodies {
 				want := crowdStream(i, events)
-				if body := steady(bodies[i].String()); body != want {
+				if body := normalized(bodies[i].String()); body != want {
 					t.Fatalf("%s got\n%s\nwant\n%s", word(i), body, want)
 				}
 			}
 			if len(answers) != 1 || answers["502 plugin_crashed <nil>"] < 1 {
-				t.Errorf("the one that traps got %v", answers)
+				t.Errorf("the trapping client got %v, want only 502 plugin_crashed", answers)
 			}
 			p := pluginStatus(t, g, "hostile")
 			if p.Idle < 1 || p.Used+p.Idle > runtime.GOMAXPROCS(0)+1 {
 				t.Errorf("%d instances in use, %d idle", p.Used, p.Idle)
 			}
-			t.Logf("%d answers to the one that traps: %d traps in %d calls, %d attempts kept away", answers["502 plugin_crashed <nil>"], p.Failures, p.Calls, p.Kinds["breaker"])
+			t.Logf("%d responses to the trapping client: %d traps in %d calls, %d attempts stopped by the circuit breaker", answers["502 plugin_crashed <nil>"], p.Failures, p.Calls, p.Kinds["breaker"])
 		})
 	}
 }
 
-// pluginStatus is what the gateway says of a plugin.
+// pluginStatus returns a plugin's entry in the gateway's status.
 func pluginStatus(tb testing.TB, g *proxytest.Gateway, name string) admin.Plugin {
 	tb.Helper()
 	for _, p := range g.Server.Status(admin.Page{}).Plugins {
@@ -226,18 +227,18 @@ func pluginStatus(tb testing.TB, g *proxytest.Gateway, name string) admin.Plugin
 			return p
 		}
 	}
-	tb.Fatalf("the gateway knows of no plugin %s", name)
+	tb.Fatalf("the status has no plugin %s", name)
 	return admin.Plugin{}
 }
 
 func word(i int) string { return fmt.Sprintf("canary-%04d", i) }
 
-func number(word string) (i int) {
+func wordNumber(word string) (i int) {
 	fmt.Sscanf(word, "canary-%d", &i)
 	return i
 }
 
-// crowdStream is what one of the crowd gets.
+// crowdStream returns the stream that client i expects.
 func crowdStream(i, events int) string {
 	const head = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":`
 	s := head + `{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
@@ -256,9 +257,9 @@ func BenchmarkTrappingNeighbour(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			events := max(20, b.N/streams)
 			began := time.Now()
-			crowd := newCrowd(b, events, func(ctx context.Context, who string, i int) (string, bool) {
-				// Each at its own moment of the pace, behind a second in which all of them begin.
-				phase := time.Duration(number(who)) * pace / streams
+			crowd := newCrowd(b, events, func(ctx context.Context, word string, i int) (string, bool) {
+				// The streams are spread over the pace, after a second for all of them to start.
+				phase := time.Duration(wordNumber(word)) * pace / streams
 				select {
 				case <-time.After(time.Until(began.Add(time.Second + phase + time.Duration(i)*pace))):
 				case <-ctx.Done():
@@ -272,7 +273,7 @@ func BenchmarkTrappingNeighbour(b *testing.B) {
 			if c.key != "" {
 				every := time.NewTicker(10 * time.Millisecond)
 				defer every.Stop()
-				traps.Go(func() { crowd.trapping(ctx, client, g, c.key, func() { <-every.C }) })
+				traps.Go(func() { crowd.requestTraps(ctx, client, g, c.key, func() { <-every.C }) })
 			}
 			began = time.Now()
 			var mu sync.Mutex
@@ -290,7 +291,7 @@ func BenchmarkTrappingNeighbour(b *testing.B) {
 							mine = append(mine, now-time.Duration(at))
 						}
 					}); status != 200 || err != nil || len(mine) != events {
-						b.Errorf("%d %v, %d events", status, err, len(mine))
+						b.Errorf("stream %s: status %d, %v, %d events, want %d", word(i), status, err, len(mine), events)
 					}
 					mu.Lock()
 					took = append(took, mine...)

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// says is a provider that answers by itself.
-func says(text string) []byte {
+// textModule builds a provider that responds with a text, without an upstream request.
+func textModule(text string) []byte {
 	return translating(text, func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"),
 			w.I32Const(0), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("finish"), w.I32Const(0), m.call("done"), w.I32Const(0))
@@ -37,8 +37,8 @@ id = "mine"
 targets = [{ provider = "mine", model = "m" }]
 `
 
-// TestDevTakesEachBuild has a plugin built again and again while the gateway serves, also badly.
-func TestDevTakesEachBuild(t *testing.T) {
+// TestDevLoadsEachBuild writes new versions of a plugin, some of them invalid, while the gateway serves.
+func TestDevLoadsEachBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the file system's watch")
 	}
@@ -52,42 +52,42 @@ func TestDevTakesEachBuild(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "gateway.toml"), []byte(devConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build(says("one"))
+	build(textModule("one"))
 	g := serveBinary(t, dir, "serve", "--dev", "--cache", "")
 	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
 	defer client.CloseIdleConnections()
-	hears := func(want string) {
+	wantContent := func(want string) {
 		t.Helper()
 		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
 		if err != nil || status != 200 || content(answer) != want {
-			t.Fatalf("%d %v %s, want %q", status, err, answer, want)
+			t.Fatalf("status %d, %v: %s, want %q", status, err, answer, want)
 		}
 	}
-	hears("one")
-	build(says("two"))
+	wantContent("one")
+	build(textModule("two"))
 	g.until("plugins_changed=mine")
-	hears("two")
-	kept := func(why string) {
+	wantContent("two")
+	wantReloadError := func(reason string) {
 		t.Helper()
 		lines := g.until("reload failed; keeping the previous configuration")
-		if last := lines[len(lines)-1]; !strings.Contains(last, why) {
-			t.Errorf("the log has %s, want %q", last, why)
+		if last := lines[len(lines)-1]; !strings.Contains(last, reason) {
+			t.Errorf("the log has %s, want %q", last, reason)
 		}
-		hears("two")
+		wantContent("two")
 	}
-	build(says("three")[:200])
-	kept("the file is damaged or incomplete")
+	build(textModule("three")[:200])
+	wantReloadError("the file is damaged or incomplete")
 	build(nil)
-	kept("mine.wasm is empty")
+	wantReloadError("mine.wasm is empty")
 	if err := os.Remove(filepath.Join(dir, "mine.wasm")); err != nil {
 		t.Fatal(err)
 	}
-	kept("mine.wasm does not exist")
-	build(says("four"))
+	wantReloadError("mine.wasm does not exist")
+	build(textModule("four"))
 	g.until("plugins_changed=mine")
-	hears("four")
+	wantContent("four")
 
-	// All of what a plugin logs, at each level, and the stack of each trap. No circuit opens.
+	// With --dev, every line of a plugin and the stack of every trap is logged, and no circuit opens.
 	const lines, failures = 200, 12
 	long := strings.Repeat("x", 1000)
 	build(translating(long, func(m *translator) w.Op {
@@ -105,19 +105,19 @@ func TestDevTakesEachBuild(t *testing.T) {
 		}
 		log := strings.Join(g.until("path=/v1/chat/completions"), "\n")
 		if n := strings.Count(log, long); n != lines {
-			t.Fatalf("%d lines of %d:\n%s", n, lines, log)
+			t.Fatalf("the log has %d of the plugin's %d lines:\n%s", n, lines, log)
 		}
 		for _, want := range []string{`msg="plugin stack" plugin=mine call=provider_request frame=0 function="translate() i32"`, "frame=1 function=\"provider_request(i32,i32) i32\"", "trap: unreachable, in translate < provider_request"} {
 			if !strings.Contains(log, want) {
-				t.Fatalf("no %s in:\n%s", want, log)
+				t.Fatalf("the log lacks %s:\n%s", want, log)
 			}
 		}
 	}
 }
 
-func TestDevServesThisMachineOnly(t *testing.T) {
+func TestDevRequiresLoopbackAddress(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs the gateway as it ships")
+		t.Skip("runs the gateway's binary")
 	}
 	const reachable = `is reachable from other machines, and --dev is for this machine only: listen on an address such as "127.0.0.1:8080"`
 	for _, tt := range []struct {

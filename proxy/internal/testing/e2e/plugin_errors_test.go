@@ -21,42 +21,42 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// What the author of a plugin reads after each mistake is in testdata/errors: a file for each, written by -update. The way out
-// of the mistake and its place must stand in it.
+// testdata/errors has a golden file for each mistake that a plugin's author can make, with the messages that the author
+// sees. They must say where the mistake is and how to fix it. Run with -update to rewrite the files.
 
-// loadMistakes are found by sluice check.
+// loadMistakes are mistakes that sluice check reports.
 var loadMistakes = []struct {
 	name, mistake string
-	file          []byte // mine.wasm; nil: there is none
-	table         string // of the plugin; "" has the digest of the file
-	provider      string // further keys of the provider
-	target        string // and of the target
+	file          []byte // contents of mine.wasm; nil if the file is missing
+	table         string // keys of the plugin's table; "" for the file and its digest
+	provider      string // additional keys of the provider
+	target        string // additional keys of the target
 }{
 	{name: "file-missing", mistake: "The file is not where the configuration says."},
 	{name: "file-empty", mistake: "The build wrote an empty file.", file: []byte{}},
 	{name: "file-text", mistake: "The file is the output of a shell.", file: []byte("#!/bin/sh\necho hello\n")},
-	{name: "file-page", mistake: "The download was a page that asks for a login.", file: []byte("<!doctype html>\n<html>")},
+	{name: "file-page", mistake: "The download is a login page.", file: []byte("<!doctype html>\n<html>")},
 	{name: "file-wat", mistake: "The module is in the text format.", file: []byte("(module)")},
 	{name: "file-wat-comment", mistake: "The module is in the text format, after a comment.", file: []byte(";; a plugin\n(module)")},
-	{name: "file-go", mistake: "The file is the source.", file: []byte("package main\n")},
+	{name: "file-go", mistake: "The file is the source code.", file: []byte("package main\n")},
 	{name: "file-elf", mistake: "The plugin was built for this machine.", file: []byte("\x7fELF\x02\x01\x01\x00")},
 	{name: "file-mach-o", mistake: "The plugin was built for this machine, a Mac.", file: []byte("\xcf\xfa\xed\xfe\x0c\x00\x00\x01")},
-	{name: "file-exe", mistake: "The plugin was built for this machine, with Windows.", file: []byte("MZ\x90\x00\x03\x00")},
+	{name: "file-exe", mistake: "The plugin was built for this machine, on Windows.", file: []byte("MZ\x90\x00\x03\x00")},
 	{name: "file-archive", mistake: "The plugin was built as an archive.", file: []byte("!<arch>\n")},
 	{name: "file-gzip", mistake: "The module is compressed.", file: gzipped("\x00asm\x01\x00\x00\x00")},
 	{name: "file-zip", mistake: "The module is in a zip file.", file: []byte("PK\x03\x04")},
 	{name: "file-component", mistake: "The plugin was built as a component.", file: []byte("\x00asm\x0d\x00\x01\x00")},
 	{name: "file-version", mistake: "The module is of another version of WebAssembly.", file: []byte("\x00asm\x02\x00\x00\x00")},
-	{name: "file-cut", mistake: "The file was copied in part.", file: request(0).Bytes()[:100]},
+	{name: "file-cut", mistake: "The file is incomplete.", file: request(0).Bytes()[:100]},
 	{name: "sha256-missing", mistake: "The table has no digest.", file: request(0).Bytes(), table: `file = "mine.wasm"`},
 	{name: "sha256-missing-file", mistake: "The table has neither a digest nor a file that exists.", table: `file = "mine.wasm"`},
 	{name: "sha256-wrong", mistake: "The module was built again.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"" + strings.Repeat("0123456789abcdef", 4) + "\""},
-	{name: "sha256-short", mistake: "The digest is not one.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
+	{name: "sha256-short", mistake: "The digest is too short.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
 	{name: "abi-major", mistake: "The plugin was written for another version of the contract.", file: request(0, "sluice_abi_v2").Bytes()},
 	{name: "abi-none", mistake: "A module that is not a plugin: in Go, main does not import the SDK's package, or does not call Register.", file: library().Bytes()},
 	{name: "register-missing", mistake: "In Go, a package of the SDK is linked, and Register is not called, or only in main.", file: unregistered("no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run").Bytes()},
 	{name: "register-other", mistake: "The module has several plugins, and none of the table's name.", file: unregistered("the module contains alpha, beta").Bytes()},
-	{name: "export-none", mistake: "The plugin has none of the calls of a provider or router.", file: smallest(abi.ExportVersion).Bytes()},
+	{name: "export-none", mistake: "The plugin exports none of a provider's or router's functions.", file: smallest(abi.ExportVersion).Bytes()},
 	{name: "export-missing", mistake: "The plugin lacks an export.", file: lacking(abi.ExportConfigure).Bytes()},
 	{name: "export-type", mistake: "An export has the wrong type.", file: mistyped().Bytes()},
 	{name: "export-memory", mistake: "The memory is not exported.", file: noMemory().Bytes()},
@@ -66,8 +66,8 @@ var loadMistakes = []struct {
 	{name: "import-type", mistake: "An import has the wrong type.", file: importing(abi.Module, "text").Bytes()},
 	{name: "simd", mistake: "The compiler was told to use vector instructions.", file: request(0).with(w.Op{0xfd, 0x0c}).Bytes()},
 	{name: "threads", mistake: "The compiler was told to use atomic instructions.", file: request(0).with(w.Op{0xfe, 0x03, 0x00}).Bytes()},
-	{name: "memory-start", mistake: "The plugin begins with more memory than it may have.", file: large().Bytes()},
-	{name: "memory-table", mistake: "The plugin begins with more memory than its table allows.", file: request(0).Bytes(), table: digestOf(request(0).Bytes()) + "\nmemory = \"64KiB\""},
+	{name: "memory-start", mistake: "The plugin's initial memory is larger than any plugin may have.", file: large().Bytes()},
+	{name: "memory-table", mistake: "The plugin's initial memory is larger than its table allows.", file: request(0).Bytes(), table: digestOf(request(0).Bytes()) + "\nmemory = \"64KiB\""},
 	{name: "start-panics", mistake: "The plugin panics when it starts.", file: starting().Bytes()},
 	{name: "configure-status", mistake: "The plugin rejects its options, and says why.", file: configuring("option region is missing").Bytes()},
 	{name: "configure-silent", mistake: "The plugin rejects its options, and does not say why.", file: configuring("").Bytes()},
@@ -76,41 +76,41 @@ var loadMistakes = []struct {
 	{name: "router-as-provider", mistake: "A router is used as a provider.", file: routing().Bytes()},
 }
 
-// callMistakes are found by the first request.
+// callMistakes are mistakes that the first request reveals.
 var callMistakes = []struct {
 	name, mistake string
 	file          []byte
-	upstream      []string // the events of the provider's response
-	provider      string   // further keys of the provider
-	filters       bool     // the module is a filter of the requests to another provider
+	upstream      []string // events of the provider's response
+	provider      string   // keys of the provider; "" for the default paths and headers
+	filters       bool     // whether the module is a filter for requests to another provider
 }{
 	{name: "body-not-json", mistake: "The plugin writes a body of its own that is not JSON.", file: translating(`{"model": "m", "messages": [}`, func(m *translator) w.Op {
 		return w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop, m.data(), m.call("request_write"), w.I32Const(0))
 	})},
 	{name: "filter-trap", mistake: "A filter traps.", filters: true, file: filtering("", func(m *translator) w.Op { return w.Unreachable })},
-	{name: "filter-tag", mistake: "A filter sets a tag that its table does not list, and returns what tag returned.", filters: true, file: filtering("pii", func(m *translator) w.Op {
+	{name: "filter-tag", mistake: "A filter sets a tag that its table does not list, and returns the result of tag.", filters: true, file: filtering("pii", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("tag"))
 	})},
-	{name: "filter-replace", mistake: "A filter replaces more than there is, and returns what replace returned.", filters: true, file: filtering("***", func(m *translator) w.Op {
+	{name: "filter-replace", mistake: "A filter replaces more text than there is, and returns the result of replace.", filters: true, file: filtering("***", func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(10_000), m.data(), m.call("replace"))
 	})},
-	{name: "filter-hold", mistake: "A filter holds more than it may, and returns what hold returned.", filters: true, file: filtering("", func(m *translator) w.Op {
+	{name: "filter-hold", mistake: "A filter holds back more text than it may, and returns the result of hold.", filters: true, file: filtering("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(2000), m.call("hold"))
 	})},
-	{name: "path-refused", mistake: "The path of the request is not in the provider's paths.", file: translating("/v2/chat", func(m *translator) w.Op {
+	{name: "path-rejected", mistake: "The path of the request is not in the provider's paths.", file: translating("/v2/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
-	{name: "path-refused-ignored", mistake: "The plugin does not look at what request_path returns.", file: translating("/v1/chat?key=1&x=%zz", func(m *translator) w.Op {
+	{name: "path-rejected-ignored", mistake: "The plugin ignores the result of request_path.", file: translating("/v1/chat?key=1&x=%zz", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"), w.Drop, w.I32Const(0))
 	})},
-	{name: "path-repeats-prompt", mistake: "The path has words of the client in it, which stay out of the log.", file: translating("/v2/"+canary, func(m *translator) w.Op {
+	{name: "path-repeats-prompt", mistake: "The path contains the client's prompt, which must not be logged.", file: translating("/v2/"+canary, func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
 	{name: "path-relative", mistake: "The path has no leading slash.", file: translating("v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
 	{name: "path-missing", mistake: "The plugin forgets the path.", file: translating("", func(m *translator) w.Op { return w.I32Const(0) })},
-	{name: "header-refused", mistake: "The header is not in the provider's headers.", file: translating("x-version", func(m *translator) w.Op {
+	{name: "header-rejected", mistake: "The header is not in the provider's headers.", file: translating("x-version", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("request_header"))
 	})},
 	{name: "header-reserved", mistake: "The plugin sets the header of the credential.", file: translating("Authorization", func(m *translator) w.Op {
@@ -119,10 +119,10 @@ var callMistakes = []struct {
 	{name: "header-invalid", mistake: "The name of a header has a space in it.", file: translating("x version", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("request_header"))
 	})},
-	{name: "request-and-response", mistake: "The plugin both builds a request and answers.", file: translating("/v1/chat", func(m *translator) w.Op {
+	{name: "request-and-response", mistake: "The plugin both builds a request and responds itself.", file: translating("/v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"), w.I32Const(0), w.I32Const(0), m.data(), m.call("text"))
 	})},
-	{name: "response-without-done", mistake: "The plugin answers by itself, and does not say that this was all.", file: translating("Hello", func(m *translator) w.Op {
+	{name: "response-without-done", mistake: "The plugin responds without an upstream request, and does not call done.", file: translating("Hello", func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"), w.I32Const(0))
 	})},
 	{name: "status", mistake: "The plugin fails, and logs why.", file: translating("member messages/0/content has no text", func(m *translator) w.Op {
@@ -154,42 +154,42 @@ var callMistakes = []struct {
 	{name: "divide-by-zero", mistake: "The plugin divides by zero.", file: translating("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(1), w.I32Const(0), w.I32DivS)
 	})},
-	{name: "out-of-fuel", mistake: "A loop of the plugin does not end.", file: translating("", func(m *translator) w.Op {
+	{name: "out-of-fuel", mistake: "The plugin loops forever.", file: translating("", func(m *translator) w.Op {
 		return w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0))
 	})},
-	{name: "recursion", mistake: "The plugin calls itself without end.", file: translating("", func(m *translator) w.Op {
+	{name: "recursion", mistake: "The plugin calls itself forever.", file: translating("", func(m *translator) w.Op {
 		return w.Code(w.Call(m.own), w.I32Const(1), w.I32Add)
 	})},
 	{name: "memory-limit", mistake: "The plugin needs more memory than it may have.", file: translating("memory allocation of 200000000 bytes failed\n", func(m *translator) w.Op {
 		return w.Code(w.I32Const(4000), w.MemoryGrow, w.Drop, m.complain(), w.Unreachable)
 	})},
-	{name: "output-limit", mistake: "The plugin writes far more than it was given.", file: translating("lorem ipsum", func(m *translator) w.Op {
+	{name: "output-limit", mistake: "The plugin writes far more than its input.", file: translating("lorem ipsum", func(m *translator) w.Op {
 		return w.Code(w.Loop(w.Void, w.I32Const(0), w.I32Const(60000), m.call("request_write"), w.Br(0)), w.I32Const(0))
 	})},
-	{name: "import-not-now", mistake: "An import is used in a call that does not have it.", file: translating("gpt", func(m *translator) w.Op {
+	{name: "import-not-now", mistake: "The plugin uses an import in a call in which it is not available.", file: translating("gpt", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("model"), w.I32Const(0))
 	})},
-	{name: "import-unknown", mistake: "An import that this version of the contract does not have.", file: translating("https://api.example.com/v1/chat", func(m *translator) w.Op {
+	{name: "import-unknown", mistake: "The plugin uses an import that this version of the contract does not have.", file: translating("https://api.example.com/v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_url"), w.I32Const(0))
 	})},
-	{name: "number-unknown", mistake: "A number that does not exist.", file: translating("", func(m *translator) w.Op {
+	{name: "number-unknown", mistake: "The plugin passes a number that is not defined.", file: translating("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(7), m.call("done"), w.I32Const(0))
 	})},
-	{name: "text-not-utf8", mistake: "A text that is not UTF-8.", file: translating("\xff\xfe", func(m *translator) w.Op {
+	{name: "text-not-utf8", mistake: "The plugin passes a string that is not UTF-8.", file: translating("\xff\xfe", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("tool_alias"))
 	})},
-	{name: "event-trap", mistake: "The plugin fails at an event of the provider.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.Unreachable })},
-	{name: "event-without-done", mistake: "The plugin does not say that the response is complete.", upstream: []string{"{}"}, file: events("{}", func(m *translator) w.Op {
+	{name: "event-trap", mistake: "The plugin traps in provider_event.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "event-without-done", mistake: "The plugin does not mark the response as complete.", upstream: []string{"{}"}, file: events("{}", func(m *translator) w.Op {
 		call := w.Code(w.I32Const(0), w.I32Const(1), m.data(), m.data(), m.call("tool_call"))
 		return w.Code(call, call, w.I32Const(0))
 	})},
-	{name: "event-nothing", mistake: "The plugin makes nothing of the provider's response.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.I32Const(0) })},
+	{name: "event-nothing", mistake: "The plugin produces nothing from the provider's response.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.I32Const(0) })},
 }
 
-// TestErrorsOfCalls sends a request to each.
-func TestErrorsOfCalls(t *testing.T) {
+// TestPluginCallErrors sends a request to the model of each mistake.
+func TestPluginCallErrors(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs the gateway as it ships")
+		t.Skip("runs the gateway's binary")
 	}
 	dir := t.TempDir()
 	var config strings.Builder
@@ -231,31 +231,31 @@ func TestErrorsOfCalls(t *testing.T) {
 			}
 			log := g.until("path=/v1/chat/completions")
 			for i, line := range log {
-				log[i] = sizes.ReplaceAllString(variable.ReplaceAllString(line, ""), "${1}N")
+				log[i] = sizes.ReplaceAllString(volatileAttributes.ReplaceAllString(line, ""), "${1}N")
 			}
 			read := strings.Join(log, "\n")
 			if strings.Contains(read, canary) {
-				t.Errorf("the log repeats the client: %s", read)
+				t.Errorf("the log contains the client's prompt: %s", read)
 			}
 			goldenError(t, m.name, fmt.Sprintf("# %s\n\n$ sluice serve\n%s\n\nThe client receives %d:\n%s\n", m.mistake, read, status, strings.TrimSpace(regexp.MustCompile(`"req_\w+"`).ReplaceAllString(answer, `"REQUEST"`))))
 		})
 	}
 }
 
-// variable are the fields of a line of the log that differ from one request to the next, or are of no use for an author.
-var variable = regexp.MustCompile(`time=\S+ |(?: (?:request|fuel|remote|bytes|duration_ms|first_byte_ms|plugin_fuel|peer|client|key|method|path|bytes_in|bytes_out|upstream_request|generation|attempts|stream|complete|user_agent|target|model|\w*_ms|\w*tokens)=(?:"[^"]*"|\S*))`)
+// volatileAttributes matches the attributes of a log line that differ between requests, or do not help a plugin's author.
+var volatileAttributes = regexp.MustCompile(`time=\S+ |(?: (?:request|fuel|remote|bytes|duration_ms|first_byte_ms|plugin_fuel|peer|client|key|method|path|bytes_in|bytes_out|upstream_request|generation|attempts|stream|complete|user_agent|target|model|\w*_ms|\w*tokens)=(?:"[^"]*"|\S*))`)
 
-// sizes are figures that follow from the length of the summary.
+// sizes matches numbers that depend on the length of the request's summary.
 var sizes = regexp.MustCompile(`(: all |request_write: more than |the limit for an input of )\d+`)
 
-// served is a gateway in a process of its own.
+// served is a gateway in a separate process.
 type served struct {
 	t     *testing.T
 	url   string
 	lines chan string
 }
 
-// serveBinary starts the gateway in a folder, and waits until it listens. The test's end kills it.
+// serveBinary starts the gateway in a directory and waits until it listens. The process is killed when the test ends.
 func serveBinary(t *testing.T, dir string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command(proxytest.Binary(t, proxytest.BinaryOptions{Bare: true}), args...)
@@ -290,7 +290,7 @@ func serveBinary(t *testing.T, dir string, args ...string) *served {
 	return s
 }
 
-// until returns the lines of the log up to one that contains a text.
+// until waits for a line of the log that contains a text, and returns the lines up to and including it.
 func (s *served) until(text string) (lines []string) {
 	s.t.Helper()
 	timeout := time.NewTimer(proxytest.EventTimeout)
@@ -299,19 +299,19 @@ func (s *served) until(text string) (lines []string) {
 		select {
 		case line, ok := <-s.lines:
 			if !ok {
-				s.t.Fatalf("the gateway has ended:\n%s", strings.Join(lines, "\n"))
+				s.t.Fatalf("the gateway exited; its log is\n%s", strings.Join(lines, "\n"))
 			}
 			if lines = append(lines, line); strings.Contains(line, text) {
 				return lines
 			}
 		case <-timeout.C:
-			s.t.Fatalf("no line with %q:\n%s", text, strings.Join(lines, "\n"))
+			s.t.Fatalf("the log has no line with %q:\n%s", text, strings.Join(lines, "\n"))
 		}
 	}
 }
 
-// TestErrorsOfLoading runs sluice check on each.
-func TestErrorsOfLoading(t *testing.T) {
+// TestPluginLoadErrors runs sluice check on each mistake.
+func TestPluginLoadErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs fifty processes")
 	}
@@ -351,7 +351,7 @@ func TestErrorsOfLoading(t *testing.T) {
 	}
 }
 
-// goldenError compares what an author reads with the file of the mistake.
+// goldenError compares the messages that a plugin's author sees with the golden file of the mistake.
 func goldenError(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "errors", name+".txt")
@@ -366,12 +366,12 @@ func goldenError(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the author reads\n%s\nwant\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// TestErrorFilesAreUsed finds files of mistakes that are not made any more.
-func TestErrorFilesAreUsed(t *testing.T) {
+// TestPluginErrorFilesAreUsed finds golden files without a mistake.
+func TestPluginErrorFilesAreUsed(t *testing.T) {
 	files, err := filepath.Glob("testdata/errors/*.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -386,7 +386,7 @@ func TestErrorFilesAreUsed(t *testing.T) {
 			known = known || m.name == name
 		}
 		if !known {
-			t.Errorf("no test reads %s", f)
+			t.Errorf("no mistake is named like %s", f)
 		}
 	}
 }

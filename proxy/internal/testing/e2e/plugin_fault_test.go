@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// guestFile writes a plugin to a file and returns its table in a configuration.
+// guestFile writes a plugin to a file and returns its table for a configuration.
 func guestFile(t testing.TB, name, isolation string, wasm []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".wasm")
@@ -30,23 +30,24 @@ func guestFile(t testing.TB, name, isolation string, wasm []byte) string {
 	return fmt.Sprintf("[plugins.%s]\nfile = %q\nsha256 = \"%x\"\nisolation = %q\n", name, file, sha256.Sum256(wasm), isolation)
 }
 
+// guest builds a plugin of testdata/guests and returns its table.
 func guest(t testing.TB, name, isolation string) string {
 	return guestFile(t, name, isolation, plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/"+name))
 }
 
-// quietServer is the beginning of a configuration whose streams have nothing but events.
+// quietServer is the start of a configuration without heartbeats, so that streams contain only events.
 const quietServer = "[server]\nheartbeat = \"0s\"\n" + proxytest.Keys
 
 const demoProvider = "[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n"
 
-// canary is what the client says in every request of these tests; nobody else may ever see it.
+// canary is the prompt of every request of these tests. It must not reach the log or other clients.
 const canary = "canary-7391"
 
 func askOf(model string, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s"}],"stream":%t}`, model, canary, stream)
 }
 
-// hostileProvider is a provider with the plugin hostile, and a model for each thing that the plugin is to do.
+// hostileProvider returns a provider with the plugin hostile, and its models. The target's model tells the plugin what to do.
 func hostileProvider(name, url string, models ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -64,7 +65,7 @@ headers  = ["x-allowed"]
 	return b.String()
 }
 
-// What the plugin's failures are to a client.
+// pluginMessages are the messages to a client for each error code of a failed plugin.
 var pluginMessages = map[string]string{
 	"plugin_crashed":  "The plugin for this provider failed.",
 	"plugin_timeout":  "The plugin for this provider took too long.",
@@ -75,10 +76,10 @@ func pluginErrorBody(code string) string {
 	return fmt.Sprintf(`{"error":{"message":%q,"type":"server_error","param":null,"code":%q`, pluginMessages[code], code)
 }
 
-// misdeed is what the plugin hostile does in a call, and the code of the error that its client gets.
-type misdeed struct{ how, code string }
+// misdeed names what the plugin hostile does in a call, and the error code that the client gets.
+type misdeed struct{ name, code string }
 
-// misdeeds are those that it can do in any call.
+// misdeeds are possible in any call.
 var misdeeds = []misdeed{
 	{"panic", "plugin_crashed"},     // covers: F90
 	{"bounds", "plugin_crashed"},    // covers: F90
@@ -98,17 +99,17 @@ var misdeeds = []misdeed{
 	{"choice", "plugin_protocol"},
 }
 
-// TestHostilePlugins has a plugin break every rule while streams of other plugins, and one of its own, are open: each
-// time only the one request fails, with the documented error, the plugin's next request succeeds, and all others get
-// exactly the response they would have got.
+// TestHostilePlugins has a plugin break every rule while streams of other plugins, and one of its own, are open. Each time,
+// only that request fails, with the documented error. The plugin's next request succeeds, and the responses of all other
+// requests are unaffected.
 func TestHostilePlugins(t *testing.T) {
 	misdeeds := misdeeds
-	if testing.Short() { // one for each error; package plugin tests all of them faster
-		seen := map[string]bool{"plugin_crashed": true} // by "status"
+	if testing.Short() { // one for each error code; package plugin tests all of them faster
+		seen := map[string]bool{"plugin_crashed": true} // "status" and "panic" have it
 		misdeeds = slices.DeleteFunc(slices.Clone(misdeeds), func(m misdeed) bool {
-			again := seen[m.code] && m.how != "status" && m.how != "panic"
+			redundant := seen[m.code] && m.name != "status" && m.name != "panic"
 			seen[m.code] = true
-			return again
+			return redundant
 		})
 	}
 	never, proceed := make(chan struct{}), make(chan struct{})
@@ -121,7 +122,7 @@ func TestHostilePlugins(t *testing.T) {
 	})
 	toml := quietServer + demoProvider + guest(t, "hostile", "key") + hostileProvider("held", held.URL(), "honest") + hostileProvider("fine", fine.URL(), "honest")
 
-	// A request that the plugin always gets wrong reaches no provider.
+	// A misdeed in provider_request never reaches the provider.
 	unreached := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Wait(never)})
 	requests := []misdeed{
 		{"path-with-a-line", "plugin_protocol"},   // covers: F95
@@ -141,19 +142,19 @@ func TestHostilePlugins(t *testing.T) {
 	requests = append(requests, misdeeds...)
 	var models []string
 	for _, r := range requests {
-		models = append(models, r.how)
+		models = append(models, r.name)
 	}
 	toml += hostileProvider("request", unreached.URL(), models...)
 
-	// For those that read a response, each has a provider that sends the word.
+	// For misdeeds in provider_event and provider_error, a provider sends the misdeed's name.
 	first := make([]*upstreamtest.Server, len(misdeeds))
 	later := make([]*upstreamtest.Server, len(misdeeds))
 	whole := make([]*upstreamtest.Server, len(misdeeds))
 	for i, m := range misdeeds {
-		bad := upstreamtest.Chunk("data: " + m.how + "\n\n")
+		bad := upstreamtest.Chunk("data: " + m.name + "\n\n")
 		first[i] = upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), bad, upstreamtest.AwaitClose()})
 		later[i] = upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\n"), bad, upstreamtest.AwaitClose()})
-		whole[i] = upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", m.how)})
+		whole[i] = upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", m.name)})
 		toml += hostileProvider(fmt.Sprint("first-", i), first[i].URL(), "honest")
 		toml += hostileProvider(fmt.Sprint("later-", i), later[i].URL(), "honest")
 		toml += hostileProvider(fmt.Sprint("whole-", i), whole[i].URL(), "honest")
@@ -166,23 +167,23 @@ func TestHostilePlugins(t *testing.T) {
 	begun := own.readUntil(`"one"},"finish_reason":null}]}` + "\n\n")
 
 	for _, r := range requests {
-		t.Run("request/"+r.how, func(t *testing.T) {
+		t.Run("request/"+r.name, func(t *testing.T) {
 			for _, stream := range []bool{false, true} {
-				wantPluginError(t, g, g.Chat(t, askOf("request/"+r.how, stream)), r.code)
+				wantPluginError(t, g, g.Chat(t, askOf("request/"+r.name, stream)), r.code)
 			}
 		})
 	}
 	if n := unreached.Connections(); n != 0 {
-		t.Errorf("the provider was connected to %d times", n)
+		t.Errorf("got %d connections to the provider, want none", n)
 	}
 	for i, m := range misdeeds {
-		t.Run("first event/"+m.how, func(t *testing.T) {
+		t.Run("first event/"+m.name, func(t *testing.T) {
 			for _, stream := range []bool{false, true} {
 				wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("first-%d/honest", i), stream)), m.code)
 				awaitEnd(t, first[i])
 			}
 		})
-		t.Run("later event/"+m.how, func(t *testing.T) {
+		t.Run("later event/"+m.name, func(t *testing.T) {
 			wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("later-%d/honest", i), false)), m.code)
 			awaitEnd(t, later[i])
 			r := g.Chat(t, askOf(fmt.Sprintf("later-%d/honest", i), true))
@@ -193,11 +194,11 @@ func TestHostilePlugins(t *testing.T) {
 			}
 			awaitEnd(t, later[i])
 			if line := g.Log.Request(t, r.RequestID()); line["code"] != m.code || line["complete"] != "false" {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged %v, want code %s and complete=false", line, m.code)
 			}
-			wantNextFine(t, g)
+			wantPluginServes(t, g)
 		})
-		t.Run("error response/"+m.how, func(t *testing.T) {
+		t.Run("error response/"+m.name, func(t *testing.T) {
 			wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("whole-%d/honest", i), false)), m.code)
 		})
 	}
@@ -207,22 +208,22 @@ func TestHostilePlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := begun[strings.Index(begun, "\r\n\r\n")+4:] + own.readUntil("0\r\n\r\n")
-	if got := steady(unchunked(t, stream)); got != ownStream {
+	if got := normalized(unchunked(t, stream)); got != ownStream {
 		t.Errorf("the plugin's own healthy stream is\n%s\nwant\n%s", got, ownStream)
 	}
 	neighbours.wait(t)
 	log := g.Log.String()
 	if strings.Contains(log, canary) || strings.Contains(log, "sk-") {
-		t.Error("the log holds what a client said, or a credential")
+		t.Error("the log contains a prompt or a credential")
 	}
-	for _, words := range []string{`"panic: panic with what the client said at main.`, `failed: status 1: "its own failure, with what the client said"`} {
-		if !strings.Contains(log, words) {
-			t.Errorf("the log lacks the plugin's last words %s", words)
+	for _, want := range []string{`"panic: panic with what the client said at main.`, `failed: status 1: "its own failure, with what the client said"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks the plugin's last message %s", want)
 		}
 	}
 }
 
-// wantPluginError checks an answer that is the plugin's own failure, and that it is that of one request.
+// wantPluginError checks that a request failed because of its plugin, and that the plugin still serves other requests.
 func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, code string) {
 	t.Helper()
 	wantError(t, r, 502, "server_error", code, "")
@@ -230,25 +231,24 @@ func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, cod
 		t.Errorf("got %s\nwant %s", r.Body, pluginErrorBody(code))
 	}
 	if line := g.Log.Request(t, r.RequestID()); line["status"] != "502" || line["code"] != code || !strings.Contains(line["cause"], "plugin") {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged %v, want status 502, code %s and a cause that names the plugin", line, code)
 	}
-	wantNextFine(t, g)
+	wantPluginServes(t, g)
 }
 
-// wantNextFine checks that the plugin that has just failed serves the next requests. They are two for each failure, as a
-// key most of whose attempts fail would be kept away from the plugin.
-func wantNextFine(t *testing.T, g *proxytest.Gateway) {
+// wantPluginServes checks that the plugin that has just failed serves the next requests. It sends two per failure, because
+// the circuit breaker would block a key most of whose attempts fail.
+func wantPluginServes(t *testing.T, g *proxytest.Gateway) {
 	t.Helper()
-	if r := g.Chat(t, askOf("fine/honest", true)); r.Status != 200 || steady(r.Body) != fineStream {
+	if r := g.Chat(t, askOf("fine/honest", true)); r.Status != 200 || normalized(r.Body) != fineStream {
 		t.Errorf("the next stream is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
 	if r := g.Chat(t, askOf("fine/honest", false)); r.Status != 200 || content(r.Body) != "one" {
-		t.Errorf("the next answer is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
+		t.Errorf("the next response is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
 }
 
-// ownStream is what the client of an honest stream of three words through the plugin hostile gets, and fineStream that of
-// one word.
+// ownStream is the response of the plugin hostile to an honest stream of three words, and fineStream to one of one word.
 const ownStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
 
 data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
@@ -273,11 +273,11 @@ data: [DONE]
 
 `
 
-var changing = regexp.MustCompile(`"id":"[^"]+"|"created":\d+`)
+var volatileMembers = regexp.MustCompile(`"id":"[^"]+"|"created":\d+`)
 
-// steady is a stream without what differs from one request to the next.
-func steady(body string) string {
-	return changing.ReplaceAllStringFunc(body, func(s string) string {
+// normalized returns a stream with fixed values for the members that differ between requests.
+func normalized(body string) string {
+	return volatileMembers.ReplaceAllStringFunc(body, func(s string) string {
 		if strings.HasPrefix(s, `"id"`) {
 			return `"id":"ID"`
 		}
@@ -285,7 +285,7 @@ func steady(body string) string {
 	})
 }
 
-// unchunked is a chunked body's content.
+// unchunked decodes the chunked transfer encoding.
 func unchunked(t *testing.T, s string) string {
 	t.Helper()
 	b, err := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(s)))
@@ -295,7 +295,7 @@ func unchunked(t *testing.T, s string) string {
 	return string(b)
 }
 
-// neighbours are clients that ask the demo for one stream after the other, all of which must be the same.
+// neighbours are clients that request one demo stream after the other. All the streams must be the same.
 type neighbours struct {
 	want string
 	stop chan struct{}
@@ -303,16 +303,16 @@ type neighbours struct {
 
 	mu    sync.Mutex
 	count int
-	busy  int // times that a slow machine had no instance free in time
+	busy  int // requests rejected because a slow machine had no instance free in time
 	errs  []string
 }
 
 func startNeighbours(t *testing.T, g *proxytest.Gateway, clients int) *neighbours {
 	t.Helper()
 	calm := g.Chat(t, askOf("demo", true))
-	n := &neighbours{want: steady(calm.Body), stop: make(chan struct{})}
+	n := &neighbours{want: normalized(calm.Body), stop: make(chan struct{})}
 	if calm.Status != 200 || !strings.HasSuffix(n.want, "data: [DONE]\n\n") || !strings.Contains(content(calm.Body), canary) {
-		t.Fatalf("the demo answers %d %s", calm.Status, calm.Body)
+		t.Fatalf("the demo's response is %d %s", calm.Status, calm.Body)
 	}
 	for range clients {
 		n.wg.Go(func() { n.run(g) })
@@ -320,9 +320,9 @@ func startNeighbours(t *testing.T, g *proxytest.Gateway, clients int) *neighbour
 	return n
 }
 
-// run asks until it is stopped, and once more. Who is told that the gateway is overloaded asks again, as clients do:
-// on a machine with other things to do, twenty clients and a plugin that takes all that it may can be too much for the
-// second that a request waits.
+// run sends requests until it is stopped, and one more after that. It retries a gateway_overloaded error, as clients do,
+// because on a busy machine twenty clients and a plugin that uses up its fuel can keep a request waiting for more than the
+// second that it may wait for an instance.
 func (n *neighbours) run(g *proxytest.Gateway) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
 	defer client.CloseIdleConnections()
@@ -340,7 +340,7 @@ func (n *neighbours) run(g *proxytest.Gateway) {
 			n.busy++
 			n.mu.Unlock()
 			continue
-		case err != nil || status != 200 || steady(body) != n.want:
+		case err != nil || status != 200 || normalized(body) != n.want:
 			n.errs = append(n.errs, fmt.Sprintf("%d %v %s", status, err, body))
 			last = true
 		default:
@@ -354,7 +354,7 @@ func (n *neighbours) run(g *proxytest.Gateway) {
 	}
 }
 
-// post asks from a goroutine of its own, which must not end the test.
+// post sends a chat completion. Unlike Gateway.Chat it may be called from any goroutine, because it does not fail the test.
 func post(client *http.Client, g *proxytest.Gateway, key, body string) (status int, answer string, err error) {
 	req, err := http.NewRequest("POST", g.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -375,11 +375,11 @@ func (n *neighbours) wait(t *testing.T) {
 	t.Helper()
 	close(n.stop)
 	n.wg.Wait()
-	t.Logf("%d streams of neighbours, %d refused for the machine is slow", n.count, n.busy)
+	t.Logf("%d streams of neighbours, %d rejected because the machine is slow", n.count, n.busy)
 	for _, e := range n.errs {
-		t.Error("a neighbour's stream, ", e)
+		t.Error("a neighbour's stream:", e)
 	}
 	if n.count < 100 {
-		t.Errorf("only %d streams of neighbours", n.count)
+		t.Errorf("got %d streams of neighbours, want at least 100", n.count)
 	}
 }

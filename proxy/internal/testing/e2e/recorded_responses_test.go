@@ -164,10 +164,10 @@ func compareLearned(t *testing.T, chat, stream, whole string) {
 	}
 }
 
-// TestPluginsForResponses has the chatRecordings and vectors of every plugin read by clients of Responses.
+// TestPluginVectorsAsResponses has the chatRecordings and vectors of every plugin read by clients of Responses.
 //
 // covers: P7.19 P5.9 P5.16
-func TestPluginsForResponses(t *testing.T) {
+func TestPluginVectorsAsResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some hundred responses, each read by two SDKs")
 	}
@@ -309,11 +309,11 @@ func (rec *chatRecording) read(t *testing.T, api *clientapi.API, request string,
 	return "200\n" + string(w.AppendResponse(nil))
 }
 
-// TestChatRecordingsForResponses has the chatRecordings of hosts that speak chat completions read by clients of Responses, whatever
+// TestChatRecordingsAsResponses has the chatRecordings of hosts that speak chat completions read by clients of Responses, whatever
 // pieces they come in.
 //
 // covers: P6.12 P7.13 P7.19
-func TestChatRecordingsForResponses(t *testing.T) {
+func TestChatRecordingsAsResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fifty responses, each read three times by two SDKs")
 	}

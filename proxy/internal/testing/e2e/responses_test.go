@@ -73,7 +73,7 @@ func TestPreviousResponse(t *testing.T) {
 }
 
 // covers: P9.1
-func TestNothingOfResponsesIsKept(t *testing.T) {
+func TestResponsesAreNotStoredWithoutMemory(t *testing.T) {
 	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
 	g := proxytest.Start(t, openaiWire.gatewayConfig(provider.URL())+"[responses]\nmemory = \"0\"\n")
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
@@ -87,7 +87,7 @@ func TestNothingOfResponsesIsKept(t *testing.T) {
 }
 
 // covers: P7.7
-func TestReasoningIsShownWhereTheOperatorAllowsIt(t *testing.T) {
+func TestShowReasoningOption(t *testing.T) {
 	answer := strings.Replace(openaiWire.answer("an answer"), `"content":`, `"reasoning_content":"a thought","content":`, 1)
 	for _, show := range []bool{true, false} {
 		provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", answer, "Connection: close"))
@@ -123,11 +123,11 @@ func TestResponsesInputTokens(t *testing.T) {
 	}
 }
 
-// TestResponsesPass checks that a provider that speaks the API gets what the client wrote, and the client what the provider wrote, and
+// TestResponsesPassThrough checks that a provider that speaks the API gets what the client wrote, and the client what the provider wrote, and
 // that a request goes to the target whose provider has the response that it goes on from.
 //
 // covers: P2.37 P9.7
-func TestResponsesPass(t *testing.T) {
+func TestResponsesPassThrough(t *testing.T) {
 	response := func(id string) string {
 		return `{"id":"` + id + `", "object":"response","created_at":1,"status":"completed","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"H\u0069","annotations":[],"logprobs":[]}]}],"parallel_tool_calls":true,"temperature":1.0,"tool_choice":"auto","tools":[],"top_p":1.0,"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":8},"of_tomorrow":1.0}`
 	}
@@ -155,8 +155,8 @@ func TestResponsesPass(t *testing.T) {
 	}
 }
 
-// TestResponsesRememberThinking has a client send back a call without the reasoning before it, which it has not asked for.
-func TestResponsesRememberThinking(t *testing.T) {
+// TestResponsesRestoreThinking has a client send back a call without the reasoning before it, which it has not asked for.
+func TestResponsesRestoreThinking(t *testing.T) {
 	const call = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":"c2lnbmF0dXJl"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", call, "Connection: close")},

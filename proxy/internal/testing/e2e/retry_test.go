@@ -88,9 +88,9 @@ func TestRetriesConnecting(t *testing.T) {
 	}
 }
 
-// TestRetriesKeepToTheBudget sends many requests to a provider that rejects all of them: it gets no more than twice the requests at
+// TestRetryBudgetLimitsRetries sends many requests to a provider that rejects all of them: it gets no more than twice the requests at
 // first, and then hardly more than the clients send.
-func TestRetriesKeepToTheBudget(t *testing.T) {
+func TestRetryBudgetLimitsRetries(t *testing.T) {
 	p := up.New(t, up.Script{up.Loop(up.ReadRequest(), up.Answer(503, "application/json", busyError))})
 	g := proxytest.Start(t, oneTarget(p.URL(), "retry_budget = 0.1\nbreaker = { enabled = false }", `retry = { attempts = 3, backoff = "0s" }`))
 	const requests = 50

@@ -17,11 +17,11 @@ import (
 // upload is more than the socket buffers of both sides take: who writes it needs a peer that reads.
 const upload = 24 << 20
 
-// TestRefusedUploadGetsResponse has clients that read only after they have written all of a large request, as most do. Each
+// TestRejectedUploadGetsResponse has clients that read only after they have written all of a large request, as most do. Each
 // refusal reaches them, though the gateway decides by the head, or after a part of the body.
 //
 // covers: F121
-func TestRefusedUploadGetsResponse(t *testing.T) {
+func TestRejectedUploadGetsResponse(t *testing.T) {
 	arrived := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(arrived), upstreamtest.Wait(nil)})
 	busy := func(toml string) string { return strings.Replace(toml, "max_body", "max_requests = 1\nmax_body", 1) }
@@ -73,10 +73,10 @@ func TestRefusedUploadGetsResponse(t *testing.T) {
 	}
 }
 
-// TestRefusedUploadMayPause has a refused client pause for longer than a second.
+// TestRejectedUploadMayPause has a refused client pause for longer than a second.
 //
 // covers: F121
-func TestRefusedUploadMayPause(t *testing.T) {
+func TestRejectedUploadMayPause(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for seconds")
 	}
@@ -94,8 +94,8 @@ func TestRefusedUploadMayPause(t *testing.T) {
 	}
 }
 
-// TestRefusedUploadDoesNotDelayShutdown has refused clients neither send the rest of their request nor close the connection.
-func TestRefusedUploadDoesNotDelayShutdown(t *testing.T) {
+// TestRejectedUploadDoesNotDelayShutdown has refused clients neither send the rest of their request nor close the connection.
+func TestRejectedUploadDoesNotDelayShutdown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a shutdown")
 	}
@@ -162,10 +162,10 @@ func TestChunkFraming(t *testing.T) {
 	}
 }
 
-// TestRequestIDIsNoCredential sends other configured credentials as the request's id.
+// TestRequestIDWithCredentialIsReplaced sends other configured credentials as the request's id.
 //
 // covers: F137
-func TestRequestIDIsNoCredential(t *testing.T) {
+func TestRequestIDWithCredentialIsReplaced(t *testing.T) {
 	t.Parallel()
 	g := proxytest.Start(t, configuration("", "")+"\n[[keys]]\nname = \"digest\"\ndigest = \"sha256:"+fmt.Sprintf("%x", sha256.Sum256([]byte("sk-digest-only-0123456789")))+"\"\n")
 	for _, id := range []string{
