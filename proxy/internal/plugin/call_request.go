@@ -312,7 +312,7 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 }
 
 var (
-	errNoRequest  = errors.New("neither a request nor a response: no request_path, no events")
+	errNoRequest  = errors.New("neither a request nor a response: want request_path or events")
 	errTwoAnswers = errors.New("both a request and a response")
 	errNoDone     = errors.New("a response without done(0)")
 )

@@ -72,7 +72,7 @@ func openDiskCache(dir string, limit int64) (*diskCache, error) {
 	return c, nil
 }
 
-// checkPrivate refuses a directory that another user owns or can write.
+// checkPrivate returns an error if another user owns the directory or can write to it.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -277,7 +277,7 @@ var (
 	errNotCached  = errors.New("not in the cache")
 	errRejected   = errors.New("cached code rejected by the runtime")
 	errEntry      = errors.New("damaged")
-	errOtherFiles = errors.New("files beside the module differ")
+	errOtherFiles = errors.New("machine code files differ")
 )
 
 func writeEntry(dir string, e *entry) error {

@@ -74,7 +74,7 @@ func TestReasonsForCompiling(t *testing.T) {
 	}{
 		{"", "no cache directory", nil},
 		{dir, "not in the cache", nil},
-		{dir, "unusable cache entry: files beside the module differ", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
+		{dir, "unusable cache entry: machine code files differ", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
 	} {
 		if c.prepare != nil {
 			for _, path := range files(t, c.dir) {

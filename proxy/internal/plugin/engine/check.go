@@ -17,10 +17,9 @@ const (
 	exportStart      = "_start"
 )
 
-// check refuses a module that could not run here, before any of its code runs. Package fuel has already refused modules
+// check rejects a module that cannot run here, before any of its code runs. Package fuel has already rejected modules
 // that import a memory, do not have exactly one, or use unsupported extensions of WebAssembly. Errors are written for
-// the
-// author of the module.
+// the author of the module.
 func check(info *fuel.Info, memoryPages uint32) error {
 	if info.Memory.Min > memoryPages {
 		return tooMuchMemory(info.Memory.Min, memoryPages)
@@ -50,7 +49,7 @@ func tooMuchMemory(pages, limit uint32) error {
 		(pages+perMiB-1)/perMiB, limit/perMiB)
 }
 
-// remedies tell the author of a module that package wasm has refused what to do about it.
+// remedies tell the author of a module what to do if package wasm has rejected it for a reason.
 var remedies = map[wasm.Reason]string{
 	wasm.Malformed:   "the file is damaged or incomplete: build or copy it again",
 	wasm.SIMD:        "build without vector instructions: clang with -mno-simd128, Rust without -C target-feature=+simd128, AssemblyScript without --enable simd",
@@ -65,14 +64,14 @@ var remedies = map[wasm.Reason]string{
 
 // explain adds to an error about a module the name of the function at fault, and what to do about it.
 func explain(err error, functions names) error {
-	var refused *wasm.Error
-	if !errors.As(err, &refused) {
+	var rejected *wasm.Error
+	if !errors.As(err, &rejected) {
 		return err
 	}
-	if name := functions.name(refused.Function); name != "" {
+	if name := functions.name(rejected.Function); name != "" {
 		err = fmt.Errorf("%w, in %s", err, name)
 	}
-	if remedy := remedies[refused.Reason]; remedy != "" {
+	if remedy := remedies[rejected.Reason]; remedy != "" {
 		err = fmt.Errorf("%w; %s", err, remedy)
 	}
 	return err

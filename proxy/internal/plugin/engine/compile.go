@@ -46,7 +46,7 @@ func (m *Module) LimitMemory(pages uint32) error {
 		return tooMuchMemory(m.program.memoryMin, pages)
 	}
 	if pages > maxMemoryPages {
-		return fmt.Errorf("a limit of %d pages of memory, more than %d", pages, maxMemoryPages)
+		return fmt.Errorf("memory limit of %d pages, want at most %d", pages, maxMemoryPages)
 	}
 	m.pages = pages
 	return nil

@@ -345,8 +345,8 @@ func TestProvide(t *testing.T) {
 		imports []engine.Import
 		want    string
 	}{
-		{"twice", "test", nil, "provided already"},
-		{"WASI", "wasi_snapshot_preview1", nil, "provided already"},
+		{"twice", "test", nil, "already provided"},
+		{"WASI", "wasi_snapshot_preview1", nil, "already provided"},
 		{"no name", "", nil, "needs a name"},
 		{"no body", "a", []engine.Import{{Name: "f"}}, "lacks"},
 		{"duplicate function", "b", []engine.Import{{Name: "f", Func: nothing}, {Name: "f", Func: nothing}}, "named twice"},
@@ -361,7 +361,7 @@ func TestProvide(t *testing.T) {
 		})
 	}
 	compile(t, e, guest().Bytes())
-	if err := e.Provide("late", nil); err == nil || !strings.Contains(err.Error(), "compiled already") {
+	if err := e.Provide("late", nil); err == nil || !strings.Contains(err.Error(), "already been compiled") {
 		t.Errorf("error %v for a module provided after the first compile", err)
 	}
 }

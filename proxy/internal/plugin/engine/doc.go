@@ -23,7 +23,7 @@
 //   - Tables: package fuel lowers the maximum size of each table.
 //   - A start function runs before the host can set a budget, on the small one that package fuel has put into the
 //     module.
-//   - Loading: package fuel refuses modules that are too large, or too expensive to compile (package compilecost). A
+//   - Loading: package fuel rejects modules that are too large, or too expensive to compile (package compilecost). A
 //     panic of the compiler is an error.
 //   - Output: [Options.OutputBytes] limits what a call can write to standard output and error.
 //   - Access: the WASI functions know no files, sockets, arguments, environment variables or threads.

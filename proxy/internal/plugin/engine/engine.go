@@ -72,13 +72,13 @@ type Engine struct {
 
 var errClosed = errors.New("engine: closed")
 
-// New makes an engine. The caller closes it when no module is needed any more.
+// New creates an engine. The caller closes it when no module is needed any more.
 func New(o Options) (*Engine, error) {
 	if o.MemoryPages == 0 {
 		o.MemoryPages = DefaultMemoryPages
 	}
 	if o.MemoryPages > maxMemoryPages {
-		return nil, fmt.Errorf("engine: memory of %d pages, more than %d", o.MemoryPages, maxMemoryPages)
+		return nil, fmt.Errorf("engine: memory limit of %d pages, want at most %d", o.MemoryPages, maxMemoryPages)
 	}
 	if o.OutputBytes == 0 {
 		o.OutputBytes = 8 << 10
@@ -120,7 +120,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// features are the features of WebAssembly core 2.0 without vector instructions, which package fuel refuses.
+// features are the features of WebAssembly core 2.0 without vector instructions, which package fuel rejects.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
 // maxMemoryPages is the memory limit that wazero enforces. linearMemory enforces the smaller limit of the engine.
@@ -178,9 +178,8 @@ func compilerSupported() (ok bool) {
 	return err == nil
 }
 
-// Changes counts how often machine code has been made or released so far. After a change there is memory for the
-// garbage
-// collector to free: the heap that compilation has used, or code that finalizers unmap.
+// Changes returns how many times machine code has been created or released so far. After a change there is memory for
+// the garbage collector to free: the heap that compilation has used, or code that finalizers unmap.
 func (e *Engine) Changes() int64 { return e.changes.Load() }
 
 // Close releases all compiled modules. Open instances stay usable until their owners close them, but nothing can be

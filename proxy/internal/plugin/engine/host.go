@@ -67,11 +67,11 @@ func (e *Engine) provide(m hostModule) error {
 	case e.closed:
 		return errClosed
 	case e.compiled:
-		return fmt.Errorf("engine: provide module %q: guests have been compiled already", module)
+		return fmt.Errorf("engine: provide module %q: guests have already been compiled", module)
 	case module == "":
 		return errors.New("engine: provide: a module needs a name")
 	case e.provided[module] != nil:
-		return fmt.Errorf("engine: module %q is provided already", module)
+		return fmt.Errorf("engine: module %q is already provided", module)
 	}
 	functions := make(map[string]Signature, len(imports))
 	for _, im := range imports {

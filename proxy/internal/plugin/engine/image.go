@@ -20,7 +20,7 @@ type Image struct {
 
 // ErrNoImage means that the host cannot restore a module's instances, because its code can change tables, segments or
 // references. They have to be replaced by new ones instead.
-var ErrNoImage = errors.New("calls of the module change more than memory and numbers")
+var ErrNoImage = errors.New("calls can change state other than memory and numeric globals")
 
 // Snapshot makes an image of the instance, and maps it into the instance at once, so that the two share memory. The
 // image
@@ -64,7 +64,7 @@ func (i *Instance) Restore(img *Image) error {
 		return err
 	}
 	if img == nil || img.program != i.module.program || img.memory == nil {
-		return errors.New("engine: restore: the image is closed, or another module's")
+		return errors.New("engine: restore: the image is closed or belongs to another module")
 	}
 	if err := i.restore(img); err != nil {
 		i.dead = true
@@ -130,7 +130,7 @@ func (i *Instance) restore(img *Image) error {
 	}
 	if missing := img.memory.size() - uint64(i.memory.Size()); missing > 0 {
 		if _, ok := i.memory.Grow(uint32(missing / wasmPage)); !ok {
-			return errors.New("the memory cannot be as large as the image's")
+			return errors.New("the image's memory is larger than the memory limit")
 		}
 	}
 	if err := img.memory.mapInto(&i.linear.region); err != nil {
@@ -143,7 +143,7 @@ func (i *Instance) restore(img *Image) error {
 	return nil
 }
 
-// renew replaces the wazero instance by a new one, because a memory cannot shrink.
+// renew replaces the wazero instance with a new one, because a memory cannot shrink.
 func (i *Instance) renew() error {
 	fresh, err := i.module.instantiate(i.user)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	Unknown              Kind = iota // a trap of wazero that is not in this list
 	OutOfFuel                        // the call's budget of fuel is used up
 	Depth                            // too many nested calls
-	MemoryLimit                      // the guest gave up after the host had refused it more memory
+	MemoryLimit                      // the guest trapped after a growth of its memory was refused
 	Unreachable                      // the unreachable instruction: a panic or an assertion of the guest
 	MemoryOutOfBounds                // a load or store outside of the memory
 	TableOutOfBounds                 // a table access outside of the table, or an indirect call of an empty element

@@ -124,7 +124,7 @@ func (f *finder) find(p *config.Plugin) (engine.Source, error) {
 	}
 	source, err := f.source(file{name: p.File})
 	if errors.Is(err, fs.ErrNotExist) {
-		return engine.Source{}, fmt.Errorf("plugin %s: %s does not exist: build the plugin, or correct file, which is relative to the configuration's folder", p.Name, p.File)
+		return engine.Source{}, fmt.Errorf("plugin %s: %s does not exist: build the plugin, or correct the path in file, which is relative to the configuration's folder", p.Name, p.File)
 	}
 	if err != nil {
 		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
