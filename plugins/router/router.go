@@ -14,7 +14,7 @@
 // For requests with an affinity, no strategy is random: among targets of the same rank, weighted rendezvous hashing
 // chooses the same one for the same conversation, user or key.
 //
-// A target without a weight has weight 0, so it comes after all others at random. Random choices depend only on the
+// A target without a weight has weight 0 and comes after the others of its rank. Random choices depend only on the
 // random number in the router's input, which makes them repeatable.
 package router
 

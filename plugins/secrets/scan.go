@@ -130,9 +130,9 @@ func (s *scanner) run(from int) int {
 	}
 }
 
-// firstInRun looks for the first match that begins in the run text[from:end], and records it. It returns the position
-// to continue from: the end of the match, or of the run if found is false. If a decision is impossible, it holds text
-// and returns its end.
+// firstInRun looks for the first match that begins in the run text[from:end], and records it. trailing is true if the
+// run may continue after the text. It returns the position to continue from: the end of the match, or of the run if
+// found is false. If a decision is impossible, it holds text and returns its end.
 func (s *scanner) firstInRun(from, end int, trailing bool) (next int, found bool) {
 	text := s.text
 	long := end-from > maxRun
