@@ -31,10 +31,9 @@ const (
 // biller is a provider that counts what its responses cost.
 type biller struct {
 	*httptest.Server
-	t         *testing.T
-	billed    atomic.Int64 // nano-dollars so far
-	serve     func(w http.ResponseWriter, maxTokens int64, stream bool) bool
-	maxTokens atomic.Int64 // largest max_tokens of all requests
+	t      *testing.T
+	billed atomic.Int64 // nano-dollars so far
+	serve  func(w http.ResponseWriter, maxTokens int64, stream bool) bool
 }
 
 // newBiller returns a provider whose responses use exactly max_tokens tokens. If serve is set and returns true, it has
@@ -55,12 +54,6 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, _ := io.ReadAll(r.Body)
 	if err := json.Unmarshal(data, &body); err != nil {
 		b.t.Errorf("%v: %s", err, data)
-	}
-	for {
-		largest := b.maxTokens.Load()
-		if body.MaxTokens <= largest || b.maxTokens.CompareAndSwap(largest, body.MaxTokens) {
-			break
-		}
 	}
 	if b.serve != nil && b.serve(w, body.MaxTokens, body.Stream) {
 		return
