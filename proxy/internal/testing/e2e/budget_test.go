@@ -526,12 +526,12 @@ func TestReloadWithFirstBudgetOpensJournal(t *testing.T) {
 	if _, err := proxy.RequestBudgetChange(ctx, dir, change, end); err != nil {
 		t.Errorf("budget change failed: %v", err)
 	}
-	spent, _ := spentOf(t, g.Admin(t))
+	spent, _ := readBudgets(t, g.Admin(t))
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
 	}
 	g = start(limited)
-	if again, _ := spentOf(t, g.Admin(t)); again["key tests"] != spent["key tests"] || again["key tests"] < 10_000_000 {
+	if again, _ := readBudgets(t, g.Admin(t)); again["key tests"] != spent["key tests"] || again["key tests"] < 10_000_000 {
 		t.Errorf("spending is %v before the restart and %v after it", spent, again)
 	}
 	r := g.Chat(t, budgetRequest(1024, false))

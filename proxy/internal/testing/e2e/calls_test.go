@@ -90,7 +90,7 @@ const longTimeouts = "timeout = { connect = \"2s\", first_byte = \"3s\", idle = 
 
 // modelOfKind returns the configuration of a model of one kind.
 func modelOfKind(kind, id string, targets ...string) string {
-	return model(id, targets...) + fmt.Sprintf("kinds = [%q]\n", kind)
+	return modelWithTargets(id, targets...) + fmt.Sprintf("kinds = [%q]\n", kind)
 }
 
 // configuration returns a configuration with the model "m" of the API's kind at a provider.
@@ -299,7 +299,7 @@ func TestCallsReload(t *testing.T) {
 		client := dial(t, g)
 		client.postTo(c.path, "before", c.body("m"))
 		<-asked
-		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), longTimeouts)+model("m", "one/up")); err != nil {
+		if err := g.Reload(t, configuration("", "")+callProvider("one", old.URL(), longTimeouts)+modelWithTargets("m", "one/up")); err != nil {
 			t.Fatal(err)
 		}
 		c.wantError(t, g, c.ask(t, g, "m"), 404, "model_not_found") // the model is for chat now

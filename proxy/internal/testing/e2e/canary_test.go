@@ -56,7 +56,7 @@ func TestCanary(t *testing.T) {
 				t.Fatalf("%d %s", reply.Status, reply.Body)
 			}
 			g.Log.Request(t, reply.RequestID()) // the canary counts the request before its log line
-			if asked := provider.take(); strings.HasPrefix(asked[0], "p1/") {
+			if asked := provider.takeRequests(); strings.HasPrefix(asked[0], "p1/") {
 				n++
 			}
 		}

@@ -140,7 +140,7 @@ func TestDirectNamesAreListed(t *testing.T) {
 
 // A filter for a model cannot be gone round by its direct name.
 func TestDirectNamesAreFiltered(t *testing.T) {
-	upstream := answersAlways(t, `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`)
+	upstream := startProvider(t, `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`)
 	g := proxytest.Start(t, "[server]\nauth = \"none\"\n[providers.up]\nplugin = \"openai\"\nbase_url = \""+upstream+"\"\nauth = { secret = \"sk-upstream\" }\ndirect = true\n"+
 		"[[models]]\nid = \"gpt-5.4\"\ntargets = [{ provider = \"up\" }]\n[[models]]\nid = \"other\"\ntargets = [{ provider = \"up\", model = \"gpt-5.4\" }]\n"+
 		"[[filters]]\nplugin = \"blocklist\"\nmodels = [\"gpt-*\"]\noptions = { phrases = [\"top secret\"], action = \"refuse\" }\n")
@@ -152,8 +152,8 @@ func TestDirectNamesAreFiltered(t *testing.T) {
 	}
 }
 
-// answersAlways is the address of a provider that gives every request the same response.
-func answersAlways(t *testing.T, body string) string {
+// startProvider is the address of a provider that gives every request the same response.
+func startProvider(t *testing.T, body string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)

@@ -37,9 +37,9 @@ func TestAlerts(t *testing.T) {
 	promtool(t, examples+"deploy/alerts_test.yml")
 }
 
-// TestAlertOfDeadTarget serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
+// TestDeadTargetAlert serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
 // has Prometheus evaluate the shipped alerts with everything that it would have scraped.
-func TestAlertOfDeadTarget(t *testing.T) {
+func TestDeadTargetAlert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway until an alert fires")
 	}

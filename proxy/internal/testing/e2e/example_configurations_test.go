@@ -24,8 +24,8 @@ import (
 // examples is the folder of the examples.
 const examples = "../../../../examples/"
 
-// exampleCode holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
-var exampleCode = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
+// compiledExamples holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
+var compiledExamples = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
 
 // loadExample does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
 // a plugin that is being developed; both may be empty.
@@ -71,7 +71,7 @@ func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*
 			t.Errorf("model %s is off: %s", m.ID, m.Off)
 		}
 	}
-	machineCode, err := exampleCode()
+	machineCode, err := compiledExamples()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func exampleGateway(t *testing.T) (client openai.Client) {
 		option.WithHTTPClient(&http.Client{Transport: transport}), option.WithMaxRetries(0))
 }
 
-func TestExampleProviderAnswers(t *testing.T) {
+func TestExampleProviderResponds(t *testing.T) {
 	client := exampleGateway(t)
 	question := openai.ChatCompletionNewParams{Model: "go-provider", Messages: []openai.ChatCompletionMessageParamUnion{
 		openai.UserMessage("Good \"morning\", grüß dich"),

@@ -26,8 +26,8 @@ import (
 // below one path for each configured provider.
 type modelProvider struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked []string // "provider/model" of each request
+	mu       sync.Mutex
+	requests []string // "provider/model" of each request
 
 	// mark is in the requests that count; "": all do. One that was cancelled may arrive when the next is on its way.
 	mark string
@@ -50,8 +50,8 @@ func newModelProvider(t testing.TB) *modelProvider {
 		p.mu.Lock()
 		n, silence, failed := 0, p.silence, p.failed
 		if !strings.HasSuffix(body.Model, "-shadow") && bytes.Contains(data, []byte(p.mark)) {
-			p.asked = append(p.asked, provider+"/"+body.Model)
-			n = len(p.asked)
+			p.requests = append(p.requests, provider+"/"+body.Model)
+			n = len(p.requests)
 		}
 		p.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
@@ -86,17 +86,17 @@ func newModelProvider(t testing.TB) *modelProvider {
 	return p
 }
 
-// take returns what was asked for since the last call.
-func (p *modelProvider) take() []string {
+// takeRequests returns what was asked for since the last call.
+func (p *modelProvider) takeRequests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	asked := p.asked
-	p.asked, p.failed = nil, make(chan struct{})
+	asked := p.requests
+	p.requests, p.failed = nil, make(chan struct{})
 	return asked
 }
 
-// expect has requests count that have a mark.
-func (p *modelProvider) expect(mark string) {
+// setMark has requests count that have a mark.
+func (p *modelProvider) setMark(mark string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mark = mark
@@ -216,12 +216,12 @@ func parseRoute(line string) (e explained, random string, attempts []string) {
 	return e, random, attempts
 }
 
-// world is a random configuration with a clock.
-type world struct {
+// randomGateway is a random configuration with a clock.
+type randomGateway struct {
 	*rand.Rand
-	provider *modelProvider
-	clock    atomic.Int64
-	lot      atomic.Uint64 // of the next request
+	provider     *modelProvider
+	clock        atomic.Int64
+	randomNumber atomic.Uint64 // of the next request
 
 	retries int  // attempts at one target
 	hedged  bool // silent targets are hedged
@@ -229,7 +229,7 @@ type world struct {
 
 // silence is the provider's: it makes an attempt seem late, and ends when that is cancelled, or its hedge has failed. Where no hedge can
 // be sent, it ends after a while.
-func (w *world) silence(r *http.Request, failed <-chan struct{}) {
+func (w *randomGateway) silence(r *http.Request, failed <-chan struct{}) {
 	if !w.hedged {
 		return
 	}
@@ -241,9 +241,9 @@ func (w *world) silence(r *http.Request, failed <-chan struct{}) {
 	}
 }
 
-func (w *world) pick(of ...string) string { return of[w.IntN(len(of))] }
+func (w *randomGateway) pick(of ...string) string { return of[w.IntN(len(of))] }
 
-func (w *world) maybe(chance int, text string) string {
+func (w *randomGateway) maybe(chance int, text string) string {
 	if w.IntN(100) < chance {
 		return text
 	}
@@ -251,13 +251,13 @@ func (w *world) maybe(chance int, text string) string {
 }
 
 // when is a condition.
-func (w *world) when() string {
+func (w *randomGateway) when() string {
 	return w.pick(`{ stream = true }`, `{ stream = false }`, `{ tools = true }`, `{ tools = false }`, `{ prompt_tokens = [0, 50] }`, `{ prompt_tokens = [50] }`,
 		`{ key = ["te*"] }`, `{ tag = { plan = ["gold"] } }`, `{ team = ["research"] }`, `{ api = ["messages"] }`, `{ api = ["chat"], stream = false }`)
 }
 
 // toml is a gateway with four providers and a model.
-func (w *world) toml() string {
+func (w *randomGateway) toml() string {
 	var b strings.Builder
 	b.WriteString(strings.Replace(proxytest.Keys, "models = ", "explain = true\nteam = \"research\"\ntags = { plan = \""+w.pick("gold", "free")+"\" }\nmodels = ", 1))
 	b.WriteString("\n[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\ntags = { plan = \"gold\" }\n") // or a condition could never hold
@@ -308,7 +308,7 @@ func (w *world) toml() string {
 }
 
 // request is a random chat completion, with headers.
-func (w *world) request(mark string) (body string, headers map[string]string) {
+func (w *randomGateway) request(mark string) (body string, headers map[string]string) {
 	body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]`, mark+strings.Repeat("secret words ", 1+w.IntN(40)))
 	body += w.maybe(30, `,"stream":true`) + w.maybe(30, `,"user":"u`+w.pick("1", "2", "3")+`"`)
 	body += w.maybe(30, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`) + "}"
@@ -330,7 +330,7 @@ func TestExplainEqualsRequest(t *testing.T) {
 	explainedTwo, tried, open, rejected, retried, hedged := 0, 0, 0, 0, 0, 0 // what the cases have covered
 	for seed := range scale(70, 4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
+			w := &randomGateway{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
 			toml := w.toml()
 			provider.mu.Lock()
 			provider.silence = w.silence
@@ -338,16 +338,16 @@ func TestExplainEqualsRequest(t *testing.T) {
 			start := time.Now()
 			g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
 				o.Now = func() time.Time { return start.Add(time.Duration(w.clock.Load())) }
-				o.Random = w.lot.Load
+				o.Random = w.randomNumber.Load
 			})
 			for i := range requests {
 				mark := fmt.Sprintf("%d of seed %d: ", i, seed)
-				provider.expect(mark)
+				provider.setMark(mark)
 				body, headers := w.request(mark)
-				w.lot.Store(w.Uint64())
+				w.randomNumber.Store(w.Uint64())
 				w.clock.Add(int64(w.IntN(4)) * int64(time.Second))
 				before, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{
-					Model: "m", Key: "tests", Headers: headers, Body: []byte(body), Random: fmt.Sprintf("%016x", w.lot.Load()),
+					Model: "m", Key: "tests", Headers: headers, Body: []byte(body), Random: fmt.Sprintf("%016x", w.randomNumber.Load()),
 				})
 				if err != nil {
 					t.Fatalf("%v\n%s", err, toml)
@@ -355,7 +355,7 @@ func TestExplainEqualsRequest(t *testing.T) {
 				if text := string(before.JSON) + string(before.Text); strings.Contains(text, "secret words") {
 					t.Fatalf("the prompt is explained:\n%s", text)
 				}
-				if asked := provider.take(); len(asked) > 0 {
+				if asked := provider.takeRequests(); len(asked) > 0 {
 					t.Fatalf("explaining asked %v", asked)
 				}
 				lines := []string{"x-gateway-explain: 1"}
@@ -375,10 +375,10 @@ func TestExplainEqualsRequest(t *testing.T) {
 					got.failed = fmt.Sprint(reply.Status, " ", e.Error.Code)
 					rejected++
 				}
-				if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || random != fmt.Sprintf("%016x", w.lot.Load()) {
+				if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || random != fmt.Sprintf("%016x", w.randomNumber.Load()) {
 					t.Fatalf("explained %+v\nhappened  %+v\nroute %s\n%s\n%s", want, got, reply.Header.Get("X-Gateway-Route"), body, toml)
 				}
-				w.checkAttempts(t, want.order, attempts, provider.take(), reply)
+				w.checkAttempts(t, want.order, attempts, provider.takeRequests(), reply)
 				if t.Failed() {
 					t.Fatalf("%s\n%s", reply.Header.Get("X-Gateway-Route"), toml)
 				}
@@ -406,7 +406,7 @@ func TestExplainEqualsRequest(t *testing.T) {
 var routeAttempt = regexp.MustCompile(`^([!-~]+?/[!-~]+?)(?: \((retry|hedge)\))? (?:(not_permitted)|(cancelled) \d+ms|(\d{3})(?: ([!-~]+))? \d+ms)$`)
 
 // checkAttempts compares the attempts of a route with the order, with what the providers were asked, and with the response.
-func (w *world) checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
+func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
 	t.Helper()
 	walked, inRow, made, ended := 0, 0, 0, false
 	last, hedge := "", false

@@ -11,9 +11,9 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// failedConfig is a gateway with a model of the targets a, in some API, and b. A prompt token costs 1000 nano-dollars, and one of a
+// failingConfig is a gateway with a model of the targets a, in some API, and b. A prompt token costs 1000 nano-dollars, and one of a
 // response 10000.
-func failedConfig(plugin, options, a, b, key, provider string) string {
+func failingConfig(plugin, options, a, b, key, provider string) string {
 	return fmt.Sprintf(`
 [[keys]]
 name   = "k"
@@ -40,8 +40,8 @@ targets = [{ provider = "a", model = "m" }, { provider = "b", model = "m", prior
 `, proxytest.Key, key, plugin, a, options, provider, b)
 }
 
-// spentOf returns what of the budgets of a gateway is spent and held, in nano-dollars, by scope.
-func spentOf(t *testing.T, admin string) (spent, held map[string]int64) {
+// readBudgets returns what of the budgets of a gateway is spent and held, in nano-dollars, by scope.
+func readBudgets(t *testing.T, admin string) (spent, held map[string]int64) {
 	t.Helper()
 	var status struct {
 		Budgets []struct {
@@ -105,14 +105,14 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 			b := up.New(t, up.Script{up.ReadRequest(), answer})
 			const budget = `budgets = [{ usd = 1, per = "total" }]`
 			dir := t.TempDir()
-			g := proxytest.StartWith(t, failedConfig(c.plugin, c.options, a.URL(), b.URL(), budget, budget), func(o *proxy.Options) { o.StateDir = dir })
+			g := proxytest.StartWith(t, failingConfig(c.plugin, c.options, a.URL(), b.URL(), budget, budget), func(o *proxy.Options) { o.StateDir = dir })
 			admin := g.Admin(t)
 			r := g.Chat(t, body)
 			if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "b" || r.Header.Get("X-Gateway-Attempts") != "2" {
 				t.Fatalf("%d %s, headers %v", r.Status, r.Body, r.Header)
 			}
 			line := g.Log.Request(t, r.RequestID())
-			spent, held := spentOf(t, admin)
+			spent, held := readBudgets(t, admin)
 			failed := spent["provider a"]
 			switch {
 			case c.cost >= 0 && failed != c.cost, c.cost < 0 && failed < 10_000:
@@ -144,7 +144,7 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 }
 
 // What a failed attempt has cost is spent before the next attempt is made: both are never more than the budget.
-func TestFailedAttemptsKeepToTheBudget(t *testing.T) {
+func TestFailedAttemptsStayWithinBudget(t *testing.T) {
 	const counted = `{"error":{"message":"busy"},"usage":{"prompt_tokens":1000,"completion_tokens":%d,"total_tokens":0}}`
 	for _, c := range []struct {
 		name     string
@@ -159,7 +159,7 @@ func TestFailedAttemptsKeepToTheBudget(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := up.New(t, up.Script{up.ReadRequest(), up.Answer(503, "application/json", fmt.Sprintf(counted, c.tokens))})
 			b := up.New(t, up.Script{up.ReadRequest(), respond("second")})
-			g := proxytest.Start(t, failedConfig("openai", "", a.URL(), b.URL(), `budgets = [{ usd = `+c.usd+`, per = "total" }]`, ""))
+			g := proxytest.Start(t, failingConfig("openai", "", a.URL(), b.URL(), `budgets = [{ usd = `+c.usd+`, per = "total" }]`, ""))
 			body := strings.Replace(askM, "{", `{"max_tokens":1024,`, 1)
 			r := g.Chat(t, body)
 			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != c.attempts {
@@ -170,7 +170,7 @@ func TestFailedAttemptsKeepToTheBudget(t *testing.T) {
 			if c.status == 200 {
 				want += 5*1000 + 2*10_000
 			}
-			if spent, held := spentOf(t, g.Admin(t)); spent["key k"] != want || held["key k"] != 0 {
+			if spent, held := readBudgets(t, g.Admin(t)); spent["key k"] != want || held["key k"] != 0 {
 				t.Errorf("the key has spent %d of its budget, want %d, and holds %d", spent["key k"], want, held["key k"])
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// zipped is s as a gzip body of a stream of events.
-func zipped(t *testing.T, s string) string {
+// gzipBody is s as a gzip body of a stream of events.
+func gzipBody(t *testing.T, s string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -62,78 +62,78 @@ func TestUnreadableResponses(t *testing.T) {
 	}
 	wholeAnswer := func(w *wire) string { return w.answer("Hal") }
 	events := func(w *wire) string { return w.stream("Hal") }
-	bomb := zipped(t, `{"id":"`+strings.Repeat("x", 32*mega)+`"}`)
-	eventBomb := zipped(t, strings.Repeat(": a comment of no interest\n", mega))
+	bomb := gzipBody(t, `{"id":"`+strings.Repeat("x", 32*mega)+`"}`)
+	eventBomb := gzipBody(t, strings.Repeat(": a comment of no interest\n", mega))
 
-	runFaults(t, []fault{
+	testFaults(t, []fault{
 		{
-			name: "a giant event", streamed: fails(seenUnreadable, "Hal"), wholly: fails(seenUnreadable), // covers: F46
+			name: "a giant event", wantStream: fails(seenUnreadable, "Hal"), wantWhole: fails(seenUnreadable), // covers: F46
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+w.opening("Hal")+"data: "), flood(strings.Repeat(canary, mega/len(canary)), 64*mega, &line))(w)
 			},
 		},
 		// covers: F47
-		{name: "an endless header", stream: steps(upstreamtest.Write(okHead+"X-Endless: "), flood(strings.Repeat("x", mega), 64*mega, &head)), streamed: fails(seenUnreadable)},
-		{name: "10,000 headers", stream: raw(okHead + strings.Repeat("X-Header: value\r\n", 10_000) + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "an endless header", stream: steps(upstreamtest.Write(okHead+"X-Endless: "), flood(strings.Repeat("x", mega), 64*mega, &head)), wantStream: fails(seenUnreadable)},
+		{name: "10,000 headers", stream: raw(okHead + strings.Repeat("X-Header: value\r\n", 10_000) + "Content-Length: 2\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
 		// covers: F48
 		{
-			name: "100 and 103", streamed: complete("Hal"), conn: kept,
+			name: "100 and 103", wantStream: complete("Hal"), conn: kept,
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), upstreamtest.Answer(200, "application/json", w.answer("Hal")))(w)
 			},
 		},
-		{name: "102 two hundred times", stream: raw(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + okHead + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "102 two hundred times", stream: raw(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + okHead + "Content-Length: 2\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
 		// covers: F49
-		{name: "101", stream: raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), streamed: fails(seenUnreadable)},
+		{name: "101", stream: raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), wantStream: fails(seenUnreadable)},
 		// covers: F50
-		{name: "204", stream: raw("HTTP/1.1 204 No Content\r\n\r\n"), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "204", stream: raw("HTTP/1.1 204 No Content\r\n\r\n"), wantStream: fails(seenEmptyAnswer), conn: kept},
 		{
 			name: "304", stream: raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n"), conn: kept,
-			streamed: fails(`{"error":{"message":"The provider's response is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
+			wantStream: fails(`{"error":{"message":"The provider's response is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
 		},
-		{name: "nothing", stream: json(""), streamed: fails(seenEmptyAnswer), conn: kept},
-		{name: "nothing in chunks", stream: ended(func(*wire) string { return "" }), streamed: fails(seenEmptyAnswer), conn: kept},
-		{name: "spaces", stream: json(" \r\n\t"), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "nothing", stream: json(""), wantStream: fails(seenEmptyAnswer), conn: kept},
+		{name: "nothing in chunks", stream: ended(func(*wire) string { return "" }), wantStream: fails(seenEmptyAnswer), conn: kept},
+		{name: "spaces", stream: json(" \r\n\t"), wantStream: fails(seenEmptyAnswer), conn: kept},
 		// covers: F51
 		{
 			name: "a redirect to the inside", stream: raw("HTTP/1.1 302 Found\r\nLocation: " + inside.URL() + "/?key=" + canary + "\r\nContent-Length: 0\r\n\r\n"), conn: kept,
-			streamed: fails(seenRedirect),
+			wantStream: fails(seenRedirect),
 		},
 		// covers: F52
-		{name: "a whole answer in the place of events", stream: with("application/json", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "a whole answer that is called events", stream: with("text/event-stream", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "a whole answer that is called text", stream: with("text/plain; charset=utf-8", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "events that are called JSON", stream: with("application/json", events), streamed: complete("Hal"), conn: kept},
-		{name: "events of no type", stream: with("application/octet-stream", events), streamed: complete("Hal"), conn: kept},
-		{name: "a page", stream: with("text/html", func(*wire) string { return "<!doctype html>" + canary }), streamed: fails(seenNeither), conn: either},
-		{name: "text", stream: with("text/plain", func(*wire) string { return "no healthy upstream " + canary }), streamed: fails(seenNeither), conn: either},
+		{name: "a whole answer in the place of events", stream: with("application/json", wholeAnswer), wantStream: complete("Hal"), conn: kept},
+		{name: "a whole answer that is called events", stream: with("text/event-stream", wholeAnswer), wantStream: complete("Hal"), conn: kept},
+		{name: "a whole answer that is called text", stream: with("text/plain; charset=utf-8", wholeAnswer), wantStream: complete("Hal"), conn: kept},
+		{name: "events that are called JSON", stream: with("application/json", events), wantStream: complete("Hal"), conn: kept},
+		{name: "events of no type", stream: with("application/octet-stream", events), wantStream: complete("Hal"), conn: kept},
+		{name: "a page", stream: with("text/html", func(*wire) string { return "<!doctype html>" + canary }), wantStream: fails(seenNeither), conn: either},
+		{name: "text", stream: with("text/plain", func(*wire) string { return "no healthy upstream " + canary }), wantStream: fails(seenNeither), conn: either},
 		// covers: F53
-		{name: "a bomb", stream: raw(okHead + fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(bomb), bomb)), streamed: fails(seenUnreadable)},
+		{name: "a bomb", stream: raw(okHead + fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(bomb), bomb)), wantStream: fails(seenUnreadable)},
 		{
-			name:     "a bomb of events",
-			stream:   raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(eventBomb), eventBomb)),
-			streamed: fails(seenUnreadable),
+			name:       "a bomb of events",
+			stream:     raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(eventBomb), eventBomb)),
+			wantStream: fails(seenUnreadable),
 		},
 		{
-			name: "gzip as it should be", streamed: complete("Hal"), conn: kept,
+			name: "gzip as it should be", wantStream: complete("Hal"), conn: kept,
 			stream: func(w *wire) []upstreamtest.Step {
-				z := zipped(t, w.stream("Hal"))
+				z := gzipBody(t, w.stream("Hal"))
 				return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(z), z))(w)
 			},
 		},
 		// covers: F54
-		{name: "gzip that is none", stream: raw(okHead + "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n{\"choices\":[{}]}    "), streamed: fails(seenUnreadable)},
-		{name: "another coding", stream: raw(okHead + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "gzip that is none", stream: raw(okHead + "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n{\"choices\":[{}]}    "), wantStream: fails(seenUnreadable)},
+		{name: "another coding", stream: raw(okHead + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
 		// covers: F55
-		{name: "JSON that breaks off", stream: json(`{"choices":[{"index":0`), streamed: fails(seenNotJSON), conn: kept},
-		{name: "no JSON", stream: json(`{choices: ` + canary + `}`), streamed: fails(seenNotJSON), conn: kept},
-		{name: "two documents", stream: with("application/json", func(w *wire) string { return w.answer("Hal") + w.answer("lo") }), streamed: fails(seenNotJSON), conn: kept},
-		{name: "an array", stream: json(`[]`), streamed: fails(seenUnreadable), conn: kept},
+		{name: "JSON that breaks off", stream: json(`{"choices":[{"index":0`), wantStream: fails(seenNotJSON), conn: kept},
+		{name: "no JSON", stream: json(`{choices: ` + canary + `}`), wantStream: fails(seenNotJSON), conn: kept},
+		{name: "two documents", stream: with("application/json", func(w *wire) string { return w.answer("Hal") + w.answer("lo") }), wantStream: fails(seenNotJSON), conn: kept},
+		{name: "an array", stream: json(`[]`), wantStream: fails(seenUnreadable), conn: kept},
 		// covers: F60
-		{name: "length and chunks", stream: raw(okHead + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "two lengths", stream: raw(okHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "an unknown coding", stream: raw(okHead + "Transfer-Encoding: x\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "a folded line", stream: raw(okHead + "X: y\r\n Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "length and chunks", stream: raw(okHead + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
+		{name: "two lengths", stream: raw(okHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
+		{name: "an unknown coding", stream: raw(okHead + "Transfer-Encoding: x\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
+		{name: "a folded line", stream: raw(okHead + "X: y\r\n Content-Length: 2\r\n\r\n{}"), wantStream: fails(seenUnreadable)},
 	})
 	if n := inside.Connections(); n != 0 {
 		t.Errorf("the redirect was followed %d times", n)

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// swallowing is a toxiproxy in front of a server. It takes connections, and nothing of what is sent over them arrives.
-func swallowing(t *testing.T, server *upstreamtest.Server) (address string) {
+// blackholeProxy is a toxiproxy in front of a server. It takes connections, and nothing of what is sent over them arrives.
+func blackholeProxy(t *testing.T, server *upstreamtest.Server) (address string) {
 	t.Helper()
 	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "provider", "127.0.0.1:0", server.Addr())
 	if err := p.Start(); err != nil {
@@ -31,8 +31,8 @@ func swallowing(t *testing.T, server *upstreamtest.Server) (address string) {
 	return p.Listen
 }
 
-// refusing is an address at which nobody listens.
-func refusing(t *testing.T) string {
+// unusedAddress is an address at which nobody listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,16 +58,16 @@ func TestUnreachableProviders(t *testing.T) {
 		name, url, timeout string
 		failure, cause     string
 	}{
-		{"refused", "http://" + refusing(t), "", seenUnreachable, "connection refused"}, // covers: F27
+		{"refused", "http://" + unusedAddress(t), "", seenUnreachable, "connection refused"}, // covers: F27
 		// covers: F28
-		{"accepted and swallowed", "http://" + swallowing(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
+		{"accepted and swallowed", "http://" + blackholeProxy(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
 		// covers: F32
 		{"an unknown authority", stranger.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
 		{"expired", expired.URL(), "", seenUnreachable, "certificate has expired"},
 		{"TLS 1.0", old.URL(), "", seenUnreachable, "protocol version not supported"},
 		{"no TLS at all", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
 		// covers: F33
-		{"the handshake stalls", "https://" + swallowing(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
+		{"the handshake stalls", "https://" + blackholeProxy(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
 	}
 	if hole := upstreamtest.Blackhole(t, "127.0.0.1", 0); hole != "" {
 		cases = append(cases, struct{ name, url, timeout, failure, cause string }{

@@ -19,14 +19,14 @@ const (
 	rateLimited = `{"error":{"message":"The provider's rate limit has been reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
 )
 
-// counted counts the requests that a provider reads, and answers each by its number, from 0.
-func counted(n *atomic.Int64, answer func(i int64) upstreamtest.Step) upstreamtest.Script {
+// respondByNumber counts the requests that a provider reads, and answers each by its number, from 0.
+func respondByNumber(n *atomic.Int64, answer func(i int64) upstreamtest.Step) upstreamtest.Script {
 	return upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), func(c *upstreamtest.Conn) error {
 		return answer(n.Add(1) - 1)(c)
 	})}
 }
 
-func refusal(status int, headers ...string) upstreamtest.Step {
+func respondError(status int, headers ...string) upstreamtest.Step {
 	return upstreamtest.Answer(status, "application/json", fmt.Sprintf(overloaded, canary), headers...)
 }
 
@@ -42,13 +42,13 @@ func awaitSignal(t *testing.T, ch <-chan struct{}) {
 	}
 }
 
-// provider is a provider that speaks the convention, with more members.
-func provider(name, url, more string) string {
+// openAIProvider is a openAIProvider that speaks the convention, with more members.
+func openAIProvider(name, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\n%s\n", name, url, more)
 }
 
-// model is a model with these targets, each written provider/model.
-func model(id string, targets ...string) string {
+// modelWithTargets is a modelWithTargets with these targets, each written provider/modelWithTargets.
+func modelWithTargets(id string, targets ...string) string {
 	var list []string
 	for i, t := range targets {
 		p, m, _ := strings.Cut(t, "/")
@@ -67,8 +67,8 @@ func TestProviderReturnsOnly503(t *testing.T) {
 	t.Run("the budget bounds what comes back", func(t *testing.T) {
 		const requests = 400
 		var seen atomic.Int64
-		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
-		g := proxytest.Start(t, quietServer+provider("p", up.URL(), "breaker = { enabled = false }")+model("m", "p/one", "p/two"))
+		up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(503) }))
+		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), "breaker = { enabled = false }")+modelWithTargets("m", "p/one", "p/two"))
 		for range requests {
 			if r := g.Chat(t, askOf("m", false)); r.Status != 503 || !strings.Contains(r.Body, `"code":"overloaded"`) {
 				t.Fatalf("%d %s", r.Status, r.Body)
@@ -83,8 +83,8 @@ func TestProviderReturnsOnly503(t *testing.T) {
 	t.Run("the breaker opens", func(t *testing.T) {
 		const requests = 200
 		var seen atomic.Int64
-		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
-		g := proxytest.Start(t, quietServer+provider("p", up.URL(), `breaker = { pause = "10m", max_pause = "10m" }`)+model("m", "p/one", "p/two")+demoProvider+model("or-demo", "p/one", "demo/demo"))
+		up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(503) }))
+		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), `breaker = { pause = "10m", max_pause = "10m" }`)+modelWithTargets("m", "p/one", "p/two")+demoProvider+modelWithTargets("or-demo", "p/one", "demo/demo"))
 		refused := 0
 		for range requests {
 			r := g.Chat(t, askOf("m", false))
@@ -115,10 +115,10 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		w := wires[0]
 		var seen atomic.Int64
 		probing, answer, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		up := upstreamtest.New(t, counted(&seen, func(i int64) upstreamtest.Step {
+		up := upstreamtest.New(t, respondByNumber(&seen, func(i int64) upstreamtest.Step {
 			switch {
 			case i < 5:
-				return refusal(503)
+				return respondError(503)
 			case i > 5:
 				return upstreamtest.Answer(200, "application/json", w.answer("good"))
 			}
@@ -134,7 +134,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 				return nil
 			}
 		}))
-		g := proxytest.Start(t, quietServer+provider("p", up.URL(), `breaker = { pause = "1ms", max_pause = "1ms" }`)+model("m", "p/one"))
+		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), `breaker = { pause = "1ms", max_pause = "1ms" }`)+modelWithTargets("m", "p/one"))
 		for range 5 {
 			g.Chat(t, askOf("m", false))
 		}
@@ -192,17 +192,17 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 	const requests = 300
 	w := wires[0]
 	var flapping, steady atomic.Int64
-	up := upstreamtest.New(t, counted(&flapping, func(i int64) upstreamtest.Step {
+	up := upstreamtest.New(t, respondByNumber(&flapping, func(i int64) upstreamtest.Step {
 		if i%2 == 0 {
-			return refusal(503)
+			return respondError(503)
 		}
 		return upstreamtest.Answer(200, "application/json", w.answer("good"))
 	}))
-	other := upstreamtest.New(t, counted(&steady, func(int64) upstreamtest.Step {
+	other := upstreamtest.New(t, respondByNumber(&steady, func(int64) upstreamtest.Step {
 		return upstreamtest.Answer(200, "application/json", w.answer("good"))
 	}))
-	g := proxytest.Start(t, quietServer+provider("flapping", up.URL(), "")+provider("steady", other.URL(), "")+
-		model("two", "flapping/one", "steady/one")+model("same", "flapping/one", "flapping/two"))
+	g := proxytest.Start(t, quietServer+openAIProvider("flapping", up.URL(), "")+openAIProvider("steady", other.URL(), "")+
+		modelWithTargets("two", "flapping/one", "steady/one")+modelWithTargets("same", "flapping/one", "flapping/two"))
 	t.Run("another provider", func(t *testing.T) {
 		for range requests {
 			complete("good").check(t, g, g.Chat(t, askOf("two", false)), false, false)
@@ -232,10 +232,10 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 // covers: F56
 func TestRetryAfterIsObeyed(t *testing.T) {
 	var seen atomic.Int64
-	up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(429, "Retry-After: 30") }))
-	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(503))})
-	g := proxytest.Start(t, quietServer+demoProvider+provider("p", up.URL(), "")+provider("failing", failing.URL(), "")+
-		model("alone", "p/one")+model("or-demo", "p/one", "demo/demo")+model("last", "failing/one", "p/one"))
+	up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(429, "Retry-After: 30") }))
+	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), respondError(503))})
+	g := proxytest.Start(t, quietServer+demoProvider+openAIProvider("p", up.URL(), "")+openAIProvider("failing", failing.URL(), "")+
+		modelWithTargets("alone", "p/one")+modelWithTargets("or-demo", "p/one", "demo/demo")+modelWithTargets("last", "failing/one", "p/one"))
 	r := g.Chat(t, askOf("or-demo", false))
 	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "2" || seen.Load() != 1 {
 		t.Fatalf("%d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
@@ -267,10 +267,10 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 // covers: F56
 func TestRetryAfterIsCapped(t *testing.T) {
 	const details = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"no","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"86400s"}]}}`
-	header := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(429, "Retry-After: 86400"))})
+	header := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), respondError(429, "Retry-After: 86400"))})
 	said := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(429, "application/json", details))})
-	g := proxytest.Start(t, quietServer+provider("openai", header.URL(), "")+fmt.Sprintf("[providers.gemini]\nplugin = \"gemini\"\nbase_url = %q\n", said.URL())+
-		model("by-header", "openai/one")+model("by-plugin", "gemini/one"))
+	g := proxytest.Start(t, quietServer+openAIProvider("openai", header.URL(), "")+fmt.Sprintf("[providers.gemini]\nplugin = \"gemini\"\nbase_url = %q\n", said.URL())+
+		modelWithTargets("by-header", "openai/one")+modelWithTargets("by-plugin", "gemini/one"))
 	for _, m := range []string{"by-header", "by-plugin"} {
 		if r := g.Chat(t, askOf(m, false)); r.Status != 429 || r.Header.Get("Retry-After") != "3600" {
 			t.Errorf("%s: %d after %q: %s", m, r.Status, r.Header.Get("Retry-After"), r.Body)

@@ -66,8 +66,8 @@ options = { phrases = ["Project X", "机密"] }
 // lead begins each text. It passes at once, so that a client that has it knows that the gateway has read what came with it.
 const lead = "So. "
 
-// cutAnswer is the provider's next answer: two pieces of a text, of which the second one waits until the client has the beginning.
-type cutAnswer struct {
+// cutResponse is the provider's next answer: two pieces of a text, of which the second one waits until the client has the beginning.
+type cutResponse struct {
 	first, rest string
 	begun       chan struct{}
 }
@@ -99,16 +99,16 @@ func (in *ingress) plainText(t *testing.T, body string, stream bool) string {
 	return b.String()
 }
 
-// TestFilterCorpusInAnyPieces checks that clients of each API get the same text wherever the provider's is cut, and nothing of what is
+// TestFilterCorpusCutAnywhere checks that clients of each API get the same text wherever the provider's is cut, and nothing of what is
 // to be found, and that they get the beginning of a text while its end is awaited.
-func TestFilterCorpusInAnyPieces(t *testing.T) {
+func TestFilterCorpusCutAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends hundreds of requests")
 	}
 	w := wires[0]
 	for _, in := range ingresses {
 		t.Run(in.name, func(t *testing.T) {
-			var next atomic.Pointer[cutAnswer]
+			var next atomic.Pointer[cutResponse]
 			answer := func(c *upstreamtest.Conn) error {
 				a := next.Load()
 				for _, step := range []upstreamtest.Step{
@@ -131,7 +131,7 @@ func TestFilterCorpusInAnyPieces(t *testing.T) {
 					for !utf8.RuneStart(c.text[at]) {
 						at++
 					}
-					a := &cutAnswer{c.text[:at], c.text[at:], make(chan struct{})}
+					a := &cutResponse{c.text[:at], c.text[at:], make(chan struct{})}
 					next.Store(a)
 					body := in.streamed(t, g, a.begun)
 					if got := in.plainText(t, body, true); got != lead+c.want {
@@ -179,9 +179,9 @@ func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struc
 	}
 }
 
-// TestFilterCorpusWhole is TestFilterCorpusInAnyPieces for texts in one piece, in front of providers of each dialect, and for what the
+// TestFilterCorpusUncut is TestFilterCorpusCutAnywhere for texts in one piece, in front of providers of each dialect, and for what the
 // providers are sent.
-func TestFilterCorpusWhole(t *testing.T) {
+func TestFilterCorpusUncut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API and dialect")
 	}
@@ -214,8 +214,8 @@ func TestFilterCorpusWhole(t *testing.T) {
 	})
 }
 
-// TestFiltersOfTheBundle uses the bundle as the binary has it, whole texts and streams of a bundled provider included.
-func TestFiltersOfTheBundle(t *testing.T) {
+// TestBundledFilters uses the bundle as the binary has it, whole texts and streams of a bundled provider included.
+func TestBundledFilters(t *testing.T) {
 	if _, err := fs.ReadFile(plugins.FS(), "all.wasm"); err != nil {
 		t.Skip("the bundle is not built: make plugins")
 	}

@@ -16,9 +16,9 @@ func maskWith(mask string) string {
 	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\"], mask = %q }\n", mask)
 }
 
-// TestReloadOfFilters adds a filter, changes it and removes it while streams run: each has the filters of the configuration that it began
+// TestFilterReload adds a filter, changes it and removes it while streams run: each has the filters of the configuration that it began
 // with to its end.
-func TestReloadOfFilters(t *testing.T) {
+func TestFilterReload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
 	}
@@ -74,16 +74,16 @@ func TestDisconnectFromFilteredStream(t *testing.T) {
 			c := dial(t, g)
 			c.postTo(in.pathTo("m", true), id, in.requestBody("m", "x", true))
 			c.readUntil(strings.TrimSpace(lead))
-			c.leave(reset)
+			c.disconnect(reset)
 			awaitEnd(t, provider)
-			wantDeparture(t, g, id, nil)
-			awaitNothingHeld(t, admin)
+			wantDisconnect(t, g, id, nil)
+			awaitReleased(t, admin)
 		}
 	})
 }
 
-// trapping is a filter that fails at texts that begin with an exclamation mark.
-func trapping() []byte {
+// trappingFilter is a filter that fails at texts that begin with an exclamation mark.
+func trappingFilter() []byte {
 	m := smallest(abi.ExportVersion)
 	i := w.I32
 	m.ExportFunc(abi.ExportFilterText, w.Types(i, i, i, i, i, i), w.Types(i), nil,
@@ -97,7 +97,7 @@ func TestFilterTraps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
 	}
-	module := trapping()
+	module := trappingFilter()
 	forEachIngress(t, func(t *testing.T, in *ingress) {
 		wire := wires[0]
 		for _, on := range []string{"refuse", "pass"} {

@@ -69,8 +69,8 @@ func TestFilterRefuses(t *testing.T) {
 	})
 }
 
-// TestFilterHeldOfFailedStream checks that what a filter holds of a stream that is cut off is not sent.
-func TestFilterHeldOfFailedStream(t *testing.T) {
+// TestFailedStreamDropsHeldText checks that what a filter holds of a stream that is cut off is not sent.
+func TestFailedStreamDropsHeldText(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		stream := w.stream("the first. ", "and top secre", "more")
 		at := strings.Index(stream, "secre") // the event with it is whole, the next one is not there
@@ -123,8 +123,8 @@ func TestFilterKindMustMatchUse(t *testing.T) {
 	}
 }
 
-// TestFilterOfLegacyCompletions checks the API whose responses are only passed on.
-func TestFilterOfLegacyCompletions(t *testing.T) {
+// TestFilterLegacyCompletions checks the API whose responses are only passed on.
+func TestFilterLegacyCompletions(t *testing.T) {
 	chunk := func(text, reason string) string {
 		return fmt.Sprintf("data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":%q,\"finish_reason\":%s}]}\n\n", text, reason)
 	}

@@ -239,7 +239,7 @@ func TestGeminiReasoningReturns(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", thought, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close")})
 	google := answeringProvider(t, upstreamtest.Answer(200, "application/json", geminiWire.answer("good"), "Connection: close"))
-	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+geminiWire.providerConfig("google", google.URL(), "")+model("g", "google/g"))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+geminiWire.providerConfig("google", google.URL(), "")+modelWithTargets("g", "google/g"))
 	const config = `"generationConfig":{"maxOutputTokens":4096,"thinkingConfig":{"thinkingBudget":1024,"includeThoughts":true}},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"type":"INTEGER"}}}}]}]`
 	r := g.Do(t, "POST", pathGemini, `{"contents":[{"role":"user","parts":[{"text":"x"}]}],`+config+`}`)
 	var answer struct {

@@ -168,7 +168,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-func TestRequestIDOfTheClientIsKept(t *testing.T) {
+func TestClientRequestIDIsKept(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	if got := g.Do(t, "POST", "/v1/chat/completions", hello, "X-Request-Id: mine-1").RequestID(); got != "mine-1" {
 		t.Errorf("got %q", got)

@@ -15,7 +15,7 @@ import (
 //
 // covers: F24
 func TestRequestAfterStream(t *testing.T) {
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
 		for name, c := range map[string]struct{ behind, want string }{
@@ -54,7 +54,7 @@ func longHead(n int) string { return postHead + "X-Padding: " + strings.Repeat("
 //
 // covers: F24
 func TestSilenceAfterStream(t *testing.T) {
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, strings.Replace(configuration("", "")+table, "[server]\n", "[server]\nidle_timeout = \"50ms\"\n", 1))
 		for _, closing := range []string{"by the gateway", "by the client"} {
 			client := dial(t, g)
@@ -98,11 +98,11 @@ func TestSilentStreamMemory(t *testing.T) {
 			return c
 		}
 		clients := []*rawClient{open()}
-		before := alive()
+		before := heapInUse()
 		for range streams {
 			clients = append(clients, open())
 		}
-		each := (alive() - before) / streams
+		each := (heapInUse() - before) / streams
 		t.Logf("%d bytes of the heap a stream", each)
 		if in.name == "chat" {
 			chat = each
@@ -119,8 +119,8 @@ func TestSilentStreamMemory(t *testing.T) {
 	})
 }
 
-// alive is how many bytes of the heap are in use, those in pools not among them.
-func alive() int64 {
+// heapInUse is how many bytes of the heap are in use, those in pools not among them.
+func heapInUse() int64 {
 	var m runtime.MemStats
 	// A pool lets go of its content at the second collection.
 	runtime.GC()

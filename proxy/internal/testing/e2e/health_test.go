@@ -129,9 +129,9 @@ func TestCanariesAppearNowhere(t *testing.T) {
 		if s := getStatus(t, at); s.Config.ReloadError == "" {
 			t.Error("the status does not say what is wrong")
 		}
-		operators(t, g, at, secret)
+		checkOperatorOutput(t, g, at, secret)
 	}
-	operators(t, g, at, secret, said)
+	checkOperatorOutput(t, g, at, secret, said)
 	for _, a := range answers {
 		if strings.Contains(a, secret) {
 			t.Errorf("a client is told a credential: %s", a)
@@ -142,8 +142,8 @@ func TestCanariesAppearNowhere(t *testing.T) {
 	}
 }
 
-// operators looks for marks in the log and in everything that the admin listener says.
-func operators(t *testing.T, g *proxytest.Gateway, at string, marks ...string) {
+// checkOperatorOutput looks for marks in the log and in everything that the admin listener says.
+func checkOperatorOutput(t *testing.T, g *proxytest.Gateway, at string, marks ...string) {
 	t.Helper()
 	everything := map[string]string{"the log": g.Log.String()}
 	for _, path := range []string{"/", "/?still", "/status", "/metrics", "/readyz", "/healthz", "/nothing"} {

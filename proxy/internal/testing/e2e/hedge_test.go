@@ -155,8 +155,8 @@ func TestHedgeAfterFailures(t *testing.T) {
 	}
 }
 
-// TestHedgeKeepsToItsBudget sends requests all of which are slow: the first target responds once it has been decided about the hedge.
-func TestHedgeKeepsToItsBudget(t *testing.T) {
+// TestHedgeBudget sends requests all of which are slow: the first target responds once it has been decided about the hedge.
+func TestHedgeBudget(t *testing.T) {
 	requests := scale(100, 20)
 	var hedges atomic.Int64
 	count := func(*up.Conn) error { hedges.Add(1); return nil }
@@ -220,9 +220,9 @@ func TestHedgeByQuantile(t *testing.T) {
 	}
 }
 
-// TestHedgesOfRareSlowResponses has a provider of whose responses 2 % never come: each of these requests is served by the other one, with
+// TestHedgesRareSlowResponses has a provider of whose responses 2 % never come: each of these requests is served by the other one, with
 // no more requests than the budget permits.
-func TestHedgesOfRareSlowResponses(t *testing.T) {
+func TestHedgesRareSlowResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each slow response takes 0.3 s until it is hedged")
 	}
@@ -251,8 +251,8 @@ func TestHedgesOfRareSlowResponses(t *testing.T) {
 	}
 }
 
-// TestHedgeHoldsItsTokens has a key whose limit leaves room for one attempt: there is no second.
-func TestHedgeHoldsItsTokens(t *testing.T) {
+// TestHedgeReservesTokens has a key whose limit leaves room for one attempt: there is no second.
+func TestHedgeReservesTokens(t *testing.T) {
 	suppressed := make(chan struct{})
 	a := up.New(t, up.Script{up.ReadRequest(), up.Wait(suppressed), respond("first")})
 	b := up.New(t, up.Script{up.Loop(up.ReadRequest(), respond("second"))})

@@ -50,10 +50,10 @@ targets = [{ provider = "self", model = "gpt" }, { provider = "self", model = "g
 	}
 }
 
-// TestHopsHeaderOfAClient checks that a client can only lower the remaining number of hops.
+// TestClientHopsHeader checks that a client can only lower the remaining number of hops.
 //
 // covers: F136
-func TestHopsHeaderOfAClient(t *testing.T) {
+func TestClientHopsHeader(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`))})
 	g := proxytest.Start(t, configuration(provider.URL(), ""))

@@ -86,7 +86,7 @@ func (w *wire) providerConfig(name, url, more string) string {
 // gatewayConfig returns the configuration of a gateway with the model "m" at a provider.
 func (w *wire) gatewayConfig(url string) string {
 	return configuration("", "") + w.providerConfig("one", url, `timeout = { connect = "2s", first_byte = "3s", idle = "3s", total = "30s" }
-breaker = { enabled = false }`) + model("m", "one/m")
+breaker = { enabled = false }`) + modelWithTargets("m", "one/m")
 }
 
 // requestBody returns the body of a request.

@@ -227,7 +227,7 @@ func TestIngressFallback(t *testing.T) {
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", next.answer("good"), "Connection: close")},
 					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", next.stream("good"), "Connection: close")})
 				g := proxytest.Start(t, configuration("", "")+w.providerConfig("first", busy.URL(), "breaker = { enabled = false }")+
-					next.providerConfig("second", good.URL(), "")+model("m", "first/m", "second/m"))
+					next.providerConfig("second", good.URL(), "")+modelWithTargets("m", "first/m", "second/m"))
 				for _, stream := range []bool{false, true} {
 					r := in.ask(t, g, "m", stream)
 					in.wantText(t, g, r, stream, "good")
@@ -243,7 +243,7 @@ func TestIngressFallback(t *testing.T) {
 func TestIngressCircuitBreaker(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		broken := answeringProvider(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
-		g := proxytest.Start(t, configuration("", "")+w.providerConfig("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+model("m", "one/m"))
+		g := proxytest.Start(t, configuration("", "")+w.providerConfig("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+modelWithTargets("m", "one/m"))
 		for range 2 {
 			in.wantError(t, g, in.ask(t, g, "m", true), 502, "upstream_error")
 		}

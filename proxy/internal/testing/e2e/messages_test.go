@@ -89,7 +89,7 @@ func TestMessagesWithServerTools(t *testing.T) {
 		}
 	})
 	t.Run("last target is suitable", func(t *testing.T) {
-		g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("a", busy.URL(), "")+openaiWire.providerConfig("b", busy.URL(), "")+anthropicWire.providerConfig("c", good.URL(), "")+model("m", "a/m", "b/m", "c/m"))
+		g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("a", busy.URL(), "")+openaiWire.providerConfig("b", busy.URL(), "")+anthropicWire.providerConfig("c", good.URL(), "")+modelWithTargets("m", "a/m", "b/m", "c/m"))
 		r := g.Do(t, "POST", "/v1/messages", body)
 		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "c" || r.Header.Get("X-Gateway-Attempts") != "3" {
 			t.Errorf("status %d, headers %v: %s", r.Status, r.Header, r.Body)
@@ -235,7 +235,7 @@ func TestMessagesContextTooLong(t *testing.T) {
 // covers: M2.3
 func TestMessagesModelWithSuffix(t *testing.T) {
 	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
-	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+model("m[1m]", "one/long"))
+	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL())+modelWithTargets("m[1m]", "one/long"))
 	for name, want := range map[string]int{"m": 200, "m[1m]": 200, "m[2m]": 404} {
 		if r := g.Do(t, "POST", "/v1/messages", strings.Replace(askMessages, `"m"`, `"`+name+`"`, 1)); r.Status != want {
 			t.Errorf("%s: status %d: %s", name, r.Status, r.Body)

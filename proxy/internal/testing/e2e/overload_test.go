@@ -34,7 +34,7 @@ func wantOverloaded(t *testing.T, response string) {
 // covers: F6
 func TestConnectionsAboveLimit(t *testing.T) {
 	const limit, excess = 5, 100
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", fmt.Sprintf("[server]\nmax_conns = %d", limit), 1)+table)
 		admin := g.Admin(t)
 		var within []*rawClient
@@ -146,7 +146,7 @@ func TestRequestsAboveLimit(t *testing.T) {
 			t.Errorf("stream in flight: %s", rest)
 		}
 	}
-	awaitNothingHeld(t, admin)
+	awaitReleased(t, admin)
 	c.post("recovered", ask)
 	if got := c.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
 		t.Errorf("request after the streams ended: %s", got)
@@ -216,7 +216,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 	if got := first.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
 		t.Errorf("first request: %s", got)
 	}
-	awaitNothingHeld(t, admin)
+	awaitReleased(t, admin)
 	if r := g.Chat(t, requestOfSize(900_000)); r.Status != 200 {
 		t.Errorf("large request after the first has ended: %d %s", r.Status, r.Body)
 	}
@@ -226,7 +226,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 			wantError(t, r, 503, "service_unavailable_error", "gateway_overloaded", "")
 			g.Log.Request(t, r.RequestID())
 			awaitEnd(t, provider)
-			awaitNothingHeld(t, admin)
+			awaitReleased(t, admin)
 		})
 	}
 	if r := g.Chat(t, ask); r.Status != 200 {
@@ -290,7 +290,7 @@ func TestManyLargePrompts(t *testing.T) {
 	<-together
 	held := heap()
 	all.Wait()
-	awaitNothingHeld(t, admin)
+	awaitReleased(t, admin)
 	prompt = ""
 	after := heap()
 	t.Logf("heap %d MiB before, %d MiB with all requests in flight, %d MiB after", before>>20, held>>20, after>>20)
@@ -308,7 +308,7 @@ func TestSlowClients(t *testing.T) {
 		t.Skip("waits for timeouts")
 	}
 	t.Parallel()
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), "[server]", "[server]\nread_timeout = \"500ms\"", 1)+table)
 		admin := g.Admin(t)
@@ -336,6 +336,6 @@ func TestSlowClients(t *testing.T) {
 		if n := provider.Connections(); n > 0 {
 			t.Errorf("the provider received %d connections, want none", n)
 		}
-		awaitNothingHeld(t, admin)
+		awaitReleased(t, admin)
 	})
 }

@@ -124,7 +124,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		t.Errorf("the other request: %s", rest)
 	}
 	other.Close()
-	awaitNothingHeld(t, admin)
+	awaitReleased(t, admin)
 	if strings.Contains(g.Log.String(), panicSecret) {
 		t.Errorf("the log contains the panic's message:\n%s", g.Log)
 	}
@@ -153,7 +153,7 @@ func TestPanicWhileWaitingForProvider(t *testing.T) {
 		if line := g.Log.Request(t, fmt.Sprint("waits-", i)); line["code"] != "internal_error" || line["complete"] != "false" {
 			t.Errorf("logged %v, want code internal_error and complete=false", line)
 		}
-		awaitNothingHeld(t, admin)
+		awaitReleased(t, admin)
 		if n := proxytest.Scrape(t, admin).Sum("sluice_panics_total"); n != float64(i+1) {
 			t.Errorf("sluice_panics_total is %v, want %d", n, i+1)
 		}

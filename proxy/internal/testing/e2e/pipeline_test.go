@@ -61,7 +61,7 @@ func chunksOf(body string) string {
 //
 // covers: F23
 func TestTwoRequestsInOneSegment(t *testing.T) {
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
 		c := dial(t, g)
@@ -82,7 +82,7 @@ func TestTwoRequestsInOneSegment(t *testing.T) {
 //
 // covers: F24
 func TestConnectionReuse(t *testing.T) {
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		c := dial(t, g)
 		for i := range 3 {

@@ -136,7 +136,7 @@ func TestResponsesPassThrough(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", response("resp_b"), "Connection: close")})
 	second := answeringProvider(t, upstreamtest.Answer(200, "application/json", response("resp_a"), "Connection: close"))
 	const native = "options = { forms = [\"responses\"] }\n"
-	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("first", first.URL(), native)+openaiWire.providerConfig("second", second.URL(), native)+model("m", "first/m", "second/m"))
+	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("first", first.URL(), native)+openaiWire.providerConfig("second", second.URL(), native)+modelWithTargets("m", "first/m", "second/m"))
 	const body = `{"model": "m", "input": [ {"role":"user","content":"\u0078"} ], "of_tomorrow": {"b":1.50}}`
 	r := g.Do(t, "POST", "/v1/responses", body)
 	if r.Status != 200 || r.Body != response("resp_a") || string(second.Requests()[0].Body) != body || second.Requests()[0].Path != "/responses" {
@@ -176,7 +176,7 @@ func TestResponsesRestoreThinking(t *testing.T) {
 // covers: P8.5
 func TestResponsesPassErrors(t *testing.T) {
 	provider := answeringProvider(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"Bad input.","type":"invalid_request_error","param":"input[0].content","code":"of_tomorrow"}}`, "Connection: close"))
-	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { forms = [\"responses\"] }")+model("m", "one/m"))
+	g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { forms = [\"responses\"] }")+modelWithTargets("m", "one/m"))
 	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"}]}`)
 	wantError(t, r, 400, "invalid_request_error", "of_tomorrow", "input[0].content")
 }

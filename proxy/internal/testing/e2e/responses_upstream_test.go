@@ -34,7 +34,7 @@ func TestResponsesUpstream(t *testing.T) {
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			provider := answeringProvider(t, upstreamtest.Answer(200, "text/event-stream", string(recorded), "Connection: close"))
-			g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { api = \"responses\" }\n")+model("m", "one/gpt-5"))
+			g := proxytest.Start(t, configuration("", "")+openaiWire.providerConfig("one", provider.URL(), "options = { api = \"responses\" }\n")+modelWithTargets("m", "one/gpt-5"))
 			r := g.Do(t, "POST", c.path, c.request)
 			sent := provider.Requests()[0]
 			if sent.Path != "/responses" || !strings.HasPrefix(string(sent.Body), c.sent) {

@@ -111,7 +111,7 @@ func TestClientDisconnectEndsBackoff(t *testing.T) {
 	c := dial(t, g)
 	c.post("leaver", askM)
 	g.Log.Await(t, "msg", "attempt failed", "provider", "a")
-	c.leave(false)
+	c.disconnect(false)
 	line := g.Log.Request(t, "leaver")
 	if line["status"] != "499" || line["attempts"] != "1" || len(p.Requests()) != 1 {
 		t.Errorf("%v, %d requests", line, len(p.Requests()))
@@ -147,7 +147,7 @@ func TestDisconnectEndsBothAttempts(t *testing.T) {
 			<-hedged
 			want := "499"
 			if end == "client leaves" {
-				c.leave(false)
+				c.disconnect(false)
 			} else {
 				want = "503"
 				if err := g.Stop(10 * time.Millisecond); err == nil {

@@ -106,7 +106,7 @@ func TestManyClientDisconnects(t *testing.T) {
 				}
 				if n <= provider.events {
 					departed.Add(1)
-					c.leave(reset)
+					c.disconnect(reset)
 					return
 				}
 				c.readUntil(`"finish_reason":"stop"}`)
@@ -119,12 +119,12 @@ func TestManyClientDisconnects(t *testing.T) {
 			}
 			if n <= provider.events {
 				departed.Add(1)
-				c.leave(reset)
+				c.disconnect(reset)
 				return
 			}
 			next <- struct{}{}
 			c.readUntil("data: [DONE]\n\n")
-			c.leave(reset)
+			c.disconnect(reset)
 		})
 	}
 	all.Wait()
@@ -149,7 +149,7 @@ func TestManyClientDisconnects(t *testing.T) {
 			t.Errorf("%s is accounted %d times", name, n)
 		}
 	}
-	awaitNothingHeld(t, admin)
+	awaitReleased(t, admin)
 	sent := provider.sent.Load()
 	t.Logf("%d left; %d tokens sent, %d accounted, %d received by streams", departed.Load(), sent, accounted, received.Load())
 	if gone != departed.Load() {

@@ -21,7 +21,7 @@ func TestClientDisconnectWhileConnecting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a connection that is never made")
 	}
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
 			t.Run(map[bool]string{false: "FIN", true: "RST"}[reset], func(t *testing.T) {
 				g := proxytest.Start(t, strings.Replace(configuration("http://"+blackhole(t), ""), `connect = "2s"`, `connect = "10m"`, 1)+table)
@@ -30,10 +30,10 @@ func TestClientDisconnectWhileConnecting(t *testing.T) {
 				client.post("dials", ask)
 				proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_target_in_flight") == 1 })
 				left := time.Now()
-				client.leave(reset)
-				wantDeparture(t, g, "dials", map[string]string{"prompt_tokens": ""})
+				client.disconnect(reset)
+				wantDisconnect(t, g, "dials", map[string]string{"prompt_tokens": ""})
 				t.Logf("given up after %v", time.Since(left))
-				awaitNothingHeld(t, admin)
+				awaitReleased(t, admin)
 			})
 		}
 	})

@@ -11,24 +11,24 @@ import (
 
 // fault is something that goes wrong with an answer, from the end of the request on.
 type fault struct {
-	name     string
-	stream   func(*wire) []upstreamtest.Step // where the client wants a stream; nil: not tried
-	whole    func(*wire) []upstreamtest.Step // where it wants a whole answer; nil: as stream
-	streamed want
-	wholly   want      // where it is not the same as streamed
-	conn     afterlife // of the connection
-	claude   bool      // the provider anthropic has one more event to send, without which its answer is cut
-	timeout  string
-	silent   bool // the head of a stream leaves in silence
+	name             string
+	stream           func(*wire) []upstreamtest.Step // where the client wants a stream; nil: not tried
+	whole            func(*wire) []upstreamtest.Step // where it wants a whole answer; nil: as stream
+	wantStream       want
+	wantWhole        want     // where it is not the same as streamed
+	conn             connFate // of the connection
+	needsMessageStop bool     // the provider anthropic has one more event to send, without which its answer is cut
+	timeout          string
+	headSentFirst    bool // the head of a stream leaves in silence
 }
 
-// afterlife is what becomes of a connection behind a fault.
-type afterlife uint8
+// connFate is what becomes of a connection behind a fault.
+type connFate uint8
 
 const (
-	dropped afterlife = iota
-	kept              // it serves the next request
-	either            // as the provider's bytes happen to come
+	dropped connFate = iota
+	kept             // it serves the next request
+	either           // as the provider's bytes happen to come
 )
 
 func steps(s ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
@@ -63,7 +63,7 @@ const (
 
 // run plays every fault in each dialect, to clients that want a stream and to those that want a whole answer. A provider
 // may have one connection: the request behind the fault gets its answer only if that one has been given back.
-func runFaults(t *testing.T, faults []fault) {
+func testFaults(t *testing.T, faults []fault) {
 	type play struct {
 		fault  *fault
 		wire   *wire
@@ -93,7 +93,7 @@ func runFaults(t *testing.T, faults []fault) {
 					timeout = `idle = "20s", first_byte = "20s"`
 				}
 				heartbeat := "0s"
-				if f.silent {
+				if f.headSentFirst {
 					heartbeat = "10ms"
 				}
 				config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\nmax_conns = 1\ntimeout = { %s }\nheartbeat = %q\nbreaker = { enabled = false }\n", p.model, w.plugin, p.server.URL(), timeout, heartbeat)
@@ -107,11 +107,11 @@ func runFaults(t *testing.T, faults []fault) {
 		for _, p := range plays {
 			t.Run(fmt.Sprintf("%s/%s/streamed %v", p.fault.name, p.wire.plugin, p.stream), func(t *testing.T) {
 				t.Parallel()
-				expected := p.fault.streamed
-				if !p.stream && (p.fault.wholly.texts != nil || p.fault.wholly.failure != "") {
-					expected = p.fault.wholly
+				expected := p.fault.wantStream
+				if !p.stream && (p.fault.wantWhole.texts != nil || p.fault.wantWhole.failure != "") {
+					expected = p.fault.wantWhole
 				}
-				if p.fault.claude && p.wire.plugin == "anthropic" {
+				if p.fault.needsMessageStop && p.wire.plugin == "anthropic" {
 					expected = fails(seenTruncated)
 					if p.stream {
 						expected = fails(seenTruncated, "Hal")
@@ -122,8 +122,8 @@ func runFaults(t *testing.T, faults []fault) {
 				}
 				expected.failure = strings.ReplaceAll(expected.failure, "NAME", p.model)
 				r := g.Chat(t, askOf(p.model, p.stream))
-				expected.check(t, g, r, p.stream, p.fault.silent && p.stream)
-				if p.fault.silent && p.stream && !strings.HasPrefix(r.Body, ": keep-alive\n") {
+				expected.check(t, g, r, p.stream, p.fault.headSentFirst && p.stream)
+				if p.fault.headSentFirst && p.stream && !strings.HasPrefix(r.Body, ": keep-alive\n") {
 					t.Errorf("no heartbeat comes before %s", r.Body)
 				}
 				next := g.Chat(t, askOf(p.model, false))
@@ -156,34 +156,34 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 	cut := func(end ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
 		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{promised(w)}, end...) }
 	}
-	runFaults(t, []fault{
+	testFaults(t, []fault{
 		// covers: F34
-		{name: "accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: late},
+		{name: "accept, then silence", stream: steps(upstreamtest.AwaitClose()), wantStream: fails(seenTooLate), timeout: late},
 		// covers: F35
 		{
 			name: "a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
-			streamed: fails(seenTooLate), timeout: silent, silent: true,
+			wantStream: fails(seenTooLate), timeout: silent, headSentFirst: true,
 		},
 		{
 			name: "silence after an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
-			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: silent,
+			wantStream: fails(seenTooLate, "Hal"), wantWhole: fails(seenTooLate), timeout: silent,
 		},
 		// covers: F36
-		{name: "FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+		{name: "FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated)},
 		{
-			name: "FIN in a chunk", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			name: "FIN in a chunk", wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated),
 			stream: chunks(opening, upstreamtest.Write("100\r\ndata: {"), upstreamtest.Close()),
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")[:30]} }, upstreamtest.Close()),
 		},
 		{
-			name: "FIN after the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			name: "FIN after the finish", wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated),
 			stream: chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.finish} }, upstreamtest.Close()),
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")} }, upstreamtest.Close()),
 		},
-		{name: "FIN before the head", stream: steps(upstreamtest.Close()), streamed: fails(seenUnreachable)},
-		{name: "FIN in the head", stream: steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.Close()), streamed: fails(seenTruncated)},
+		{name: "FIN before the head", stream: steps(upstreamtest.Close()), wantStream: fails(seenUnreachable)},
+		{name: "FIN in the head", stream: steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.Close()), wantStream: fails(seenTruncated)},
 		// covers: F37
-		{name: "RST", stream: chunks(opening, upstreamtest.Reset()), whole: cut(upstreamtest.Reset()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+		{name: "RST", stream: chunks(opening, upstreamtest.Reset()), whole: cut(upstreamtest.Reset()), wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated)},
 	})
 }
 
@@ -205,40 +205,40 @@ func TestUnusualStreams(t *testing.T) {
 	faults := []fault{
 		// covers: F38
 		{
-			name:     "a clean end without a finish",
-			stream:   ended(func(w *wire) string { return w.opening("Hal") }),
-			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
+			name:       "a clean end without a finish",
+			stream:     ended(func(w *wire) string { return w.opening("Hal") }),
+			wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:     "a clean end after the finish",
-			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
-			streamed: complete("Hal"), conn: kept, claude: true,
+			name:       "a clean end after the finish",
+			stream:     ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
+			wantStream: complete("Hal"), conn: kept, needsMessageStop: true,
 		},
 		{
 			name: "the end of the connection is that of the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+whole(w)), upstreamtest.Close())(w)
 			},
-			streamed: complete("Hal", "lo"),
+			wantStream: complete("Hal", "lo"),
 		},
 		// covers: F39
 		{
-			name:     "events after the end",
-			stream:   chunks(func(w *wire) []string { return []string{whole(w), w.says("more"), w.says("and more")} }, upstreamtest.AwaitClose()),
-			streamed: complete("Hal", "lo"),
+			name:       "events after the end",
+			stream:     chunks(func(w *wire) []string { return []string{whole(w), w.says("more"), w.says("and more")} }, upstreamtest.AwaitClose()),
+			wantStream: complete("Hal", "lo"),
 		},
 		{
 			// More than fits into the connection's buffer: the end of the body has to be fetched.
-			name:     "a long farewell",
-			stream:   ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
-			streamed: complete("Hal", "lo"), conn: kept,
+			name:       "a long farewell",
+			stream:     ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
+			wantStream: complete("Hal", "lo"), conn: kept,
 		},
 		{
 			name: "bytes after the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s%s", len(whole(w)), whole(w), "HTTP/1.1 200 OK\r\n")), upstreamtest.AwaitClose())(w)
 			},
-			streamed: complete("Hal", "lo"),
+			wantStream: complete("Hal", "lo"),
 		},
 		{
 			name: "a body shorter than its length", // covers: F40
@@ -248,7 +248,7 @@ func TestUnusualStreams(t *testing.T) {
 			whole: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf(okHead+"Content-Length: 100\r\n\r\n%.60s", w.answer("Hal"))), upstreamtest.Close())(w)
 			},
-			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated),
 		},
 		{
 			name: "byte by byte", // covers: F42
@@ -259,42 +259,42 @@ func TestUnusualStreams(t *testing.T) {
 				a := w.answer("Hallo")
 				return steps(upstreamtest.Bytes(fmt.Sprintf(okHead+"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(a), a)))(w)
 			},
-			streamed: complete("Hal", "lo"),
+			wantStream: complete("Hal", "lo"),
 		},
 		// covers: F43
-		{name: "CRLF", stream: body(lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "CR", stream: body(lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "CRLF", stream: body(lines("\r\n")), wantStream: complete("Hal", "lo"), conn: kept},
+		{name: "CR", stream: body(lines("\r")), wantStream: complete("Hal", "lo"), conn: kept},
 		{name: "mixed line ends and a byte order mark", stream: body(func(s string) string {
 			return "\ufeff" + strings.Replace(strings.Replace(s, "\n\n", "\r\n\n", 1), "\n\n", "\r\r", 2)
-		}), streamed: complete("Hal", "lo"), conn: kept},
+		}), wantStream: complete("Hal", "lo"), conn: kept},
 		// covers: F44
 		{name: "every field, and events without data", stream: body(func(s string) string {
 			return "retry: 10\n\n: hello\n\nevent: ping\n\nid: 1\n\n" + strings.ReplaceAll(s, "data: ", ": comment\nid: 7\nretry: 1\nunknown: x\ndata:") + ": bye\n\n"
-		}), streamed: complete("Hal", "lo"), conn: kept},
+		}), wantStream: complete("Hal", "lo"), conn: kept},
 		{name: "data of several lines", stream: body(func(s string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(s, "{\"id\":\"up-1\",", "{\"id\":\"up-1\",\ndata: "), "{\"type\":", "{\ndata: \"type\":")
-		}), streamed: complete("Hal", "lo"), conn: kept},
+		}), wantStream: complete("Hal", "lo"), conn: kept},
 		// covers: F45
 		{
-			name:     "HTML after an event",
-			stream:   ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
-			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
+			name:       "HTML after an event",
+			stream:     ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
+			wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:     "data that is no JSON",
-			stream:   ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
-			streamed: fails(seenNotJSON, "Hal"), wholly: fails(seenNotJSON), conn: either,
+			name:       "data that is no JSON",
+			stream:     ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
+			wantStream: fails(seenNotJSON, "Hal"), wantWhole: fails(seenNotJSON), conn: either,
 		},
-		{name: "binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), streamed: fails(seenNothing), conn: kept},
-		{name: "lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), streamed: fails(seenNothing), conn: kept},
-		{name: "HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
+		{name: "binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), wantStream: fails(seenNothing), conn: kept},
+		{name: "lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), wantStream: fails(seenNothing), conn: kept},
+		{name: "HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), wantStream: fails(seenNeither), conn: either},
 		// covers: F59
 		{
-			name:     "an error after an event",
-			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
-			streamed: fails(seenBusy, "Hal"), wholly: fails(seenBusy), conn: either,
+			name:       "an error after an event",
+			stream:     ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
+			wantStream: fails(seenBusy, "Hal"), wantWhole: fails(seenBusy), conn: either,
 		},
-		{name: "an error first", stream: ended(func(w *wire) string { return w.failed }), streamed: fails(seenBusy), conn: either},
+		{name: "an error first", stream: ended(func(w *wire) string { return w.failed }), wantStream: fails(seenBusy), conn: either},
 	}
-	runFaults(t, faults)
+	testFaults(t, faults)
 }

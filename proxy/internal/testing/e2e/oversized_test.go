@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// excesses are bodies of providers that hold more than the gateway takes, by plugin. Each is the provider's failure.
-func excesses() map[string]map[string]string {
+// oversizedBodies are bodies of providers that hold more than the gateway takes, by plugin. Each is the provider's failure.
+func oversizedBodies() map[string]map[string]string {
 	times := func(n int, f func(i int) string) string {
 		var b strings.Builder
 		for i := range n {
@@ -87,8 +87,8 @@ func excesses() map[string]map[string]string {
 	}
 }
 
-// TestProvidersExcess sends each excess more often than a plugin may fail before its circuit opens.
-func TestProvidersExcess(t *testing.T) {
+// TestOversizedResponses sends each excess more often than a plugin may fail before its circuit opens.
+func TestOversizedResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each excess")
 	}
@@ -96,7 +96,7 @@ func TestProvidersExcess(t *testing.T) {
 	config := quietServer
 	type play struct{ model, contentType string }
 	var plays []play
-	for plugin, bodies := range excesses() {
+	for plugin, bodies := range oversizedBodies() {
 		for name, body := range bodies {
 			model, contentType := plugin+"/"+strings.ReplaceAll(name, " ", "-"), "text/event-stream"
 			if plugin == "ollama" {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// one is a provider of either kind with a model of its name.
-func one(w *wire, url, more string) string {
+// wireProvider is a provider of either kind with a model of its name.
+func wireProvider(w *wire, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\n%s\n[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", w.plugin, url, more)
 }
 
@@ -38,7 +38,7 @@ func TestSlowDrip(t *testing.T) {
 				upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + begun),
 				upstreamtest.Bytes(second[:len(second)-1]), upstreamtest.Wait(drop), upstreamtest.Write(second[len(second)-1:] + w.finish + w.done), upstreamtest.Close(),
 			})
-			g := proxytest.Start(t, "[server]\nheartbeat = \"10ms\"\n"+proxytest.Keys+one(w, up.URL(), ""))
+			g := proxytest.Start(t, "[server]\nheartbeat = \"10ms\"\n"+proxytest.Keys+wireProvider(w, up.URL(), ""))
 			c := dial(t, g)
 			c.post("drip", askOf(w.plugin, true))
 			c.readUntil(`"content":"Hal"},"finish_reason":null}]}` + "\n\n\r\n")
@@ -59,9 +59,9 @@ func TestSlowDrip(t *testing.T) {
 				var taken atomic.Int64
 				up := upstreamtest.New(t, upstreamtest.Script{
 					upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + w.opening("Hal")),
-					steadily(drip, &taken),
+					writeAcked(drip, &taken),
 				})
-				g := proxytest.Start(t, quietServer+one(w, up.URL(), `timeout = { idle = "20s", event = "300ms" }`))
+				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), `timeout = { idle = "20s", event = "300ms" }`))
 				for _, stream := range []bool{true, false} {
 					expected := fails(seenTooLate, "Hal")
 					if !stream {
@@ -106,9 +106,9 @@ func TestEventTimeoutIsPerEvent(t *testing.T) {
 	}
 }
 
-// steadily writes a few bytes each time the peer has taken the last ones, until it closes the connection: it waits for the
+// writeAcked writes a few bytes each time the peer has taken the last ones, until it closes the connection: it waits for the
 // kernel's acknowledgement of each piece, which is slow enough for what it must show.
-func steadily(s string, taken *atomic.Int64) upstreamtest.Step {
+func writeAcked(s string, taken *atomic.Int64) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
 		for {
 			n, err := io.WriteString(c, s)
@@ -144,7 +144,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			}
 			w := wires[0]
 			up := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadHead(), refuse}, c.end...), upstreamtest.Script{w.good()})
-			g := proxytest.Start(t, "[server]\nmax_body = \"64MiB\"\n"+proxytest.Keys+one(w, up.URL(), "max_conns = 1"))
+			g := proxytest.Start(t, "[server]\nmax_body = \"64MiB\"\n"+proxytest.Keys+wireProvider(w, up.URL(), "max_conns = 1"))
 			r := g.Chat(t, fmt.Sprintf(`{"model":"openai","messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x", 24<<20)))
 			const body = `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":"request_too_large","provider":"openai","upstream_status":413}}`
 			if r.Status != 413 || r.Body != body {
@@ -171,7 +171,7 @@ func TestStaleConnections(t *testing.T) {
 				up := upstreamtest.New(t,
 					upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.Wait(closing), end, upstreamtest.Signal(closed)},
 					upstreamtest.Script{w.good()})
-				g := proxytest.Start(t, quietServer+one(w, up.URL(), ""))
+				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), ""))
 				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
 				close(closing)
 				awaitSignal(t, closed)
@@ -182,7 +182,7 @@ func TestStaleConnections(t *testing.T) {
 			})
 			t.Run("closed with the request on it/"+name+"/"+w.plugin, func(t *testing.T) {
 				up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.ReadRequest(), end}, upstreamtest.Script{w.good()})
-				g := proxytest.Start(t, quietServer+one(w, up.URL(), ""))
+				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), ""))
 				for range 2 {
 					r := g.Chat(t, askOf(w.plugin, false))
 					complete("good").check(t, g, r, false, false)
@@ -222,7 +222,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntime"),
 		upstreamtest.Close(),
 	})
-	g := proxytest.Start(t, quietServer+one(w, up.URL(), "breaker = { enabled = false }"))
+	g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), "breaker = { enabled = false }"))
 	failed := 0
 	for i := range requests {
 		stream := i%2 == 0
@@ -241,11 +241,11 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 	}
 }
 
-// TestAbandonedStreams has a hundred clients disconnect during a stream; after that, a thousand requests over the same
+// TestPoolAfterAbandonedStreams has a hundred clients disconnect during a stream; after that, a thousand requests over the same
 // pool each get their own response.
 //
 // covers: F63
-func TestAbandonedStreams(t *testing.T) {
+func TestPoolAfterAbandonedStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("abandons many streams")
 	}
@@ -274,7 +274,7 @@ func TestAbandonedStreams(t *testing.T) {
 				return upstreamtest.Answer(200, "application/json", w.answer("id-"+id))(c)
 			}
 			up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(answer)})
-			g := proxytest.Start(t, quietServer+one(w, up.URL(), "max_conns = 16"))
+			g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), "max_conns = 16"))
 			var wg sync.WaitGroup
 			for i := range clients {
 				wg.Go(func() {

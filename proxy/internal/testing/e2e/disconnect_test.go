@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// overBoth runs a test over plain HTTP and over TLS; table is what the configuration needs for that.
-func overBoth(t *testing.T, test func(t *testing.T, table string)) {
+// withAndWithoutTLS runs a test over plain HTTP and over TLS; table is what the configuration needs for that.
+func withAndWithoutTLS(t *testing.T, test func(t *testing.T, table string)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) { test(t, "") })
 	if testing.Short() {
@@ -25,8 +25,8 @@ func overBoth(t *testing.T, test func(t *testing.T, table string)) {
 	t.Run("TLS", func(t *testing.T) { test(t, certtest.Valid(t).Table(t, t.TempDir())) })
 }
 
-// awaitNothingHeld waits until no request holds anything of the gateway.
-func awaitNothingHeld(t *testing.T, admin string) {
+// awaitReleased waits until no request holds anything of the gateway.
+func awaitReleased(t *testing.T, admin string) {
 	t.Helper()
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 		return m.Sum("sluice_completions_in_flight")+m.Sum("sluice_requests_in_flight")+m.Sum("sluice_streams_in_flight")+
@@ -35,8 +35,8 @@ func awaitNothingHeld(t *testing.T, admin string) {
 	})
 }
 
-// leave ends the client's connection with a FIN, or a reset.
-func (c *rawClient) leave(reset bool) {
+// disconnect ends the client's connection with a FIN, or a reset.
+func (c *rawClient) disconnect(reset bool) {
 	c.t.Helper()
 	if reset {
 		c.reset()
@@ -45,8 +45,8 @@ func (c *rawClient) leave(reset bool) {
 	c.Close()
 }
 
-// wantDeparture checks how a request was accounted whose client left.
-func wantDeparture(t *testing.T, g *proxytest.Gateway, id string, want map[string]string) {
+// wantDisconnect checks how a request was accounted whose client left.
+func wantDisconnect(t *testing.T, g *proxytest.Gateway, id string, want map[string]string) {
 	t.Helper()
 	line := g.Log.Request(t, id)
 	if line["status"] != "499" || line["code"] != "client_closed_request" || line["complete"] == "true" {
@@ -109,7 +109,7 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 		// covers: F19
 		{"whole, in the middle of an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
 	}
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		begun := make([]chan struct{}, len(cases))
 		var scripts []upstreamtest.Script
 		for i, c := range cases {
@@ -130,11 +130,11 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 					client.readUntil(c.wait)
 				}
 				left := time.Now()
-				client.leave(c.reset)
+				client.disconnect(c.reset)
 				awaitEnd(t, provider)
 				t.Logf("the provider knew after %v", time.Since(left))
-				wantDeparture(t, g, id, c.accounted)
-				awaitNothingHeld(t, admin)
+				wantDisconnect(t, g, id, c.accounted)
+				awaitReleased(t, admin)
 			})
 		}
 	})
@@ -149,7 +149,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 		t.Skip("disconnects at every step")
 	}
 	t.Parallel()
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
 			how := map[bool]string{false: "FIN", true: "RST"}[reset]
 			t.Run("in the middle of the request, "+how, func(t *testing.T) {
@@ -160,13 +160,13 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 					client := dial(t, g)
 					client.send(strings.Replace(postHead, "\r\n", fmt.Sprintf("\r\nX-Request-Id: uploads-%d\r\n", i), 1) + framing + strings.Repeat(" ", 50_000))
 					proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_completions_in_flight") == 1 })
-					client.leave(reset)
+					client.disconnect(reset)
 					line := g.Log.Request(t, fmt.Sprint("uploads-", i))
 					if status := line["status"]; status != "499" && (status != "400" || reset || table != "") {
 						// Without TLS, one that has closed its sending side may still read why that was too soon.
 						t.Errorf("accounted as %v", line)
 					}
-					awaitNothingHeld(t, admin)
+					awaitReleased(t, admin)
 				}
 				if n := provider.Connections(); n > 0 {
 					t.Errorf("%d connections to the provider", n)
@@ -199,12 +199,12 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				arrived(queued)
 				client.post("waits", ask)
 				arrived(queued + 1)
-				client.leave(reset)
-				wantDeparture(t, g, "waits", map[string]string{"prompt_tokens": ""})
+				client.disconnect(reset)
+				wantDisconnect(t, g, "waits", map[string]string{"prompt_tokens": ""})
 				for _, c := range before {
-					c.leave(reset)
+					c.disconnect(reset)
 				}
-				awaitNothingHeld(t, admin)
+				awaitReleased(t, admin)
 			})
 		}
 	})
@@ -221,15 +221,15 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 	t.Parallel()
 	large := `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("long ", 4<<20) +
 		`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", large))})
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), "[server]", "[server]\nwrite_timeout = \"2s\"", 1)+table)
 		admin := g.Admin(t)
 		counted := map[string]string{"prompt_tokens": "3", "completion_tokens": "5"}
 		for name, leave := range map[string]func(*rawClient){
-			"reads nothing": func(*rawClient) {},                   // covers: F17
-			"FIN":           func(c *rawClient) { c.leave(false) }, // covers: F19
-			"RST":           func(c *rawClient) { c.leave(true) },  // covers: F20
+			"reads nothing": func(*rawClient) {},                        // covers: F17
+			"FIN":           func(c *rawClient) { c.disconnect(false) }, // covers: F19
+			"RST":           func(c *rawClient) { c.disconnect(true) },  // covers: F20
 		} {
 			t.Run(name, func(t *testing.T) {
 				client := dial(t, g)
@@ -240,8 +240,8 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 				client.post(id, ask)
 				client.readUntil("\r\n\r\n")
 				leave(client)
-				wantDeparture(t, g, id, counted)
-				awaitNothingHeld(t, admin)
+				wantDisconnect(t, g, id, counted)
+				awaitReleased(t, admin)
 			})
 		}
 		// covers: F25
@@ -268,7 +268,7 @@ func TestSlowReaderAppliesBackpressure(t *testing.T) {
 	t.Parallel()
 	event := text(strings.Repeat("x", 32<<10))
 	const far = 64 << 20 // beyond what all buffers on the way take
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		var sent atomic.Int64
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), func(c *upstreamtest.Conn) error {
@@ -291,11 +291,11 @@ func TestSlowReaderAppliesBackpressure(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantDeparture(t, g, "slow", nil)
+		wantDisconnect(t, g, "slow", nil)
 		if n := sent.Load(); n >= far {
 			t.Errorf("%d bytes were taken from the provider", n)
 		}
-		awaitNothingHeld(t, admin)
+		awaitReleased(t, admin)
 	})
 }
 
@@ -303,7 +303,7 @@ func TestSlowReaderAppliesBackpressure(t *testing.T) {
 //
 // covers: F25
 func TestDisconnectAfterLastByteIsComplete(t *testing.T) {
-	overBoth(t, func(t *testing.T, table string) {
+	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		for _, last := range []struct {
 			name   string
 			script upstreamtest.Step
@@ -323,12 +323,12 @@ func TestDisconnectAfterLastByteIsComplete(t *testing.T) {
 					client := dial(t, g)
 					client.post(id, askStream)
 					client.readUntil("data: [DONE]\n\n")
-					client.leave(i%2 == 0)
+					client.disconnect(i%2 == 0)
 					if line := g.Log.Request(t, id); line["status"] != "200" || line["complete"] != "true" || line["code"] != "" {
 						t.Errorf("accounted as %v", line)
 					}
 				}
-				awaitNothingHeld(t, admin)
+				awaitReleased(t, admin)
 			})
 		}
 	})
