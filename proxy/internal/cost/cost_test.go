@@ -83,7 +83,7 @@ func TestCostToTheNanoDollar(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.prices.Cost(c.tokens); got.String() != c.want {
-				t.Errorf("%+v cost %s, want %s", c.tokens, got, c.want)
+				t.Errorf("%+v: cost %s, want %s", c.tokens, got, c.want)
 			}
 		})
 	}

@@ -330,10 +330,10 @@ func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
 	}
 	for name, a := range map[string]*spend.Accounts{"running": after, "restarted": open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)} {
 		if s := onlyBudget(t, a, now); s.Limit != 1050 {
-			t.Errorf("%s: %+v", name, s)
+			t.Errorf("%s: got status %+v", name, s)
 		}
 		if s := onlyBudget(t, a, now.Add(24*time.Hour)); s.Limit != 1000 || s.Spent != 0 {
-			t.Errorf("%s, on the next day: %+v", name, s)
+			t.Errorf("%s, on the next day: got status %+v", name, s)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func TestReserveDoesNotAllocate(t *testing.T) {
 			}
 			h.Settle(spend.Used{Tokens: 15, Cost: 10}, now)
 		}); n > 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
 	}
 }

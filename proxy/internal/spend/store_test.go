@@ -163,26 +163,26 @@ func TestStoreClockDeterminesWindows(t *testing.T) {
 		g, other := start(t, store, own, "a", nil, limits...), start(t, store, c, "b", nil, limits...)
 		var h spend.Hold
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 900}, own.now()); e != nil {
-			t.Fatalf("%s: %v", wrong, e)
+			t.Fatalf("clock off by %s: got error %v", wrong, e)
 		}
 		if e := new(spend.Hold).Reserve(scopes(other.accounts), &spend.Need{Fixed: 101}, c.now()); e == nil {
-			t.Errorf("%s: the budget was exceeded", wrong)
+			t.Errorf("clock off by %s: the budget was exceeded", wrong)
 		}
 		h.Settle(spend.Used{Cost: 900}, own.now())
 		start, end := config.PerDay.Window(now, time.UTC)
 		if s := g.accounts.Status(own.now()); !s[1].Start.Equal(start) || !s[1].End.Equal(end) || s[1].Spent != 900 {
-			t.Errorf("%s: %+v", wrong, s)
+			t.Errorf("clock off by %s: got status %+v", wrong, s)
 		}
 		// The next window starts by the store's clock.
 		c.move(time.Minute)
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 1000}, own.now()); e == nil {
-			t.Errorf("%s: the next window was used before the store reported it", wrong)
+			t.Errorf("clock off by %s: the next window was used before the store reported it", wrong)
 		}
 		if err := g.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		if e := h.Reserve(scopes(g.accounts), &spend.Need{Fixed: 900}, own.now()); e != nil {
-			t.Errorf("%s: in the next window: %v", wrong, e)
+			t.Errorf("clock off by %s: in the next window: got error %v", wrong, e)
 		}
 	}
 }
@@ -418,7 +418,7 @@ func TestStoreTimeout(t *testing.T) {
 			t.Errorf("the requests waited for %s, want a minute", took)
 		}
 		if e := new(spend.Hold).Reserve(scopes(g.accounts), &spend.Need{Fixed: 30}, now); e == nil || time.Since(began) != time.Minute {
-			t.Errorf("%v after %s", e, time.Since(began))
+			t.Errorf("got error %v after %s", e, time.Since(began))
 		}
 		close(store.held)
 		if err := g.Sync(); err != nil {

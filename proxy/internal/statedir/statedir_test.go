@@ -50,7 +50,7 @@ func TestFindsFolder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := statedir.Find(c.explicit, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 			if got != c.want || (err != nil) != (c.want == "") {
-				t.Errorf("%q %v, want %q", got, err, c.want)
+				t.Errorf("got %q, error %v, want %q", got, err, c.want)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestCreatesPrivateFolder(t *testing.T) {
 	}
 	for _, made := range []string{path, sub} {
 		if info, err := os.Stat(made); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 && filepath.Separator == '/' {
-			t.Errorf("%s: %v %v", made, info, err)
+			t.Errorf("%s: got %v, error %v", made, info, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestRejectsFolderWritableByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := statedir.Open(path); err == nil || !strings.Contains(err.Error(), "writable by other users") {
-			t.Errorf("mode %04o: %v", mode, err)
+			t.Errorf("mode %04o: got error %v", mode, err)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
@@ -206,7 +206,7 @@ func TestLazyLocksOnFirstUse(t *testing.T) {
 	}
 	for range 2 {
 		if sub, err := first.Sub("canary"); err != nil || sub != filepath.Join(path, "canary") {
-			t.Errorf("%q, %v", sub, err)
+			t.Errorf("Sub returned %q, %v", sub, err)
 		}
 	}
 	var inUse *statedir.InUseError
@@ -232,7 +232,7 @@ func TestIdentityPersists(t *testing.T) {
 		defer l.Close()
 		id, err := l.Identity()
 		if err != nil || len(id) < 20 {
-			t.Fatalf("%q, %v", id, err)
+			t.Fatalf("Identity returned %q, %v", id, err)
 		}
 		return id
 	}

@@ -31,7 +31,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 		m.Refuse(telemetry.RefusedUnknown)
 		m.Shed(telemetry.ShedBodies)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestLogLineDoesNotAllocate(t *testing.T) {
 			log.Request(&r)
 		}
 		if n := testing.AllocsPerRun(1000, func() { log.Request(&r) }); n != 0 {
-			t.Errorf("json %t: %v allocations", json, n)
+			t.Errorf("json %t: %v allocations, want 0", json, n)
 		}
 	}
 }

@@ -227,7 +227,7 @@ func TestRetryHasSameSignature(t *testing.T) {
 	}
 	all := s.Requests()
 	if len(all) != 3 {
-		t.Fatalf("%d requests", len(all))
+		t.Fatalf("%d requests, want 3", len(all))
 	}
 	for _, r := range all {
 		verifySignature(t, r, "eu-central-1", "bedrock", suiteSecret, "")
@@ -259,11 +259,11 @@ func TestRejectsSignatureHeaders(t *testing.T) {
 		r := post("{}")
 		r.Headers = []upstream.Header{{Name: name, Value: "x"}}
 		if _, _, err := roundTrip(t, c, r); errorKind(t, err) != upstream.BadRequest {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 	if n := len(s.Requests()); n != 0 {
-		t.Errorf("%d requests were sent", n)
+		t.Errorf("%d requests were sent, want none", n)
 	}
 }
 
@@ -486,13 +486,13 @@ func TestAWSCredentialsMissing(t *testing.T) {
 			start := time.Now()
 			_, _, err := roundTrip(t, c, post(`{"prompt":"canary"}`))
 			if errorKind(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
-				t.Errorf("error %v, want %q", err, tt.want)
+				t.Errorf("got error %v, want %q", err, tt.want)
 			}
 			if d := time.Since(start); d > testTimeout {
 				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {
-				t.Errorf("%d requests were sent", n)
+				t.Errorf("%d requests were sent, want none", n)
 			}
 		})
 	}

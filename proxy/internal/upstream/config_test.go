@@ -105,18 +105,18 @@ func TestRedactor(t *testing.T) {
 		text := "key " + form + " and again " + form + "."
 		got := string(r.Redact([]byte(text)))
 		if strings.Contains(got, form) || strings.Count(got, "[redacted]") != 2 || !strings.HasPrefix(got, "key ") {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
 	plain := []byte("no long secrets, in short")
 	if got := r.Redact(plain); &got[0] != &plain[0] || string(got) != "no long secrets, in short" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if got := credential.NewRedactor().Redact(plain); &got[0] != &plain[0] {
 		t.Error("a redactor without secrets copied its input")
 	}
 	if got := (credential.Credential{Secrets: []string{"sk-0123456789"}}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 }
 

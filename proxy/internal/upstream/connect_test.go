@@ -112,7 +112,7 @@ func TestDisconnectDuringDialSendsNothing(t *testing.T) {
 	}
 	awaitClientClose(t, s)
 	if n := len(s.Requests()); n != 0 {
-		t.Errorf("%d requests", n)
+		t.Errorf("%d requests were sent, want none", n)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestRejectsInvalidCertificates(t *testing.T) {
 				t.Fatalf("got error %v", err)
 			}
 			if n := len(s.Requests()); n != 0 {
-				t.Errorf("%d requests", n)
+				t.Errorf("%d requests were sent, want none", n)
 			}
 		})
 	}
@@ -248,11 +248,11 @@ func TestTLSVersions(t *testing.T) {
 		c := newNamedClient(t, s, upstreamtest.NewNameServer(t, "127.0.0.1"), func(c *upstream.Config) { c.TLS = s.ClientTLS() })
 		for range 3 {
 			if _, got, err := roundTrip(t, c, post("hello")); err != nil || got != "hello" {
-				t.Errorf("%s: %q, %v", tls.VersionName(v), got, err)
+				t.Errorf("%s: got %q, error %v", tls.VersionName(v), got, err)
 			}
 		}
 		if st := c.Stats(); st.Dialled != 1 || st.Reused != 2 {
-			t.Errorf("%s: %+v", tls.VersionName(v), st)
+			t.Errorf("%s: stats: %+v", tls.VersionName(v), st)
 		}
 	}
 }

@@ -69,11 +69,11 @@ func TestRequestBytes(t *testing.T) {
 			c := newClient(t, s, tt.change)
 			status, body, err := roundTrip(t, c, &tt.r)
 			if err != nil || status != 200 || body != `{"ok":true}` {
-				t.Fatalf("status %d, body %q, error %v", status, body, err)
+				t.Fatalf("got status %d, body %q, error %v", status, body, err)
 			}
 			got := s.Requests()
 			if len(got) != 1 {
-				t.Fatalf("%d requests", len(got))
+				t.Fatalf("%d requests, want 1", len(got))
 			}
 			if d := cmp.Diff(fmt.Sprintf(tt.want, s.Addr()), got[0].Head); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -100,7 +100,7 @@ func TestBodySizes(t *testing.T) {
 				body := strings.Repeat("abcdefghi\n", n/10+1)[:n]
 				status, got, err := roundTrip(t, c, post(body))
 				if err != nil || status != 200 || got != body {
-					t.Errorf("%d bytes: %d, %d bytes, %v", n, status, len(got), err)
+					t.Errorf("%d bytes: got status %d, %d bytes, error %v", n, status, len(got), err)
 				}
 			}
 			if st := c.Stats(); st.Dialled != 1 || st.Idle != 1 || st.InUse != 0 {
@@ -237,7 +237,7 @@ func TestResponseFramings(t *testing.T) {
 					r.Method = tt.method
 					status, body, err := roundTrip(t, c, r)
 					if err != nil || status != tt.status || body != tt.body {
-						t.Fatalf("status %d, body %q, error %v", status, body, err)
+						t.Fatalf("got status %d, body %q, error %v", status, body, err)
 					}
 					// Bytes after a response may arrive after it was read. The connection is then kept, and found stale
 					// later.
@@ -299,11 +299,11 @@ func TestLongHeads(t *testing.T) {
 			t.Errorf("header of %d bytes", n)
 		}
 		if got, err := drain(resp); err != nil || got != body {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("got %d bytes, error %v", len(got), err)
 		}
 		resp.Close()
 		if _, got, err := roundTrip(t, c, post("")); err != nil || got != "data: a\n\n" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, error %v", got, err)
 		}
 	}
 	if st := c.Stats(); st.Dialled != 1 || st.Idle != 1 {
@@ -325,11 +325,11 @@ func TestBufferedSeesEnd(t *testing.T) {
 	}
 	defer resp.Close()
 	if p, err := resp.Next(); err != nil || string(p) != "data: a\n\n" || resp.Buffered() {
-		t.Fatalf("%q, %v, buffered %v", p, err, resp.Buffered())
+		t.Fatalf("got %q, error %v, buffered %v", p, err, resp.Buffered())
 	}
 	close(more)
 	if p, err := resp.Next(); err != nil || string(p) != "data: b\n\n" || !resp.Buffered() {
-		t.Fatalf("%q, %v, buffered %v", p, err, resp.Buffered())
+		t.Fatalf("got %q, error %v, buffered %v", p, err, resp.Buffered())
 	}
 }
 
@@ -355,7 +355,7 @@ func TestReadAllLimit(t *testing.T) {
 				}
 				got, err := resp.ReadAll([]byte("ab")[:min(2, limit)], limit)
 				if k := errorKind(t, err); k != want {
-					t.Errorf("limit %d: %v", limit, err)
+					t.Errorf("limit %d: got error %v", limit, err)
 				}
 				if want == 0 && string(got) != "ab"+body {
 					t.Errorf("limit %d: %d bytes", limit, len(got))

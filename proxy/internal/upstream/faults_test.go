@@ -52,7 +52,7 @@ func TestTruncatedBodies(t *testing.T) {
 					// A RST may overtake the bytes sent before it, so those are read first.
 					p, err := resp.Next()
 					if err != nil || string(p) != tt.body {
-						t.Fatalf("%q, %v", p, err)
+						t.Fatalf("got %q, error %v", p, err)
 					}
 					close(read)
 					_, err = resp.Next()
@@ -76,7 +76,7 @@ func TestTruncatedBodies(t *testing.T) {
 		s, conf := startServer(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
 		c := newClient(t, s, conf)
 		if _, got, err := roundTrip(t, c, post("")); errorKind(t, err) != upstream.Truncated || got != "hello" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, error %v", got, err)
 		}
 	})
 	t.Run("until close, TLS with close_notify", func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTruncatedBodies(t *testing.T) {
 		s, conf := startServer(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.Close()})
 		c := newClient(t, s, conf)
 		if _, got, err := roundTrip(t, c, post("")); err != nil || got != "hello" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, error %v", got, err)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestBodyUntilClose(t *testing.T) {
 	}
 	defer resp.Close()
 	if got, err := drain(resp); err != nil || got != "data: a\n\n" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, error %v", got, err)
 	}
 	if _, err := resp.Next(); err != io.EOF {
 		t.Errorf("second call: got %v, want io.EOF", err)
@@ -181,7 +181,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 			}
 			awaitClientClose(t, s)
 			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
-				t.Errorf("%+v after %d connections", st, s.Connections())
+				t.Errorf("stats %+v after %d connections", st, s.Connections())
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 	defer resp.Close()
 	if resp.Status() != 302 || resp.Header("location") != nil {
-		t.Errorf("%d, location %q", resp.Status(), resp.Header("location"))
+		t.Errorf("got status %d, location %q", resp.Status(), resp.Header("location"))
 	}
 	if other.Connections() != 0 {
 		t.Error("the redirect was followed")
@@ -232,7 +232,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			c := newClient(t, s, nil)
 			status, body, err := roundTrip(t, c, post(strings.Repeat("x", 32<<20)))
 			if err != nil || status != 413 || body != `{"error":{}}` {
-				t.Fatalf("status %d, body %q, error %v", status, body, err)
+				t.Fatalf("got status %d, body %q, error %v", status, body, err)
 			}
 			if st := c.Stats(); tt.name != "then reads the rest" && st.Open != 0 {
 				t.Errorf("the connection was kept after an incomplete request: %+v", st)
@@ -247,10 +247,10 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			status, _, err := roundTrip(t, c, post(strings.Repeat("x", 32<<20)))
 			// The kernel may discard the response together with the connection, so only check how the request ends.
 			if k := errorKind(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
-				t.Fatalf("%d %v", status, err)
+				t.Fatalf("got status %d, error %v", status, err)
 			}
 			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
-				t.Errorf("%+v after %d connections", st, s.Connections())
+				t.Errorf("stats %+v after %d connections", st, s.Connections())
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestStaleConnections(t *testing.T) {
 						<-closed
 					}
 					if _, got, err := roundTrip(t, c, post(body)); err != nil || got != body {
-						t.Fatalf("%d: %q, %v", i, got, err)
+						t.Fatalf("request %d: got %q, error %v", i, got, err)
 					}
 				}
 				if st := c.Stats(); st.Stale+st.Retried != 1 || st.Dialled != 2 || st.Open != 1 {
@@ -301,7 +301,7 @@ func TestStaleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, got, err := roundTrip(t, c, post("two")); err != nil || got != "two" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, error %v", got, err)
 		}
 	})
 
@@ -318,15 +318,15 @@ func TestStaleConnections(t *testing.T) {
 				body := fmt.Sprint(i)
 				_, got, err := roundTrip(t, c, post(body))
 				if i < 2 && (err != nil || got != body) {
-					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
+					t.Fatalf("%s, request %d: got %q, error %v", name, i, got, err)
 				}
 				// The third request fails on the reused connection and again on its new one, so its error is returned.
 				if i == 2 && errorKind(t, err) != upstream.Unreachable {
-					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
+					t.Fatalf("%s, request %d: got %q, error %v", name, i, got, err)
 				}
 			}
 			if st := c.Stats(); st.Retried != 2 || st.Dialled != 3 || st.Open != 0 || len(s.Requests()) != 5 {
-				t.Errorf("%s: %+v, %d requests", name, st, len(s.Requests()))
+				t.Errorf("%s: stats %+v, %d requests", name, st, len(s.Requests()))
 			}
 		}
 	})
@@ -336,7 +336,7 @@ func TestStaleConnections(t *testing.T) {
 		c := newClient(t, s, nil)
 		_, err := c.Do(context.Background(), post(""), nil)
 		if errorKind(t, err) != upstream.Unreachable || s.Connections() != 1 {
-			t.Errorf("%v after %d connections", err, s.Connections())
+			t.Errorf("got error %v after %d connections", err, s.Connections())
 		}
 	})
 	t.Run("no retry after the first byte", func(t *testing.T) {
@@ -349,7 +349,7 @@ func TestStaleConnections(t *testing.T) {
 		_, err := c.Do(context.Background(), post(""), nil)
 		var e *upstream.Error
 		if !errors.As(err, &e) || e.Kind != upstream.Truncated || !e.Answered || s.Connections() != 1 {
-			t.Errorf("%v after %d connections", err, s.Connections())
+			t.Errorf("got error %v after %d connections", err, s.Connections())
 		}
 	})
 	t.Run("no retry after a timeout", func(t *testing.T) {
@@ -361,7 +361,7 @@ func TestStaleConnections(t *testing.T) {
 		}
 		_, err := c.Do(context.Background(), post(""), nil)
 		if errorKind(t, err) != upstream.Timeout || s.Connections() != 1 {
-			t.Errorf("%v after %d connections", err, s.Connections())
+			t.Errorf("got error %v after %d connections", err, s.Connections())
 		}
 	})
 }
@@ -396,11 +396,11 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 					upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 				c := newClient(t, s, conf)
 				if _, got, err := roundTrip(t, c, post("one")); err != nil || got != "one" {
-					t.Fatalf("%q, %v", got, err)
+					t.Fatalf("got %q, error %v", got, err)
 				}
 				status, got, err := roundTrip(t, c, post("two"))
 				if err != nil || status != tt.status || status == 200 && got != "two" {
-					t.Fatalf("%d %q, %v", status, got, err)
+					t.Fatalf("got status %d, body %q, error %v", status, got, err)
 				}
 				if st := c.Stats(); (st.Retried == 1) != (tt.status == 200) || st.Open > 1 {
 					t.Errorf("stats: %+v", st)
@@ -413,7 +413,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(closing), upstreamtest.Close()})
 		c := newClient(t, s, nil)
 		if status, _, err := roundTrip(t, c, post("")); err != nil || status != 408 || s.Connections() != 1 {
-			t.Errorf("%d, %v after %d connections", status, err, s.Connections())
+			t.Errorf("got status %d, error %v after %d connections", status, err, s.Connections())
 		}
 	})
 }

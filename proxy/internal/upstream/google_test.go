@@ -219,7 +219,7 @@ func google(t *testing.T) *httptest.Server {
 		case r.URL.Path == "/computeMetadata/v1/instance/service-accounts/default/token" && r.Header.Get("Metadata-Flavor") == "Google" && r.Form.Get("scopes") == scope:
 			fmt.Fprint(w, `{"access_token":"canary-machine","token_type":"Bearer","expires_in":3599}`)
 		default:
-			t.Errorf("%s %s", r.Method, r.URL.Path)
+			t.Errorf("unexpected request: %s %s", r.Method, r.URL.Path)
 			w.WriteHeader(http.StatusTeapot)
 		}
 	}))
@@ -338,7 +338,7 @@ func TestTokenErrors(t *testing.T) {
 			for range 2 {
 				_, _, err := roundTrip(t, c, post(`{"prompt":"canary"}`))
 				if errorKind(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
-					t.Errorf("error %v, want %q", err, tt.want)
+					t.Errorf("got error %v, want %q", err, tt.want)
 				}
 				var cause *credential.Error
 				if tt.name != "silent" && (!errors.As(err, &cause) || !strings.HasPrefix(cause.Source, "Google, ")) {
@@ -349,7 +349,7 @@ func TestTokenErrors(t *testing.T) {
 				t.Errorf("took %v", d)
 			}
 			if n := len(s.Requests()); n != 0 {
-				t.Errorf("%d requests were sent", n)
+				t.Errorf("%d requests were sent, want none", n)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ func TestGzipIsDecoded(t *testing.T) {
 					resp.Close()
 				}
 				if k := errorKind(t, err); k != tt.kind {
-					t.Fatalf("%s: %v", how, err)
+					t.Fatalf("%s: got error %v", how, err)
 				}
 				if tt.kind == 0 && got != tt.want || !strings.HasPrefix(tt.want, got) && tt.want != "" {
 					t.Errorf("%s: %d bytes, want %d", how, len(got), len(tt.want))
@@ -128,7 +128,7 @@ func TestGzipEventsAreNotDelayed(t *testing.T) {
 		taken <- struct{}{}
 	}
 	if p, err := resp.Next(); err != io.EOF {
-		t.Fatalf("%q, %v", p, err)
+		t.Fatalf("got %q, error %v", p, err)
 	}
 	resp.Close()
 	if st := c.Stats(); st.Idle != 1 {
@@ -164,7 +164,7 @@ func TestGzipBomb(t *testing.T) {
 		defer resp.Close()
 		got, err := resp.ReadAll(nil, 512<<10)
 		if errorKind(t, err) != upstream.TooLarge || len(got) > 512<<10 {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("got %d bytes, error %v", len(got), err)
 		}
 	})
 	t.Run("stream", func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestGzipBomb(t *testing.T) {
 			n += len(p)
 		}
 		if errorKind(t, err) != upstream.InvalidResponse || n > 2<<20 {
-			t.Errorf("%d bytes, %v", n, err)
+			t.Errorf("got %d bytes, error %v", n, err)
 		}
 	})
 }

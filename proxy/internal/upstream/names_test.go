@@ -83,11 +83,11 @@ func TestNameServerErrors(t *testing.T) {
 		time.pass(31e9)
 		queries := n.Queries()
 		if err := requestOnNewConn(t, c); err != nil || n.Queries() == queries {
-			t.Errorf("%v after %d queries", err, n.Queries()-queries)
+			t.Errorf("got error %v after %d queries", err, n.Queries()-queries)
 		}
 		queries = n.Queries()
 		if err := requestOnNewConn(t, c); err != nil || n.Queries() != queries {
-			t.Errorf("%v after %d more queries", err, n.Queries()-queries)
+			t.Errorf("got error %v after %d more queries", err, n.Queries()-queries)
 		}
 		time.pass(600e9)
 		if err := requestOnNewConn(t, c); errorKind(t, err) != upstream.Unreachable {
@@ -159,7 +159,7 @@ func TestNameChangesAddress(t *testing.T) {
 	n.Answer("127.0.0.2")
 	time.pass(30e9 - 1)
 	if err := requestOnNewConn(t, c); err != nil || old.Connections() != 2 {
-		t.Errorf("%v, %d connections to the old address", err, old.Connections())
+		t.Errorf("got error %v, %d connections to the old address", err, old.Connections())
 	}
 	time.pass(1)
 	if err := requestOnNewConn(t, c); err != nil || moved.Connections() != 1 || old.Connections() != 2 {
@@ -172,7 +172,7 @@ func TestNameChangesAddress(t *testing.T) {
 	}
 	stream.Close()
 	if _, got, err := roundTrip(t, c, post("kept")); err != nil || got != "kept" || moved.Connections() != 1 {
-		t.Errorf("%q %v, %d connections to the new address", got, err, moved.Connections())
+		t.Errorf("got %q, error %v, %d connections to the new address", got, err, moved.Connections())
 	}
 	time.pass(270e9)
 	if _, got, err := roundTrip(t, c, post("moved")); err != nil || got != "moved" || moved.Connections() != 2 {

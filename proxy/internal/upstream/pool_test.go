@@ -54,7 +54,7 @@ func TestConnectionLimit(t *testing.T) {
 	start := time.Now()
 	_, err := c.Do(context.Background(), post("x"), nil)
 	if errorKind(t, err) != upstream.Busy || time.Since(start) < 20*time.Millisecond {
-		t.Fatalf("%v after %v", err, time.Since(start))
+		t.Fatalf("got error %v after %v", err, time.Since(start))
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errGone)
@@ -187,7 +187,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	}
 	close(more)
 	if got, err := drain(stream); err != nil || got != "ab" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, error %v", got, err)
 	}
 	stream.Close()
 	awaitClientClose(t, s)
@@ -215,7 +215,7 @@ func TestPoolHammer(t *testing.T) {
 				}
 				if (g+i)%3 > 0 {
 					if got, err := resp.ReadAll(nil, 100); err != nil || len(got) != i {
-						t.Errorf("%q, %v", got, err)
+						t.Errorf("got %q, error %v", got, err)
 					}
 				}
 				if st := c.Stats(); st.Open > 4 || st.Idle > 2 || st.InUse < 1 {

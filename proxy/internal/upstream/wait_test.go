@@ -73,7 +73,7 @@ func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 				}
 				awaitClientClose(t, s)
 				if ticks != 3 || silences[0] <= 0 || silences[2] <= silences[1] {
-					t.Errorf("%d ticks, silences %v", ticks, silences)
+					t.Errorf("got %d ticks, silences %v", ticks, silences)
 				}
 				if resp != nil {
 					if _, err := resp.Next(); !errors.Is(err, errGone) {
@@ -203,7 +203,7 @@ func TestPausedWaitResumes(t *testing.T) {
 					paused++
 				}
 				if string(got) != "data: a\n\ndata: b\n\n" || paused < len(pieces)-1 {
-					t.Errorf("%q after %d pauses", got, paused)
+					t.Errorf("got %q after %d pauses", got, paused)
 				}
 				resp.Close()
 				if st := c.Stats(); st.Idle != 1 {
@@ -237,11 +237,11 @@ func TestPausedReadAllResumes(t *testing.T) {
 	}))
 	got, err := resp.ReadAll(nil, 100)
 	if errorKind(t, err) != upstream.Paused || string(got) != "01234" {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("got %q, error %v", got, err)
 	}
 	close(more)
 	if got, err = resp.ReadAll(got, 100); err != nil || string(got) != "0123456789" {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("got %q, error %v", got, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestWatcherSetsPace(t *testing.T) {
 	start := time.Now()
 	_, err := c.Do(context.Background(), post(""), pacer{watcher(func(upstream.Phase, time.Duration) error { return errGone }), time.Millisecond})
 	if !errors.Is(err, errGone) || time.Since(start) > testTimeout {
-		t.Errorf("%v after %v", err, time.Since(start))
+		t.Errorf("got error %v after %v", err, time.Since(start))
 	}
 }
 
@@ -390,6 +390,6 @@ func TestSlowDrip(t *testing.T) {
 		last = time.Now()
 	}
 	if ticks < 5 {
-		t.Errorf("%d ticks", ticks)
+		t.Errorf("%d ticks, want at least 5", ticks)
 	}
 }

@@ -66,6 +66,6 @@ func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }

@@ -268,7 +268,7 @@ func TestHeaderValueTypes(t *testing.T) {
 	m.Payload = []byte(`{"a":1}`)
 	got, err := read(new(eventstream.Decoder), encode(t, m))
 	if err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "contentBlockDelta", `{"a":1}`}}) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
 }
 
@@ -295,10 +295,10 @@ func TestMessageTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := read(new(eventstream.Decoder), test.frame)
 			if !errors.Is(err, test.err) {
-				t.Fatalf("error %v, want %v", err, test.err)
+				t.Fatalf("got error %v, want %v", err, test.err)
 			}
 			if err == nil && !cmp.Equal(got, []event{test.want}) {
-				t.Errorf("%+v, want %+v", got, test.want)
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
 	}
@@ -316,17 +316,17 @@ func TestInvokeModelChunks(t *testing.T) {
 		d := &eventstream.Decoder{Invoke: true}
 		got, err := read(d, chunk(payload))
 		if err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "", want}}) {
-			t.Errorf("%s: %v, %v", payload, got, err)
+			t.Errorf("%s: got %v, error %v", payload, got, err)
 		}
 		d.Invoke = false
 		d.Reset()
 		if got, err = read(d, chunk(payload)); err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "chunk", payload}}) {
-			t.Errorf("%s without Invoke: %v, %v", payload, got, err)
+			t.Errorf("%s without Invoke: got %v, error %v", payload, got, err)
 		}
 	}
 	for _, payload := range []string{``, `{}`, `{"bytes":1}`, `{"bytes":"a`, `{"bytes":"!"}`, `{"bytes"`, `"bytes`} {
 		if got, err := read(&eventstream.Decoder{Invoke: true}, chunk(payload)); !errors.Is(err, eventstream.ErrMalformed) {
-			t.Errorf("%s: %v, %v", payload, got, err)
+			t.Errorf("%s: got %v, error %v", payload, got, err)
 		}
 	}
 	other := message(t, "{}", ":message-type", "event", ":event-type", "other")
@@ -345,10 +345,10 @@ func TestCorruptMessage(t *testing.T) {
 		damaged[bit/8] ^= 1 << (bit % 8)
 		got, err := read(new(eventstream.Decoder), damaged, frame)
 		if err == nil || len(got) != 0 {
-			t.Errorf("bit %d: %+v, %v", bit, got, err)
+			t.Errorf("bit %d: got %+v, error %v", bit, got, err)
 		}
 		if bit < 12*8 && !errors.As(err, new(sdk.ChecksumError)) {
-			t.Errorf("bit %d of the prelude: %v", bit, err)
+			t.Errorf("bit %d of the prelude: got error %v", bit, err)
 		}
 	}
 }
@@ -375,7 +375,7 @@ func TestRejectsInvalidMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := eventstream.Decoder{MaxEvent: test.max}
 			if got, err := read(&d, test.body); !errors.Is(err, test.want) || len(got) != 0 {
-				t.Errorf("%+v, error %v, want %v", got, err, test.want)
+				t.Errorf("got %+v, error %v, want error %v", got, err, test.want)
 			}
 			d.Feed([]byte("more"))
 			if _, ok, err := d.Next(); ok || !errors.Is(err, test.want) {
@@ -392,14 +392,14 @@ func TestRejectsInvalidMessages(t *testing.T) {
 		headers := []byte("\x01x\x0a" + typed)
 		n := uint32(len(headers))
 		if got, err := read(new(eventstream.Decoder), raw(16+n, n, headers, nil)); err == nil || len(got) != 0 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, error %v", got, err)
 		}
 	})
 	t.Run("exactly at the limit", func(t *testing.T) {
 		frame := message(t, strings.Repeat("x", 500), ":message-type", "event", ":event-type", "x")
 		d := eventstream.Decoder{MaxEvent: len(frame)}
 		if got, err := read(&d, frame); err != nil || len(got) != 1 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, error %v", got, err)
 		}
 		d = eventstream.Decoder{MaxEvent: len(frame) - 1}
 		if _, err := read(&d, frame); !errors.Is(err, framing.ErrTooLarge) {

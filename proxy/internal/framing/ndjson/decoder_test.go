@@ -94,7 +94,7 @@ func TestEventIsReturnedAtLineFeed(t *testing.T) {
 	for i := range line {
 		d.Feed([]byte(line[i : i+1]))
 		if _, ok, err := d.Next(); ok || err != nil {
-			t.Fatalf("after %d bytes: %v, %v", i+1, ok, err)
+			t.Fatalf("after %d bytes: Next = %v, %v", i+1, ok, err)
 		}
 	}
 	d.Feed([]byte("\n"))
@@ -162,7 +162,7 @@ func TestHugeLine(t *testing.T) {
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
 				if errors.Is(err, framing.ErrTooLarge) != tt.fails {
-					t.Errorf("cut at %d: %v", i, err)
+					t.Errorf("cut at %d: got error %v", i, err)
 				}
 				if d := cmp.Diff(tt.want, got); d != "" {
 					t.Errorf("cut at %d (-want +got):\n%s", i, d)
@@ -182,7 +182,7 @@ func TestHugeLine(t *testing.T) {
 			_, _, err = d.Next()
 		}
 		if !errors.Is(err, framing.ErrTooLarge) || fed > framing.DefaultMaxEvent+len(piece) {
-			t.Errorf("after %d bytes: %v", fed, err)
+			t.Errorf("after %d bytes: got error %v", fed, err)
 		}
 		d.Feed([]byte("1\n"))
 		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
@@ -251,7 +251,7 @@ func TestRandomBodies(t *testing.T) {
 		want, tooLarge := model(body, max)
 		got, err := read(max, splitRandomly(t, body)...)
 		if (err != nil) != tooLarge {
-			t.Fatalf("%q: %v, want an error: %v", body, err, tooLarge)
+			t.Fatalf("%q: got error %v, want one: %t", body, err, tooLarge)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("%q (-want +got):\n%s", body, d)
@@ -274,7 +274,7 @@ func FuzzDecoder(f *testing.F) {
 		want, tooLarge := model(string(body), max)
 		got, err := read(max, pieces...)
 		if errors.Is(err, framing.ErrTooLarge) != tooLarge || !tooLarge && err != nil {
-			t.Fatalf("error %v, want one: %v", err, tooLarge)
+			t.Fatalf("got error %v, want one: %t", err, tooLarge)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("(-want +got):\n%s", d)

@@ -131,7 +131,7 @@ func TestEventIsReturnedAtLastByte(t *testing.T) {
 		for i := range len(body) - 1 {
 			d.Feed([]byte(body[i : i+1]))
 			if _, ok, err := d.Next(); ok || err != nil {
-				t.Fatalf("%q: event after %d bytes, %v", body, i+1, err)
+				t.Fatalf("%q: after %d bytes: got an event, or error %v", body, i+1, err)
 			}
 		}
 		d.Feed([]byte(body[len(body)-1:]))
@@ -170,7 +170,7 @@ func TestHugeEvent(t *testing.T) {
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
 				if errors.Is(err, framing.ErrTooLarge) != tt.fails {
-					t.Errorf("cut at %d: %v", i, err)
+					t.Errorf("cut at %d: got error %v", i, err)
 				}
 				if d := cmp.Diff(tt.want, got); d != "" {
 					t.Errorf("cut at %d (-want +got):\n%s", i, d)
@@ -190,7 +190,7 @@ func TestHugeEvent(t *testing.T) {
 			fed += len(piece)
 		}
 		if !errors.Is(err, framing.ErrTooLarge) || fed > framing.DefaultMaxEvent+2*len(piece) {
-			t.Errorf("after %d bytes: %v", fed, err)
+			t.Errorf("after %d bytes: got error %v", fed, err)
 		}
 		d.Feed(piece)
 		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
@@ -323,7 +323,7 @@ func TestRandomBodies(t *testing.T) {
 		want := model([]byte(b.String()), max)
 		got, err := read(max, splitRandomly(t, b.String())...)
 		if (err != nil) != want.tooLarge {
-			t.Fatalf("%q: %v, want an error: %v", b.String(), err, want.tooLarge)
+			t.Fatalf("%q: got error %v, want one: %t", b.String(), err, want.tooLarge)
 		}
 		if d := cmp.Diff(want.events, got); d != "" {
 			t.Fatalf("%q (-want +got):\n%s", b.String(), d)

@@ -79,7 +79,7 @@ func FuzzDecoder(f *testing.F) {
 		want := model(body, int(max))
 		got, err := read(int(max), pieces...)
 		if (err != nil) != want.tooLarge || err != nil && !errors.Is(err, framing.ErrTooLarge) {
-			t.Fatalf("error %v, want one: %v", err, want.tooLarge)
+			t.Fatalf("got error %v, want one: %t", err, want.tooLarge)
 		}
 		if d := cmp.Diff(want.events, got); d != "" {
 			t.Fatalf("(-want +got):\n%s", d)

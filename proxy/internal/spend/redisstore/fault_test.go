@@ -237,7 +237,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 			s.Close()
 		}
 		if err == nil || strings.Contains(err.Error(), "opensesame") {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: got error %v", url, err)
 		}
 	}
 	if g := newGateway(t, "redis://:right@"+server.Addr, "a"); g.request(1).Counters[0].Granted != 1 {

@@ -205,7 +205,7 @@ func TestCluster(t *testing.T) {
 	}
 	for i := range replies {
 		if c := replies[i].Counters; replies[i].Lost || c[0].Granted != 7 || c[1].Granted != 1 {
-			t.Fatalf("%s: %+v", reports[i].Scope, replies[i])
+			t.Fatalf("%s: got %+v", reports[i].Scope, replies[i])
 		}
 	}
 	for _, n := range nodes {

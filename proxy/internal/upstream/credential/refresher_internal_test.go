@@ -96,7 +96,7 @@ func TestValueIsRenewedBeforeExpiry(t *testing.T) {
 			}
 			synctest.Wait()
 			if s.attempts.Load() != 2 {
-				t.Fatalf("%d attempts", s.attempts.Load())
+				t.Fatalf("got %d attempts", s.attempts.Load())
 			}
 			s.gate <- nil
 			synctest.Wait()
@@ -126,7 +126,7 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		s.gate <- bad
 		synctest.Wait()
 		if s.attempts.Load() != 3 {
-			t.Fatalf("%d attempts", s.attempts.Load())
+			t.Fatalf("got %d attempts", s.attempts.Load())
 		}
 		pass(maxRefreshLead - expiryMargin - retryDelay)
 		wait = all(r, 10)
