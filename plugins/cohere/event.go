@@ -60,7 +60,7 @@ func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 		}
 	case "tool-call-delta":
 		if len(ev.content.arguments) > 0 && !a.ToolArguments(0, toolKeys+key, abi.EncodingEscaped, ev.content.arguments) {
-			a.Unknown([]byte("arguments of no tool call"))
+			a.Unknown([]byte("arguments without a tool call"))
 		}
 	case "tool-call-start":
 		return ev.content.emitCall(a, toolKeys+key)

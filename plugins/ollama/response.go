@@ -58,7 +58,7 @@ func (p *ollama) Event(a *provider.Answer, e *provider.Event) error {
 		return err
 	}
 	if !l.message && !l.done && !l.failure.Exists() {
-		a.Unknown([]byte("a line without a message"))
+		a.Unknown([]byte("line without a message"))
 		return nil
 	}
 	return l.emit(a)
