@@ -23,7 +23,7 @@ func (r *openAIReader) reset(o native.Options) {
 	}
 }
 
-// OpenAIEvent implements abi.Host. A chunk that cannot be read is refused and adds no events, so that the plugin can
+// OpenAIEvent implements abi.Host. A chunk that cannot be read is rejected and adds no events, so that the plugin can
 // decide
 // what to do about it.
 func (c *call) OpenAIEvent(p []byte) abi.Status {

@@ -123,7 +123,7 @@ func inURI(c byte) bool {
 	return strings.IndexByte("/?%-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// checkQuery refuses the parameter that carries the credential, in every spelling that a server might accept.
+// checkQuery rejects the parameter that carries the credential, in every spelling that a server might accept.
 func checkQuery(query []byte, credential string) error {
 	var buf [shortPath]byte
 	for len(query) > 0 {

@@ -70,20 +70,20 @@ func (e *Estimate) Note(d *wasm.Decoder) { e.flow.note(d) }
 // EndFunction adds the function to the module's work. It returns a *wasm.Error if the work, or a part of it, exceeds its limit.
 func (e *Estimate) EndFunction(b *wasm.Body) error {
 	f := &e.flow
-	refuse := func(detail string) error {
+	reject := func(detail string) error {
 		return &wasm.Error{Reason: wasm.Limit, Section: "code", Function: b.Function, Offset: b.Entry, Detail: detail}
 	}
 	if f.blocks > maxBlocks {
-		return refuse("blocks and labels of branch tables")
+		return reject("blocks and labels of branch tables")
 	}
 	e.widest = max(e.widest, f.blocks)
 	work, live := f.work(e.globals)
 	e.work += work + float64(e.types)*workPerType + float64(e.widest)*workPerWidest
 	switch {
 	case live > maxLive:
-		return refuse("locals and operands that are live across blocks")
+		return reject("locals and operands that are live across blocks")
 	case e.work > e.limit:
-		return refuse("work of compiling locals, blocks, branches and calls")
+		return reject("work of compiling locals, blocks, branches and calls")
 	}
 	return nil
 }

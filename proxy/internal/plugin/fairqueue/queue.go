@@ -16,7 +16,7 @@ type Options struct {
 	MaxWaiting int   // maximum number of waiting callers
 	MinCost    int64 // minimum cost of a use; a flow's start tag advances by it as soon as a waiter of the flow is served
 	// Deficit is how far a flow's start tag must be ahead of virtual time for the flow to be remembered while it has no
-	// waiters, and for its callers to queue even if a unit is free.
+	// waiters, and for its callers to queue behind others even if a unit is free.
 	Deficit int64
 }
 
@@ -114,7 +114,8 @@ func (q *Queue[M, R]) ForgetDeficits() {
 	}
 }
 
-// inDeficit reports whether a flow or its group has used so much that its callers must queue even if a unit is free.
+// inDeficit reports whether a flow or its group has used so much that its callers must queue behind others even if a unit
+// is free.
 func (q *Queue[M, R]) inDeficit(f Flow[M]) bool {
 	g := q.root.children[Flow[M]{Group: f.Group}]
 	if g == nil {

@@ -48,7 +48,7 @@ func (r Reason) String() string {
 	if int(r) < len(reasonText) && reasonText[r] != "" {
 		return reasonText[r]
 	}
-	return "refused"
+	return "rejected"
 }
 
 // Error says why and where a module is rejected.
