@@ -184,7 +184,7 @@ func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32)
 // emitImage emits an image. Images in thoughts and other media are not part of the response.
 func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address []byte) {
 	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
-		a.Unknown([]byte("media of an unsupported type"))
+		a.Unknown([]byte("unsupported media"))
 		return
 	}
 	var w json.Writer
