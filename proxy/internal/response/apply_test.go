@@ -16,18 +16,18 @@ func TestApplyIsAtomic(t *testing.T) {
 		name string
 		bad  func(b *response.Batch)
 	}{
-		{"a quote in an escaped text", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`a"b`)) }},
+		{"an unescaped quote in escaped text", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`a"b`)) }},
 		{"an unknown escape", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\x41`)) }},
 		{"a raw line feed", func(b *response.Batch) { b.Refusal(0, abi.EncodingEscaped, []byte("a\nb")) }},
 		{"bad digits after a high surrogate", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\ud83d\uzz`)) }},
-		{"no JSON value", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{"a":}`)) }},
+		{"an invalid JSON value", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{"a":}`)) }},
 		{"two JSON values", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{} {}`)) }},
 		{"an unknown encoding", func(b *response.Batch) { b.Text(0, 3, nil) }},
 		{"an unknown encoding bit", func(b *response.Batch) { b.Text(0, 16, nil) }},
 		{"a negative encoding", func(b *response.Batch) { b.Text(0, -1, nil) }},
 		{"a negative choice", func(b *response.Batch) { b.Text(-1, 0, nil) }},
-		{"a choice too many", func(b *response.Batch) { b.Text(abi.MaxChoices, 0, nil) }},
-		{"an unknown part", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningParts, 0, 0, nil) }},
+		{"a choice above the limit", func(b *response.Batch) { b.Text(abi.MaxChoices, 0, nil) }},
+		{"an unknown part of reasoning", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningParts, 0, 0, nil) }},
 		{"an unknown kind of usage", func(b *response.Batch) { b.Usage(abi.UsageKinds, 1) }},
 		{"an unknown finish reason", func(b *response.Batch) { b.Finish(0, abi.FinishReasons, nil) }},
 		{"an unknown done", func(b *response.Batch) { b.Done(2) }},
@@ -41,13 +41,13 @@ func TestApplyIsAtomic(t *testing.T) {
 				b.ToolCall(0, k, nil, []byte("f"))
 			}
 		}},
-		{"too many parts", func(b *response.Batch) {
+		{"too many parts of reasoning", func(b *response.Batch) {
 			for k := range int32(abi.MaxKeys + 1) {
 				b.Reasoning(0, 0, k, 0, []byte("f"))
 			}
 		}},
-		{"an extra that is no JSON", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("a"), []byte("nope")) }},
-		{"an extra without a name", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, nil, []byte("1")) }},
+		{"an extra member that is not JSON", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("a"), []byte("nope")) }},
+		{"an extra member without a name", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, nil, []byte("1")) }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,12 +69,12 @@ func TestApplyIsAtomic(t *testing.T) {
 				})
 				var p *response.ProtocolError
 				if !errors.As(err, &p) || p.Event < 6 {
-					t.Fatalf("the error is %v", err)
+					t.Fatalf("error %v, want a ProtocolError of the invalid event", err)
 				}
 				if r.w.HasTool(0, 6) || r.w.TextLength(0) != 1 || r.w.TextLength(1) != 0 || r.w.Usage().Prompt == 99 {
 					t.Error("the rejected batch had an effect")
 				}
-				// The partial character from before the rejected batch is still there.
+				// The partial character from before the rejected batch can still be completed.
 				r.apply(func(b *response.Batch) {
 					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac"))
 					stop(b)
@@ -97,7 +97,7 @@ func TestApplyRejectsOversizedResponse(t *testing.T) {
 	err := r.reject(text(strings.Repeat("y", 200)))
 	var e *apierror.Error
 	if !errors.As(err, &e) || e.Code != "upstream_answer_too_large" || e.Status != 502 {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error %v, want upstream_answer_too_large", err)
 	}
 	// Written frames of a stream do not count as held.
 	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
@@ -105,12 +105,12 @@ func TestApplyRejectsOversizedResponse(t *testing.T) {
 		r.apply(text(strings.Repeat("x", 900)))
 		r.w.Consume()
 	}
-	// Members that wait for the next chunk do.
+	// Members that are held for the next chunk do.
 	big := []byte(`["` + strings.Repeat("x", 600) + `"]`)
 	extra := func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("citations"), big) }
 	r.apply(extra)
 	if err := r.reject(extra); !errors.As(err, &e) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error %v, want upstream_answer_too_large", err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestResetClearsState(t *testing.T) {
 		r.w.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		fresh := newRun(t, response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		if r.w.Started() || r.w.Failed() != nil || r.w.HasTool(0, 3) || r.w.TextLength(0) != 0 || r.w.Dropped() != 0 {
-			t.Error("Reset has kept state")
+			t.Error("Reset kept state")
 		}
 		for _, run := range []*run{r, fresh} {
 			run.apply(func(b *response.Batch) {
@@ -150,15 +150,16 @@ func TestResetClearsState(t *testing.T) {
 			})
 		}
 		if got, want := string(r.w.Output()), string(fresh.w.Output()); got != want {
-			t.Errorf("a reused writer streams\n%s\na new one\n%s", got, want)
+			t.Errorf("reused writer streams\n%s\nwant, as of a new one,\n%s", got, want)
 		}
 		if got, want := string(r.w.AppendResponse(nil)), string(fresh.w.AppendResponse(nil)); got != want {
-			t.Errorf("a reused writer responds\n%s\na new one\n%s", got, want)
+			t.Errorf("reused writer responds\n%s\nwant, as of a new one,\n%s", got, want)
 		}
 	}
 }
 
-// TestAmbiguousJSONIsAProviderError checks that the error is the provider's, because the plugin passes the JSON on unchanged.
+// TestAmbiguousJSONIsAProviderError checks that the provider is blamed for ambiguous JSON, because the plugin passes it
+// on unchanged, and that the plugin is blamed for invalid JSON.
 //
 // covers: F55
 func TestAmbiguousJSONIsAProviderError(t *testing.T) {
@@ -166,10 +167,10 @@ func TestAmbiguousJSONIsAProviderError(t *testing.T) {
 		name, json string
 		provider   bool
 	}{
-		{"a member twice", `{"a":1,"a":2}`, true},
-		{"a number that no float64 holds", `{"a":1e999}`, true},
-		{"half a surrogate pair", `{"a":"\ud83d"}`, true},
-		{"no JSON", `{"a":1`, false},
+		{"duplicate member", `{"a":1,"a":2}`, true},
+		{"number out of the range of float64", `{"a":1e999}`, true},
+		{"unpaired surrogate", `{"a":"\ud83d"}`, true},
+		{"invalid JSON", `{"a":1`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := openai.NewWriter()
@@ -180,7 +181,7 @@ func TestAmbiguousJSONIsAProviderError(t *testing.T) {
 			err := w.Apply(&b)
 			e, is := errors.AsType[*apierror.Error](err)
 			if err == nil || is != c.provider || is && (e.Code != "upstream_bad_answer" || e.Cause == nil) {
-				t.Errorf("%v", err)
+				t.Errorf("error %v, want the provider's: %v", err, c.provider)
 			}
 			if _, is := errors.AsType[*response.ProtocolError](err); !is {
 				t.Errorf("the error does not identify the event: %v", err)

@@ -14,18 +14,18 @@ func TestBatchCopiesArguments(t *testing.T) {
 	b.Start(p, p[:1], nil)
 	copy(p, "XXXX")
 	if got := string(b.Bytes(b.Events[0].A)); got != "text" {
-		t.Errorf("the text is %q", got)
+		t.Errorf("text %q, want a copy", got)
 	}
 	if id, model := string(b.Bytes(b.Events[1].A)), string(b.Bytes(b.Events[1].B)); id != "text" || model != "t" {
 		t.Errorf("id %q, model %q", id, model)
 	}
 	if b.Size() != 9 {
-		t.Errorf("size is %d", b.Size())
+		t.Errorf("size %d, want 9", b.Size())
 	}
 	// Appending to a span's bytes must not overwrite the next span.
 	_ = append(b.Bytes(b.Events[0].A), '!')
 	if got := string(b.Bytes(b.Events[1].A)); got != "text" {
-		t.Errorf("the neighbour is %q", got)
+		t.Errorf("next span is %q after append", got)
 	}
 }
 
@@ -39,6 +39,6 @@ func TestBatchReset(t *testing.T) {
 	}
 	b.Finish(1, abi.FinishLength, []byte("n"))
 	if got := string(b.Bytes(b.Events[0].A)); got != "n" || b.Events[0].Choice != 1 || b.Events[0].Code != uint8(abi.FinishLength) {
-		t.Errorf("the event is %+v, %q", b.Events[0], got)
+		t.Errorf("event %+v, native reason %q", b.Events[0], got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // itemRecorder is a recorder that implements response.ItemRenderer.
 type itemRecorder struct {
 	recorder
-	missing *apierror.Error // set as Output.Failed by EndItems
+	missing *apierror.Error // EndItems stores it in Output.Failed
 }
 
 func (r *itemRecorder) Embedding(index int32, numbers []byte) {
@@ -27,17 +27,17 @@ func (r *itemRecorder) Rank(index int32, score []byte) {
 
 func (r *itemRecorder) EndItems() { r.out.Failed = r.missing }
 
-// wrapped forwards everything to another renderer, as thinking.Recorder does.
-type wrapped struct{ response.Renderer }
+// wrapper forwards all calls to another renderer, as thinking.Recorder does.
+type wrapper struct{ response.Renderer }
 
-func (w wrapped) Unwrap() response.Renderer { return w.Renderer }
+func (w wrapper) Unwrap() response.Renderer { return w.Renderer }
 
 func TestItems(t *testing.T) {
 	for _, wrap := range []bool{false, true} {
 		rec := new(itemRecorder)
 		var r response.Renderer = rec
 		if wrap {
-			r = wrapped{rec}
+			r = wrapper{rec}
 		}
 		w := response.NewWriter(r)
 		w.Reset(response.Options{PromptEstimate: 7})
@@ -77,14 +77,14 @@ func TestMissingItemsFailResponse(t *testing.T) {
 
 func TestRejectsInvalidItems(t *testing.T) {
 	for name, fill := range map[string]func(b *response.Batch){
-		"negative index":     func(b *response.Batch) { b.Embedding(-1, []byte("[1]")) },
-		"no array":           func(b *response.Batch) { b.Embedding(0, []byte("1")) },
-		"text in the vector": func(b *response.Batch) { b.Embedding(0, []byte(`[1,"2"]`)) },
-		"half a vector":      func(b *response.Batch) { b.Embedding(0, []byte("[1,2")) },
-		"nested vector":      func(b *response.Batch) { b.Embedding(0, []byte("[[1]]")) },
-		"score text":         func(b *response.Batch) { b.Rank(0, []byte(`"1"`)) },
-		"score space":        func(b *response.Batch) { b.Rank(0, []byte(" 1")) },
-		"two scores":         func(b *response.Batch) { b.Rank(0, []byte("1,2")) },
+		"negative index":             func(b *response.Batch) { b.Embedding(-1, []byte("[1]")) },
+		"number instead of an array": func(b *response.Batch) { b.Embedding(0, []byte("1")) },
+		"string in the vector":       func(b *response.Batch) { b.Embedding(0, []byte(`[1,"2"]`)) },
+		"truncated vector":           func(b *response.Batch) { b.Embedding(0, []byte("[1,2")) },
+		"nested vector":              func(b *response.Batch) { b.Embedding(0, []byte("[[1]]")) },
+		"string as a score":          func(b *response.Batch) { b.Rank(0, []byte(`"1"`)) },
+		"space before the score":     func(b *response.Batch) { b.Rank(0, []byte(" 1")) },
+		"two scores":                 func(b *response.Batch) { b.Rank(0, []byte("1,2")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := new(itemRecorder)
@@ -94,18 +94,18 @@ func TestRejectsInvalidItems(t *testing.T) {
 			b.Embedding(0, []byte("[1]"))
 			fill(&b)
 			err := w.Apply(&b)
-			if _, refused := errors.AsType[*response.ProtocolError](err); !refused || len(rec.calls) > 0 {
-				t.Errorf("%v, %q", err, rec.calls)
+			if _, rejected := errors.AsType[*response.ProtocolError](err); !rejected || len(rec.calls) > 0 {
+				t.Errorf("error %v, want a ProtocolError; calls %q", err, rec.calls)
 			}
 			// Vectors and scores are passed on by plugins, so invalid ones are the provider's error.
 			if e, provider := errors.AsType[*apierror.Error](err); provider != (name != "negative index") || provider && e.Code != "upstream_bad_answer" {
-				t.Errorf("%v", err)
+				t.Errorf("error %v", err)
 			}
 		})
 	}
 }
 
-// A response to a chat completions request has neither vectors nor ranks.
+// TestRejectsItemsInChatResponse uses a renderer of chat completions, which have neither vectors nor ranks.
 func TestRejectsItemsInChatResponse(t *testing.T) {
 	r := newRun(t, response.Options{})
 	r.reject(func(b *response.Batch) { b.Embedding(0, []byte("[1]")) })

@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// recorder is a Renderer that notes its calls and checks them against the interface's contract. In a stream its output is
-// one line per call.
+// recorder is a Renderer that records its calls and checks them against the contract of the interface. The output of a
+// stream has one line per call.
 type recorder struct {
 	head     *response.Head
 	out      response.Output
 	calls    []string
-	broken   []string
-	tools    map[int32][]string // state of each tool call, by choice
+	broken   []string           // violations of the contract
+	tools    map[int32][]string // "begun" or "ended" for each tool call, by choice
 	finished map[int32]bool
 	complete bool
 }
@@ -30,8 +30,8 @@ func (r *recorder) Reset(head *response.Head) *response.Output {
 	return &r.out
 }
 
-// note notes a call that writes to a choice.
-func (r *recorder) note(choice int32, format string, args ...any) {
+// record records a call that writes to a choice.
+func (r *recorder) record(choice int32, format string, args ...any) {
 	call := fmt.Sprintf("%d ", choice) + fmt.Sprintf(format, args...)
 	r.check(!r.complete, "%s after Complete", call)
 	r.check(!r.finished[choice], "%s after Finish", call)
@@ -49,17 +49,17 @@ func (r *recorder) check(ok bool, format string, args ...any) {
 	}
 }
 
-// text checks that s can stand between quotes, and is not empty.
+// text checks that s is not empty and, in quotes, a valid JSON string.
 func (r *recorder) text(s []byte) []byte {
 	r.check(len(s) > 0 && json.Valid([]byte(`"`+string(s)+`"`)), "text %q", s)
 	return s
 }
 
-func (r *recorder) Text(choice int32, s []byte)    { r.note(choice, "text %s", r.text(s)) }
-func (r *recorder) Refusal(choice int32, s []byte) { r.note(choice, "refusal %s", r.text(s)) }
+func (r *recorder) Text(choice int32, s []byte)    { r.record(choice, "text %s", r.text(s)) }
+func (r *recorder) Refusal(choice int32, s []byte) { r.record(choice, "refusal %s", r.text(s)) }
 
 func (r *recorder) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
-	r.note(choice, "reasoning %d %d %s", part, key, r.text(s))
+	r.record(choice, "reasoning %d %d %s", part, key, r.text(s))
 }
 
 func (r *recorder) ToolCall(choice int32, call response.ToolCall) {
@@ -67,9 +67,10 @@ func (r *recorder) ToolCall(choice int32, call response.ToolCall) {
 	r.text(call.ID)
 	r.text(call.Name)
 	r.tools[choice] = append(r.tools[choice], "begun")
-	r.note(choice, "call %s %s", call.Name, call.Arguments)
+	r.record(choice, "call %s %s", call.Name, call.Arguments)
 }
 
+// tool returns the state of a tool call.
 func (r *recorder) tool(choice, tool int32) string {
 	if int(tool) >= len(r.tools[choice]) {
 		return "unknown"
@@ -79,13 +80,13 @@ func (r *recorder) tool(choice, tool int32) string {
 
 func (r *recorder) ToolArguments(choice, tool int32, s []byte) {
 	r.check(r.tool(choice, tool) == "begun", "arguments of a call that is %s", r.tool(choice, tool))
-	r.note(choice, "arguments %d %s", tool, r.text(s))
+	r.record(choice, "arguments %d %s", tool, r.text(s))
 }
 
 func (r *recorder) ToolEnd(choice, tool int32) {
 	r.check(r.tool(choice, tool) == "begun", "end of a call that is %s", r.tool(choice, tool))
 	r.tools[choice][tool] = "ended"
-	r.note(choice, "end %d", tool)
+	r.record(choice, "end %d", tool)
 }
 
 func (r *recorder) Member(scope abi.Scope, choice, tool int32, name, value []byte) bool {
@@ -103,7 +104,7 @@ func (r *recorder) Flush(choice int32, finished bool) {
 }
 
 func (r *recorder) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	r.note(choice, "finish %d %s", reason, native)
+	r.record(choice, "finish %d %s", reason, native)
 	r.finished[choice] = true
 }
 
@@ -118,7 +119,8 @@ func (r *recorder) AppendError(dst []byte, e *apierror.Error) []byte {
 
 func (r *recorder) AppendResponse(dst []byte, usage response.Usage) []byte { return dst }
 
-// TestWriterKeepsRendererContract writes random responses with random ends to a renderer that checks how it is called.
+// TestWriterKeepsRendererContract writes random responses, which complete or fail at a random event, to a renderer that
+// checks its calls.
 func TestWriterKeepsRendererContract(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r recorder
@@ -147,8 +149,8 @@ func TestWriterKeepsRendererContract(t *testing.T) {
 	})
 }
 
-// TestRendererReceivesBlocksInOrder checks that the renderer of a non-streaming response also receives blocks in the
-// provider's order.
+// TestRendererReceivesBlocksInOrder checks that renderers receive blocks in the provider's order, also for
+// non-streaming responses.
 func TestRendererReceivesBlocksInOrder(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		var r recorder

@@ -16,20 +16,20 @@ func TestUsageArithmetic(t *testing.T) {
 		counts counts
 		want   string
 	}{
-		{"inside", counts{abi.UsagePrompt: 20, abi.UsageCompletion: 10, abi.UsageCached: 5, abi.UsageCacheWrite: 2, abi.UsageReasoning: 4, abi.UsageAudioIn: 1, abi.UsageAudioOut: 3},
+		{"details included in the totals", counts{abi.UsagePrompt: 20, abi.UsageCompletion: 10, abi.UsageCached: 5, abi.UsageCacheWrite: 2, abi.UsageReasoning: 4, abi.UsageAudioIn: 1, abi.UsageAudioOut: 3},
 			`{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30,"prompt_tokens_details":{"cached_tokens":5,"cache_creation_tokens":2,"audio_tokens":1},"completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":3}}`},
-		{"beside", counts{abi.UsagePrompt: 3, abi.UsageCachedBeside: 1111, abi.UsageCacheWriteBeside: 418, abi.UsageCompletion: 7}, // covers: R16
+		{"cache tokens besides the prompt", counts{abi.UsagePrompt: 3, abi.UsageCachedBeside: 1111, abi.UsageCacheWriteBeside: 418, abi.UsageCompletion: 7}, // covers: R16
 			`{"prompt_tokens":1532,"completion_tokens":7,"total_tokens":1539,"prompt_tokens_details":{"cached_tokens":1111,"cache_creation_tokens":418}}`},
 		// covers: G30
-		{"prompt and reasoning beside", counts{abi.UsagePrompt: 11, abi.UsagePromptBeside: 4, abi.UsageCompletion: 2, abi.UsageReasoningBeside: 24},
+		{"tokens besides prompt and completion", counts{abi.UsagePrompt: 11, abi.UsagePromptBeside: 4, abi.UsageCompletion: 2, abi.UsageReasoningBeside: 24},
 			`{"prompt_tokens":15,"completion_tokens":26,"total_tokens":41,"completion_tokens_details":{"reasoning_tokens":24}}`},
-		{"zeroes are said", counts{abi.UsagePrompt: 0, abi.UsageCompletion: 0, abi.UsageCached: 0, abi.UsageReasoning: 0},
+		{"zeroes are kept", counts{abi.UsagePrompt: 0, abi.UsageCompletion: 0, abi.UsageCached: 0, abi.UsageReasoning: 0},
 			`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`},
-		{"missing counts are left out", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1}, // covers: T19
+		{"missing counts are omitted", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1}, // covers: T19
 			`{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}`},
-		{"no counts", counts{abi.UsagePrompt: -1, abi.UsageCompletion: 1 << 62},
+		{"invalid counts", counts{abi.UsagePrompt: -1, abi.UsageCompletion: 1 << 62},
 			`{"prompt_tokens":77,"completion_tokens":3,"total_tokens":80,"estimated":true}`},
-		{"nothing", counts{}, `{"prompt_tokens":77,"completion_tokens":3,"total_tokens":80,"estimated":true}`},
+		{"no counts", counts{}, `{"prompt_tokens":77,"completion_tokens":3,"total_tokens":80,"estimated":true}`},
 		{"only the prompt", counts{abi.UsagePrompt: 5}, `{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8,"estimated":true}`},
 		{"only the completion", counts{abi.UsageCompletion: 5}, `{"prompt_tokens":77,"completion_tokens":5,"total_tokens":82,"estimated":true}`},
 	}
@@ -49,11 +49,11 @@ func TestUsageArithmetic(t *testing.T) {
 					got = r.response()
 				}
 				if !strings.Contains(got, `"usage":`+c.want+"}") {
-					t.Errorf("%s is not in %s", c.want, got)
+					t.Errorf("no usage %s in %s", c.want, got)
 				}
 				u := r.w.Usage()
 				if u.Total != u.Prompt+u.Completion || u.Estimated != strings.Contains(c.want, "estimated") || !u.Complete {
-					t.Errorf("the account is %+v", u)
+					t.Errorf("usage %+v", u)
 				}
 			}
 		})
@@ -68,6 +68,6 @@ func TestLastUsageCountWins(t *testing.T) {
 	r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 9); b.Usage(abi.UsageCompletion, 8) })
 	r.apply(stop)
 	if u := r.w.Usage(); u.Prompt != 12 || u.Completion != 8 || u.Total != 20 {
-		t.Errorf("got %+v", u)
+		t.Errorf("usage %+v", u)
 	}
 }

@@ -16,14 +16,14 @@ func TestEventsDoNotAllocate(t *testing.T) {
 		fill func(b *response.Batch)
 	}{
 		{"text in UTF-8", func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("some \"text\" é")) }},
-		{"text as received", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`some \"text\" \u00e9 é`)) }},
-		{"text cut within a character", func(b *response.Batch) {
+		{"escaped text", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`some \"text\" \u00e9 é`)) }},
+		{"text split within a character", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a\xe2\x82"))
 			b.Text(0, abi.EncodingUTF8, []byte("\xac"))
 		}},
 		{"reasoning", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 3, abi.EncodingEscaped, []byte(`hm\n`)) }},
 		{"arguments", func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingEscaped, []byte(`{\"a\":`)) }},
-		{"arguments as an object", func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingJSON, []byte(`{"a": [1, 2]}`)) }},
+		{"arguments as a JSON value", func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingJSON, []byte(`{"a": [1, 2]}`)) }},
 		{"text with an extra member", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a"))
 			b.Extra(abi.ScopeChoice, 0, 0, []byte("filter"), []byte(`{"hate": false}`))

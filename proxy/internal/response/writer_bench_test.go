@@ -15,9 +15,9 @@ func BenchmarkWriterTextChunk(b *testing.B) {
 		enc abi.Encoding
 		s   string
 	}{
-		"received": {abi.EncodingEscaped, ` of the token\n`},
-		"utf8":     {abi.EncodingUTF8, " of the token\n"},
-		"chinese":  {abi.EncodingEscaped, "今天天气很好"},
+		"escaped": {abi.EncodingEscaped, ` of the token\n`},
+		"utf8":    {abi.EncodingUTF8, " of the token\n"},
+		"chinese": {abi.EncodingEscaped, "今天天气很好"},
 	}
 	for name, c := range texts {
 		b.Run(name, func(b *testing.B) {

@@ -16,7 +16,7 @@ func extra(b *response.Batch, scope abi.Scope, name, value string) {
 func TestExtraJoinsPreviousChunk(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
-		extra(b, abi.ScopeChoice, "early", "0") // no event before it, so it goes into the choice's next chunk
+		extra(b, abi.ScopeChoice, "early", "0") // goes into the choice's next chunk, because it has no previous one
 		b.Text(0, 0, []byte("a"))
 		b.Text(1, 0, []byte("b"))
 		b.Usage(abi.UsagePrompt, 1)
@@ -101,7 +101,7 @@ func TestExtraOfResponse(t *testing.T) {
 }
 
 func TestExtraChangesFromScalarToList(t *testing.T) {
-	for name, written := range map[string]string{"x": `"x":`, "x\"\n": `"x\"\n":`} {
+	for name, member := range map[string]string{"x": `"x":`, "x\"\n": `"x\"\n":`} {
 		r := newRun(t, response.Options{Stream: true})
 		for _, v := range []string{`"a"`, `["b"]`, `"c"`} {
 			r.apply(func(b *response.Batch) { extra(b, abi.ScopeAnswer, name, v) })
@@ -109,10 +109,10 @@ func TestExtraChangesFromScalarToList(t *testing.T) {
 		}
 		var got []string
 		for _, f := range r.frames() {
-			got = append(got, fmt.Sprint(strings.Count(f, written)))
+			got = append(got, fmt.Sprint(strings.Count(f, member)))
 		}
 		if s := strings.Join(got, ""); s != "1111" { // role and text, text, text
-			t.Errorf("%s stands %s times in the frames %q", written, s, r.frames())
+			t.Errorf("%s is %s times in the frames %q, want once in each", member, s, r.frames())
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestRejectsReservedMembers(t *testing.T) {
 		for _, name := range append(names, everywhere...) {
 			both(t, func(t *testing.T, r *run) {
 				if err := r.reject(func(b *response.Batch) { extra(b, scope, name, "null") }); err == nil || strings.Contains(err.Error(), name) {
-					t.Errorf("scope %d, %s: %v", scope, name, err)
+					t.Errorf("scope %d, member %s: error %v, want one that does not quote the name", scope, name, err)
 				}
 			})
 		}
@@ -216,7 +216,7 @@ func TestExtrasAreBounded(t *testing.T) {
 			got = r.response()
 		}
 		if n := strings.Count(got, `"n`); n > 200 || r.w.Dropped() == 0 {
-			t.Errorf("%d members, %d dropped", n, r.w.Dropped())
+			t.Errorf("%d members written, want at most 200; %d dropped", n, r.w.Dropped())
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// FuzzWriterText gives any bytes as a text, in one piece and in two, and checks that both are accepted or both rejected, that
-// the content is the same, and that what a JSON library reads is as many code points as the writer has counted.
+// FuzzWriterText writes arbitrary bytes as a text, in one piece and in two. Either both are accepted or both are
+// rejected, the content must be the same, and the writer must count as many code points as a JSON library reads.
 func FuzzWriterText(f *testing.F) {
 	for _, s := range []string{"plain", `a\"b\\\n\u00e9\ud83d\ude00`, "é€😀\xff\xe2\x82", `\ud83d\ud83d\udeZ0`, `{"a": [1.50, "\u00e9"]}`, "\x00\n\""} {
 		for enc := range byte(3) {
@@ -21,7 +21,7 @@ func FuzzWriterText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s []byte, enc byte, cut uint16) {
 		e := abi.Encoding(enc % 3)
 		at := int(cut) % (len(s) + 1)
-		play := func(pieces ...[]byte) (content string, points int64, err error) {
+		write := func(pieces ...[]byte) (content string, points int64, err error) {
 			w := openai.NewWriter()
 			var b response.Batch
 			w.Reset(options())
@@ -32,7 +32,7 @@ func FuzzWriterText(f *testing.F) {
 					return "", 0, err
 				}
 			}
-			waits := w.TextLength(0)
+			points = w.TextLength(0)
 			b.Reset()
 			b.Done(abi.DoneNow)
 			if err := w.Apply(&b); err != nil {
@@ -44,21 +44,21 @@ func FuzzWriterText(f *testing.F) {
 			if err := json.Unmarshal(w.AppendResponse(nil), &a); err != nil {
 				t.Fatalf("%v in %q", err, w.AppendResponse(nil))
 			}
-			return a.Choices[0].Message.Content, waits, nil
+			return a.Choices[0].Message.Content, points, nil
 		}
-		content, points, err := play(s)
+		content, points, err := write(s)
 		if e == abi.EncodingJSON {
-			return // a value cannot be cut
+			return // a JSON value cannot be split
 		}
-		again, _, errCut := play(s[:at], s[at:])
-		if (err == nil) != (errCut == nil) {
-			t.Fatalf("whole: %v, cut at %d: %v", err, at, errCut)
+		joined, _, errSplit := write(s[:at], s[at:])
+		if (err == nil) != (errSplit == nil) {
+			t.Fatalf("error %v in one piece, split at %d: %v", err, at, errSplit)
 		}
-		if content != again {
-			t.Fatalf("whole %q, cut at %d %q", content, at, again)
+		if content != joined {
+			t.Fatalf("content %q in one piece, split at %d: %q", content, at, joined)
 		}
 		if n := int64(utf8.RuneCountInString(content)); err == nil && (points > n || n > points+4) {
-			t.Fatalf("%d code points, counted %d", n, points) // a partial character at the end is not counted before the end
+			t.Fatalf("%d code points, counted %d", n, points) // up to 4 more, because a partial character is counted only at the end
 		}
 	})
 }

@@ -39,7 +39,7 @@ type detail struct {
 
 type toolCall struct{ ID, Name, Arguments string }
 
-// part is a delta or a message on the wire.
+// part is a delta or a message as it is sent.
 type part struct {
 	Role             string
 	Content          *string
@@ -54,7 +54,8 @@ type part struct {
 	Annotations []any
 }
 
-type wire struct {
+// body is a chunk or a non-streaming response as it is sent.
+type body struct {
 	ID, Object, Model string
 	Created           int64
 	Choices           []struct {
@@ -68,6 +69,7 @@ type wire struct {
 	Error map[string]any
 }
 
+// add adds a delta, or the message of a non-streaming response.
 func (c *choice) add(p *part, whole bool) {
 	if p.Content != nil {
 		c.Content += *p.Content
@@ -108,9 +110,9 @@ func (c *choice) add(p *part, whole bool) {
 	c.Annotations = append(c.Annotations, p.Annotations...)
 }
 
-// add adds a chunk or a non-streaming response, and returns what is wrong with it.
+// add adds a chunk or a non-streaming response, and returns an error if it contradicts the earlier ones.
 func (s *completion) add(data string, whole bool) error {
-	var w wire
+	var w body
 	if err := json.Unmarshal([]byte(data), &w); err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (s *completion) add(data string, whole bool) error {
 		s.ID, s.Model, s.Choices = w.ID, w.Model, map[int]*choice{}
 	}
 	if w.ID != s.ID || w.Model != s.Model || w.Created != 1700000000 {
-		return fmt.Errorf("another identity")
+		return fmt.Errorf("id, model or created differs from the first chunk")
 	}
 	for _, c := range w.Choices {
 		p := c.Delta
@@ -128,15 +130,15 @@ func (s *completion) add(data string, whole bool) error {
 		sc := s.Choices[c.Index]
 		if sc == nil {
 			if p.Role != "assistant" {
-				return fmt.Errorf("the choice does not begin with a role")
+				return fmt.Errorf("the first delta of the choice has no role")
 			}
 			sc = &choice{}
 			s.Choices[c.Index] = sc
 		} else if p.Role != "" {
-			return fmt.Errorf("the role comes twice")
+			return fmt.Errorf("the choice has a second role")
 		}
 		if sc.Finish != "" {
-			return fmt.Errorf("something follows the finish")
+			return fmt.Errorf("the choice has a chunk after its finish_reason")
 		}
 		sc.add(p, whole)
 		if c.FinishReason != nil {
@@ -152,10 +154,10 @@ func (s *completion) add(data string, whole bool) error {
 	return nil
 }
 
-// event is one event of a random response, in a form that can be added to a batch more than once.
+// event adds one event of a random response to a batch.
 type event func(b *response.Batch)
 
-// drawText draws a text in some encoding.
+// drawText draws a text in a random encoding.
 func drawText(t *rapid.T) (abi.Encoding, string) {
 	switch rapid.IntRange(0, 3).Draw(t, "encoding") {
 	case 0:
@@ -167,7 +169,7 @@ func drawText(t *rapid.T) (abi.Encoding, string) {
 	return abi.EncodingUTF8, string(rapid.SliceOfN(rapid.SampledFrom([]byte("ab\"\\\n\x00\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 8).Draw(t, "utf8"))
 }
 
-// drawEvents draws a response. Every text is one event; the caller splits them.
+// drawEvents draws the events of a response, without Done.
 func drawEvents(t *rapid.T) []event {
 	var all []event
 	add := func(e event) { all = append(all, e) }
@@ -188,7 +190,6 @@ func drawEvents(t *rapid.T) []event {
 		case 3:
 			add(func(b *response.Batch) { b.Refusal(choice, enc, []byte(s)) })
 		case 4, 5:
-			// Several encrypted parts of one key cannot be told apart in a stream, so each has a key of its own here.
 			p := rapid.Int32Range(0, 3).Draw(t, "part")
 			add(func(b *response.Batch) { b.Reasoning(choice, abi.ReasoningPart(p), key, enc, []byte(s)) })
 		case 6:
@@ -238,7 +239,8 @@ func propertyOptions(stream bool) response.Options {
 	return response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
 }
 
-// TestStreamEqualsNonStreamingResponse writes random responses, split into batches in two ways, as a stream and as one body.
+// TestStreamEqualsNonStreamingResponse writes random responses, split into batches in two ways, as a stream and as one
+// body.
 func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
@@ -248,20 +250,20 @@ func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 		s.Reset(propertyOptions(true))
 		w.Reset(propertyOptions(false))
 		play(t, s, events, "streamed batch")
-		play(t, w, events, "collected batch")
+		play(t, w, events, "non-streaming batch")
 		if a, b := s.Failed(), w.Failed(); a != nil && b != nil && a.Code == b.Code {
-			return // a tool call was cut off
+			return // both failed because of a truncated tool call
 		}
 		if !s.Complete() || !w.Complete() {
-			t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
+			t.Fatalf("streaming: complete %v, failed %v; non-streaming: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
 		}
 
-		var streamed, collected completion
+		var streamed, nonStreaming completion
 		frames := strings.Split(strings.TrimSuffix(string(s.Output()), "\n\n"), "\n\n")
 		for i, f := range frames {
 			data, ok := strings.CutPrefix(f, "data: ")
 			if !ok || strings.ContainsAny(data, "\n\r") {
-				t.Fatalf("no frame: %q", f)
+				t.Fatalf("not a frame: %q", f)
 			}
 			if last := i == len(frames)-1; (data == "[DONE]") != last {
 				t.Fatalf("frame %d of %d is %s", i, len(frames), data)
@@ -272,23 +274,23 @@ func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 				t.Fatalf("%v: %s", err, data)
 			}
 		}
-		answer := string(w.AppendResponse(nil))
-		if err := collected.add(answer, true); err != nil {
-			t.Fatalf("%v: %s", err, answer)
+		whole := string(w.AppendResponse(nil))
+		if err := nonStreaming.add(whole, true); err != nil {
+			t.Fatalf("%v: %s", err, whole)
 		}
 		for i, c := range streamed.Choices {
 			if c.Finish == "" {
-				t.Fatalf("choice %d has no finish", i)
+				t.Fatalf("choice %d has no finish_reason", i)
 			}
 		}
-		if !reflect.DeepEqual(streamed, collected) {
-			t.Fatalf("streamed\n%s\ncollected\n%s\nfrom\n%s\nand\n%s", dump(streamed), dump(collected), s.Output(), answer)
+		if !reflect.DeepEqual(streamed, nonStreaming) {
+			t.Fatalf("streaming\n%s\nnon-streaming\n%s\nfrom\n%s\nand\n%s", dump(streamed), dump(nonStreaming), s.Output(), whole)
 		}
 		if s.Usage() != w.Usage() {
-			t.Fatalf("accounts %+v and %+v", s.Usage(), w.Usage())
+			t.Fatalf("usage %+v streaming, %+v non-streaming", s.Usage(), w.Usage())
 		}
 		if s.Dropped() != w.Dropped() {
-			t.Fatalf("dropped %d and %d", s.Dropped(), w.Dropped())
+			t.Fatalf("dropped %d streaming, %d non-streaming", s.Dropped(), w.Dropped())
 		}
 	})
 }
@@ -298,8 +300,8 @@ func dump(v any) string {
 	return string(p)
 }
 
-// TestExactlyOneEnd ends random responses in every possible way and applies more events afterwards.
-func TestExactlyOneEnd(t *testing.T) {
+// TestStreamEndsOnce ends random responses in every possible way and applies more events afterwards.
+func TestStreamEndsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		cut := rapid.IntRange(0, len(events)).Draw(t, "end")
@@ -335,13 +337,13 @@ func TestExactlyOneEnd(t *testing.T) {
 			t.Fatalf("%d [DONE], %d errors in %s", done, failed, ended)
 		}
 		if end == 1 && !started && ended != "" {
-			t.Fatalf("a failure before the first byte has left %s", ended)
+			t.Fatalf("output of a failure before the first byte: %s", ended)
 		}
 		play(t, w, events[cut:], "late batch")
 		w.Fail(response.Truncated())
 		_ = w.End()
 		if got := string(w.Output()); got != ended {
-			t.Fatalf("after the end there is %s", got[len(ended):])
+			t.Fatalf("output after the end: %s", got[len(ended):])
 		}
 	})
 }
@@ -357,13 +359,13 @@ func TestRejectedBatchesHaveNoEffect(t *testing.T) {
 		var b response.Batch
 		for _, e := range events {
 			b.Reset()
-			for range rapid.IntRange(0, 3).Draw(t, "refused") {
+			for range rapid.IntRange(0, 3).Draw(t, "rejected") {
 				rapid.SampledFrom(events).Draw(t, "event")(&b)
 			}
 			b.Text(0, abi.EncodingEscaped, []byte(`"`))
 			e(&b)
 			if mixed.Apply(&b) == nil {
-				t.Fatal("a quote is accepted")
+				t.Fatal("a batch with an unescaped quote was accepted")
 			}
 			b.Reset()
 			e(&b)

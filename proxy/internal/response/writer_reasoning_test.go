@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// thinking is a response with every part of reasoning, interleaved with a tool call.
+// thinking adds a response with all kinds of reasoning parts, interleaved with a tool call.
 func thinking(b *response.Batch) {
 	b.Start(nil, nil, []byte("anthropic-claude-v1"))
 	b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingEscaped, []byte(`one\n`))
@@ -82,7 +82,7 @@ func TestReasoningOfUnknownToolCall(t *testing.T) {
 		if len(r.w.Output()) > 0 {
 			r.want(role, delta(`"reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":8}]`), finish("stop"), done)
 		} else if got, want := r.message(), `{"role":"assistant","content":"","refusal":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":8}]}`; got != want {
-			t.Errorf("message is %s", got)
+			t.Errorf("got message %s, want %s", got, want)
 		}
 	})
 }

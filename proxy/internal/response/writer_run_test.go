@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// run is one response through a writer.
+// run writes one response.
 type run struct {
 	t testing.TB
 	w *response.Writer
@@ -43,7 +43,7 @@ func (r *run) apply(fill func(b *response.Batch)) {
 	}
 }
 
-// reject applies one batch that must be rejected without output.
+// reject applies one batch that must be rejected without output, and returns the error.
 func (r *run) reject(fill func(b *response.Batch)) error {
 	r.t.Helper()
 	before := string(r.w.Output())
@@ -54,7 +54,7 @@ func (r *run) reject(fill func(b *response.Batch)) error {
 		r.t.Error("the batch was accepted")
 	}
 	if after := string(r.w.Output()); after != before {
-		r.t.Errorf("the rejected batch has written %q", after[len(before):])
+		r.t.Errorf("the rejected batch wrote %q", after[len(before):])
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (r *run) frames() (all []string) {
 	return all
 }
 
-// deltas returns the "choices" of each frame, without the envelope.
+// deltas returns the "choices" of each frame, and the members that follow them.
 func (r *run) deltas() (all []string) {
 	r.t.Helper()
 	for _, f := range r.frames() {
@@ -94,7 +94,7 @@ func (r *run) deltas() (all []string) {
 	return all
 }
 
-// want compares the deltas.
+// want compares the deltas of the frames so far.
 func (r *run) want(want ...string) {
 	r.t.Helper()
 	got := r.deltas()
@@ -116,7 +116,7 @@ func (r *run) want(want ...string) {
 func (r *run) response() string {
 	r.t.Helper()
 	if !r.w.Complete() {
-		r.t.Fatalf("the response is not complete; failed: %v", r.w.Failed())
+		r.t.Fatalf("the response is incomplete; failed: %v", r.w.Failed())
 	}
 	p := r.w.AppendResponse(nil)
 	if !json.Valid(p) {
@@ -153,7 +153,7 @@ func finish(s string) string { return `[{"index":0,"delta":{},"finish_reason":"`
 
 // both runs a test for a streaming and a non-streaming client.
 func both(t *testing.T, f func(t *testing.T, r *run)) {
-	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.Options{Stream: true})) })
+	t.Run("streaming", func(t *testing.T) { f(t, newRun(t, response.Options{Stream: true})) })
 	t.Run("non-streaming", func(t *testing.T) { f(t, newRun(t, response.Options{})) })
 }
 

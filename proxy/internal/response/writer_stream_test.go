@@ -20,7 +20,7 @@ func TestStreamEnvelope(t *testing.T) {
 	r.apply(text(" you"))
 	r.apply(stop)
 	if !r.w.Complete() {
-		t.Error("not complete")
+		t.Error("the response is incomplete")
 	}
 	r.want(role, content("Hi"), content(" you"), finish("stop"), done)
 	const first = `{"id":"id-1","object":"chat.completion.chunk","created":1700000000,"model":"model-1","choices":` + role + `}`
@@ -28,7 +28,7 @@ func TestStreamEnvelope(t *testing.T) {
 		t.Errorf("first frame is %s", got)
 	}
 	if n := strings.Count(string(r.w.Output()), `"role"`); n != 1 {
-		t.Errorf("the role is said %d times", n)
+		t.Errorf("%d chunks have a role, want 1", n)
 	}
 	if out := string(r.w.Output()); !strings.HasSuffix(out, "}\n\ndata: [DONE]\n\n") {
 		t.Errorf("the stream ends with %q", out[len(out)-30:])
@@ -46,7 +46,7 @@ func TestRoleChunkWaitsForContent(t *testing.T) {
 		b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), []byte(`{"content":[]}`))
 	})
 	if r.w.Started() {
-		t.Errorf("started with %s", r.w.Output())
+		t.Errorf("started before any content: %s", r.w.Output())
 	}
 }
 
@@ -161,7 +161,7 @@ func TestNoUsageUnlessRequested(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	if u := r.w.Usage(); u.Prompt != 20 || u.Completion != 2 || !u.Known || u.Estimated || !u.Complete {
-		t.Errorf("the account is %+v", u)
+		t.Errorf("usage %+v", u)
 	}
 }
 
@@ -171,12 +171,12 @@ func TestTruncatedStream(t *testing.T) {
 		name string
 		fill func(b *response.Batch)
 	}{
-		{"in the middle of the text", text("a")},
-		{"finish without done", func(b *response.Batch) {
+		{"within the text", text("a")},
+		{"finish without Done", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a"))
 			b.Finish(0, abi.FinishStop, nil)
 		}},
-		{"another choice has begun after done", func(b *response.Batch) {
+		{"choice begun after Done", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a"))
 			b.Finish(0, abi.FinishStop, nil)
 			b.Done(abi.DoneAtEnd)
@@ -199,10 +199,10 @@ func TestTruncatedStream(t *testing.T) {
 				t.Errorf("last frame is %s", got)
 			}
 			if out := string(r.w.Output()); strings.Contains(out, done) || strings.Contains(out, `"finish_reason":"`) || strings.Contains(out, `"usage":{`) {
-				t.Errorf("the stream says more than it knows: %s", out)
+				t.Errorf("the truncated stream has a finish reason, usage or [DONE]: %s", out)
 			}
 			if u := r.w.Usage(); u.Completion != 4 || u.Prompt != 9 || u.Complete || !u.Estimated || !u.Known {
-				t.Errorf("the account is %+v", u)
+				t.Errorf("usage %+v", u)
 			}
 		})
 	}
@@ -218,7 +218,7 @@ func TestTruncatedBeforeFirstByte(t *testing.T) {
 			t.Errorf("End returns %v", err)
 		}
 		if r.w.Started() {
-			t.Errorf("%s", r.w.Output())
+			t.Errorf("the stream started: %s", r.w.Output())
 		}
 	}
 }
@@ -244,14 +244,14 @@ func TestDoneAtCleanEnd(t *testing.T) {
 			b.Done(abi.DoneAtEnd)
 		})
 		if r.w.Complete() {
-			t.Error("complete before the end")
+			t.Error("complete before End")
 		}
 		r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 8) })
 		if err := r.w.End(); err != nil || !r.w.Complete() {
 			t.Errorf("End returns %v", err)
 		}
 		if got := r.w.Usage().Completion; got != 8 {
-			t.Errorf("completion is %d", got)
+			t.Errorf("%d completion tokens, want 8", got)
 		}
 		if err := r.w.End(); err != nil {
 			t.Errorf("the second End returns %v", err)
@@ -270,7 +270,7 @@ func TestDoneWithoutFinishIsStop(t *testing.T) {
 func TestFailureBeforeFirstByte(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
-			b.Text(0, abi.EncodingUTF8, []byte("never said"))
+			b.Text(0, abi.EncodingUTF8, []byte("dropped"))
 			b.Usage(abi.UsagePrompt, 5)
 			b.Fail(apierror.Fail(abi.FailOverloaded, "", "", ""))
 			b.Done(abi.DoneNow)
@@ -279,19 +279,19 @@ func TestFailureBeforeFirstByte(t *testing.T) {
 			t.Errorf("started %v, complete %v, failed %v", r.w.Started(), r.w.Complete(), r.w.Failed())
 		}
 		if r.w.Usage().Prompt != 5 {
-			t.Error("the usage is lost")
+			t.Errorf("%d prompt tokens, want 5", r.w.Usage().Prompt)
 		}
 	})
 }
 
 func TestErrorFrameEndsStartedStream(t *testing.T) {
-	for _, taken := range []bool{true, false} {
+	for _, consumed := range []bool{true, false} {
 		r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 		r.apply(text("a"))
-		if taken {
+		if consumed {
 			r.w.Consume()
 			if len(r.w.Output()) != 0 || !r.w.Started() {
-				t.Error("Consume does not empty Output")
+				t.Error("Consume did not empty Output, or reset Started")
 			}
 		}
 		r.apply(func(b *response.Batch) {
@@ -312,7 +312,7 @@ func TestErrorFrameEndsStartedStream(t *testing.T) {
 			t.Errorf("End returns %v", err)
 		}
 		if len(r.frames()) != n {
-			t.Errorf("there is more behind the end: %q", r.frames())
+			t.Errorf("frames after the end: %q", r.frames())
 		}
 	}
 }
@@ -347,7 +347,7 @@ func TestContentAfterFinishIsDropped(t *testing.T) {
 		})
 		r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
 		if got := r.w.Dropped(); got != 5 {
-			t.Errorf("%d dropped", got)
+			t.Errorf("%d dropped, want 5", got)
 		}
 		if r.w.Output() != nil && len(r.w.Output()) > 0 {
 			r.want(role, content("a"), finish("stop"), done)

@@ -39,25 +39,25 @@ func TestTextEncodings(t *testing.T) {
 		want   string
 	}{
 		{"plain", abi.EncodingUTF8, []string{"a\"b\\c\n\t\x00\x1f\x7f/<é€😀"}, "a\"b\\c\n\t\x00\x1f\x7f/<é€😀"},
-		{"plain, cut in UTF-8", abi.EncodingUTF8, []string{"a\xf0", "\x9f\x98", "\x80b"}, "a😀b"},
+		{"plain, split in UTF-8", abi.EncodingUTF8, []string{"a\xf0", "\x9f\x98", "\x80b"}, "a😀b"},
 		{"plain, invalid", abi.EncodingUTF8, []string{"a\xffb\xe2\x82", "c"}, "a\uFFFDb\uFFFD\uFFFDc"},
-		{"plain, cut at the end", abi.EncodingUTF8, []string{"a\xe2\x82"}, "a\uFFFD\uFFFD"},
-		{"plain, nothing but a half", abi.EncodingUTF8, []string{"\xe2"}, "\uFFFD"},
+		{"plain, truncated in UTF-8", abi.EncodingUTF8, []string{"a\xe2\x82"}, "a\uFFFD\uFFFD"},
+		{"plain, only part of a character", abi.EncodingUTF8, []string{"\xe2"}, "\uFFFD"},
 		{"escaped", abi.EncodingEscaped, []string{`a\"b\\c\n\/\u00e9\ud83d\ude00é`}, "a\"b\\c\n/é😀é"},
-		{"escaped, cut after the backslash", abi.EncodingEscaped, []string{`a\`, `nb`}, "a\nb"},
-		{"escaped, cut in the digits", abi.EncodingEscaped, []string{`\u0`, `0e`, `9x`}, "éx"},
-		{"escaped, cut in a pair", abi.EncodingEscaped, []string{`\ud83d`, `\ude00`}, "😀"},
-		{"escaped, cut in the second of a pair", abi.EncodingEscaped, []string{`\ud83d\u`, `de0`, `0!`}, "😀!"},
+		{"escaped, split after the backslash", abi.EncodingEscaped, []string{`a\`, `nb`}, "a\nb"},
+		{"escaped, split in the digits", abi.EncodingEscaped, []string{`\u0`, `0e`, `9x`}, "éx"},
+		{"escaped, split in a surrogate pair", abi.EncodingEscaped, []string{`\ud83d`, `\ude00`}, "😀"},
+		{"escaped, split in the low surrogate", abi.EncodingEscaped, []string{`\ud83d\u`, `de0`, `0!`}, "😀!"},
 		{"escaped, high surrogate alone", abi.EncodingEscaped, []string{`a\ud83d`, `b`}, "a\uFFFDb"},
 		{"escaped, high surrogate before an escape", abi.EncodingEscaped, []string{`\ud83d\n`}, "\uFFFD\n"},
 		{"escaped, high surrogate before another", abi.EncodingEscaped, []string{`\ud83d\ud83d`, `\ude00`}, "\uFFFD😀"},
-		{"escaped, high surrogate before no surrogate", abi.EncodingEscaped, []string{`\ud83d\u0041`}, "\uFFFDA"},
+		{"escaped, high surrogate before another character", abi.EncodingEscaped, []string{`\ud83d\u0041`}, "\uFFFDA"},
 		{"escaped, low surrogate alone", abi.EncodingEscaped, []string{`\ude00a`}, "\uFFFDa"},
 		{"escaped, high surrogate at the end", abi.EncodingEscaped, []string{`a\ud83d`}, "a\uFFFD"},
 		{"escaped, invalid UTF-8", abi.EncodingEscaped, []string{"a\xff\\n"}, "a\uFFFD\n"},
-		{"escaped, cut in UTF-8", abi.EncodingEscaped, []string{"\xe2\x82", "\xac"}, "€"},
+		{"escaped, split in UTF-8", abi.EncodingEscaped, []string{"\xe2\x82", "\xac"}, "€"},
 		{"JSON", abi.EncodingJSON, []string{`{ "b" : 1.50, "a" : [ 12345678901234567890, "x y" ] }`}, `{"b":1.50,"a":[12345678901234567890,"x y"]}`},
-		{"JSON, escapes stay", abi.EncodingJSON, []string{`"\u00e9\n"`}, `"\u00e9\n"`},
+		{"JSON, escapes are kept", abi.EncodingJSON, []string{`"\u00e9\n"`}, `"\u00e9\n"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,20 +68,20 @@ func TestTextEncodings(t *testing.T) {
 				r.apply(stop)
 				if len(r.w.Output()) > 0 {
 					if got := r.joined(t); got != c.want {
-						t.Errorf("streamed %q, want %q", got, c.want)
+						t.Errorf("streaming: %q, want %q", got, c.want)
 					}
 					return
 				}
 				var m struct{ Content string }
 				if err := json.Unmarshal([]byte(r.message()), &m); err != nil || m.Content != c.want {
-					t.Errorf("content is %q (%v), want %q", m.Content, err, c.want)
+					t.Errorf("content %q, error %v, want %q", m.Content, err, c.want)
 				}
 			})
 		})
 	}
 }
 
-func TestPartialCharactersWaitForTheirText(t *testing.T) {
+func TestPartialCharactersAreCompletedByTheirText(t *testing.T) {
 	cases := []struct {
 		name string
 		fill func(b *response.Batch)
@@ -99,11 +99,11 @@ func TestPartialCharactersWaitForTheirText(t *testing.T) {
 			b.Text(0, abi.EncodingEscaped, []byte(`a\ud83d`))
 			b.Text(0, abi.EncodingUTF8, []byte(`\ude00`))
 		}, "a\uFFFD\\ude00"},
-		{"nor by a JSON value", func(b *response.Batch) {
+		{"a character is not completed by a JSON value", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a\xe2"))
 			b.Text(0, abi.EncodingJSON, []byte(`1`))
 		}, "a\uFFFD1"},
-		{"another text between the halves", func(b *response.Batch) {
+		{"other texts between the parts", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("\xe2\x82"))
 			b.Refusal(0, abi.EncodingUTF8, []byte("\xc3"))
 			b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingUTF8, []byte("\xc3"))
@@ -120,7 +120,7 @@ func TestPartialCharactersWaitForTheirText(t *testing.T) {
 			r.apply(stop)
 			var m struct{ Content string }
 			if err := json.Unmarshal([]byte(r.message()), &m); err != nil || m.Content != c.want {
-				t.Errorf("content is %q, want %q", m.Content, c.want)
+				t.Errorf("content %q, want %q", m.Content, c.want)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestAnySplitGivesSameText(t *testing.T) {
 		{abi.EncodingEscaped, "\\ud83d\\ud83d\\ude00\xf0\x9f\x98\\\\u0041\xe2\x82!"},
 	}
 	for i, c := range texts {
-		whole := func(pieces ...string) string {
+		write := func(pieces ...string) string {
 			r := newRun(t, response.Options{})
 			for _, p := range pieces {
 				r.apply(func(b *response.Batch) { b.Text(0, c.enc, []byte(p)) })
@@ -155,11 +155,11 @@ func TestAnySplitGivesSameText(t *testing.T) {
 			}
 			return m.Content
 		}
-		want := whole(c.s)
+		want := write(c.s)
 		for from := range len(c.s) {
 			for to := from; to <= len(c.s); to++ {
-				if got := whole(c.s[:from], c.s[from:to], c.s[to:]); got != want {
-					t.Errorf("text %d cut at %d and %d is %q, want %q", i, from, to, got, want)
+				if got := write(c.s[:from], c.s[from:to], c.s[to:]); got != want {
+					t.Errorf("text %d split at %d and %d: %q, want %q", i, from, to, got, want)
 				}
 			}
 		}
@@ -170,8 +170,8 @@ func TestDefaultTexts(t *testing.T) {
 	const def = abi.EncodingDefault
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
-			b.Text(0, abi.EncodingUTF8|def, []byte("not said"))
-			b.Text(0, abi.EncodingUTF8, []byte("said"))
+			b.Text(0, abi.EncodingUTF8|def, []byte("unused"))
+			b.Text(0, abi.EncodingUTF8, []byte("used"))
 			b.Text(1, abi.EncodingEscaped|def, []byte(`de\n`))
 			b.Text(1, abi.EncodingUTF8|def, []byte("fault\xe2"))
 			b.Reasoning(1, abi.ReasoningText, 4, abi.EncodingUTF8|def, []byte("why"))
@@ -180,7 +180,7 @@ func TestDefaultTexts(t *testing.T) {
 		})
 		if len(r.w.Output()) > 0 {
 			c1 := func(s string) string { return `[{"index":1,"delta":{` + s + `},"finish_reason":null}]` }
-			r.want(role, content("said"), finish("stop"),
+			r.want(role, content("used"), finish("stop"),
 				c1(`"role":"assistant","content":""`),
 				c1(`"reasoning_content":"why","reasoning_details":[{"type":"reasoning.text","text":"why","index":4}]`),
 				c1(`"content":"de\nfault`+"\uFFFD"+`"`),
@@ -190,11 +190,11 @@ func TestDefaultTexts(t *testing.T) {
 		}
 		a := r.response()
 		for _, want := range []string{
-			`{"index":0,"message":{"role":"assistant","content":"said","refusal":null}`,
+			`{"index":0,"message":{"role":"assistant","content":"used","refusal":null}`,
 			`{"index":1,"message":{"role":"assistant","content":"de\nfault` + "\uFFFD" + `","refusal":"{}","reasoning_content":"why",`,
 		} {
 			if !strings.Contains(a, want) {
-				t.Errorf("%s is not in %s", want, a)
+				t.Errorf("no %s in %s", want, a)
 			}
 		}
 	})
@@ -211,7 +211,7 @@ func TestContentIsNullOrEmpty(t *testing.T) {
 			b.ToolCall(0, 0, []byte("c"), []byte("f"))
 			b.Finish(0, abi.FinishToolCalls, nil)
 		}, `{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`},
-		{"nothing at all", func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) }, // covers: R20
+		{"no content", func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) }, // covers: R20
 			`{"role":"assistant","content":"","refusal":null}`},
 		{"thinking used the budget", func(b *response.Batch) { // covers: T20
 			b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm"))
@@ -221,7 +221,7 @@ func TestContentIsNullOrEmpty(t *testing.T) {
 			b.Refusal(0, 0, []byte("no"))
 			b.Finish(0, abi.FinishStop, nil)
 		}, `{"role":"assistant","content":null,"refusal":"no"}`},
-		{"sound", func(b *response.Batch) {
+		{"audio", func(b *response.Batch) {
 			b.Extra(abi.ScopeMessage, 0, 0, []byte("audio"), []byte(`{"id":"a"}`))
 			b.Finish(0, abi.FinishStop, nil)
 		}, `{"role":"assistant","content":null,"refusal":null,"audio":{"id":"a"}}`},
@@ -257,12 +257,12 @@ func TestTextLength(t *testing.T) {
 				b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("not counted"))
 			})
 			if got := r.w.TextLength(0); got != s.want {
-				t.Errorf("behind %q it is %d, want %d", s.s, got, s.want)
+				t.Errorf("after %q: length %d, want %d", s.s, got, s.want)
 			}
 		}
 		for _, c := range []int32{-1, 1, 500} {
 			if got := r.w.TextLength(c); got != 0 {
-				t.Errorf("choice %d has %d", c, got)
+				t.Errorf("choice %d: length %d, want 0", c, got)
 			}
 		}
 	})

@@ -48,7 +48,7 @@ func TestToolCallsInStream(t *testing.T) {
 }
 
 // covers: G21
-func TestWholeToolCallStaysWhole(t *testing.T) {
+func TestToolCallInOneBatchIsOneChunk(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.ToolCall(0, 0, []byte("a"), []byte("f"))
@@ -76,20 +76,20 @@ func TestToolCallsWithoutArguments(t *testing.T) {
 		want   string
 	}{
 		{"end", func(b *response.Batch) { b.ToolEnd(0, 0) }, abi.FinishToolCalls, "{}"},
-		{"empty pieces and end", func(b *response.Batch) { b.ToolArguments(0, 0, 0, nil); b.ToolEnd(0, 0) }, abi.FinishToolCalls, "{}"},
+		{"empty arguments and end", func(b *response.Batch) { b.ToolArguments(0, 0, 0, nil); b.ToolEnd(0, 0) }, abi.FinishToolCalls, "{}"},
 		{"no end", func(b *response.Batch) {}, abi.FinishStop, "{}"},
 		{"default and end", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a": 1}`)); b.ToolEnd(0, 0) }, abi.FinishStop, `{\"a\":1}`},
 		{"default, no end", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a": 1}`)) }, abi.FinishStop, `{\"a\":1}`},
-		{"default and pieces", func(b *response.Batch) {
+		{"default and arguments", func(b *response.Batch) {
 			b.ToolArguments(0, 0, def, []byte(`{"a": 1}`))
 			b.ToolArguments(0, 0, 0, []byte(`{"b":2}`))
 			b.ToolEnd(0, 0)
 		}, abi.FinishStop, `{\"b\":2}`},
-		{"cut by length", func(b *response.Batch) {}, abi.FinishLength, ""},
-		{"cut by the content filter", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a":1}`)) }, abi.FinishContentFilter, ""},
-		{"ended before the length", func(b *response.Batch) { b.ToolEnd(0, 0) }, abi.FinishLength, "{}"},
-		{"half a character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\"\xe2")) }, abi.FinishLength, `\"` + "\uFFFD"},
-		{"nothing but half a character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\xe2")); b.ToolEnd(0, 0) }, abi.FinishStop, "\uFFFD"},
+		{"truncated by length", func(b *response.Batch) {}, abi.FinishLength, ""},
+		{"truncated by the content filter", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a":1}`)) }, abi.FinishContentFilter, ""},
+		{"ended, then truncated by length", func(b *response.Batch) { b.ToolEnd(0, 0) }, abi.FinishLength, "{}"},
+		{"partial character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\"\xe2")) }, abi.FinishLength, `\"` + "\uFFFD"},
+		{"only a partial character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\xe2")); b.ToolEnd(0, 0) }, abi.FinishStop, "\uFFFD"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestToolCallsWithoutArguments(t *testing.T) {
 				if len(r.w.Output()) == 0 {
 					want := `"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"` + c.want + `"}}]`
 					if got := r.message(); !strings.Contains(got, want) {
-						t.Errorf("%s is not in %s", want, got)
+						t.Errorf("no %s in %s", want, got)
 					}
 					return
 				}
@@ -109,7 +109,7 @@ func TestToolCallsWithoutArguments(t *testing.T) {
 					got.WriteString(m[1])
 				}
 				if got.String() != c.want {
-					t.Errorf("arguments are %s, want %s", got.String(), c.want)
+					t.Errorf("arguments %s, want %s", got.String(), c.want)
 				}
 			})
 		})
@@ -145,7 +145,7 @@ func TestStopBecomesToolCalls(t *testing.T) {
 				got = r.response()
 			}
 			if !strings.Contains(got, c.want+"}") || !strings.Contains(got, `"finish_reason":"stop"}`) {
-				t.Errorf("%s is not in %s", c.want, got)
+				t.Errorf("no %s in %s", c.want, got)
 			}
 		})
 	}
@@ -172,12 +172,12 @@ func TestGeneratedIDsAreStableAndUnique(t *testing.T) {
 	}
 	a, b, c := ids("one", true), ids("one", false), ids("two", true)
 	if len(a) != 4 || strings.Join(a, " ") != strings.Join(b, " ") {
-		t.Errorf("streamed %q, whole %q", a, b)
+		t.Errorf("streaming %q, non-streaming %q", a, b)
 	}
 	seen := map[string]bool{}
 	for _, id := range append(a, c...) {
 		if seen[id] {
-			t.Errorf("%s comes twice", id)
+			t.Errorf("ID %s is not unique", id)
 		}
 		seen[id] = true
 	}
@@ -211,7 +211,7 @@ func TestAliases(t *testing.T) {
 func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		if r.w.HasTool(0, 1) || r.w.HasTool(-1, 1) || r.w.HasTool(7, 1) {
-			t.Error("there is a tool call")
+			t.Error("HasTool reports a tool call before there is one")
 		}
 		r.apply(func(b *response.Batch) {
 			b.ToolArguments(0, 1, 0, []byte("{}"))
@@ -224,10 +224,10 @@ func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 			b.Extra(abi.ScopeTool, 0, 1, []byte("x"), []byte("1"))
 		})
 		if !r.w.HasTool(0, 2) || r.w.HasTool(0, 1) {
-			t.Error("HasTool is wrong")
+			t.Error("HasTool does not report the only tool call, 2")
 		}
-		if got := r.w.Dropped(); got != 3 { // arguments for no call, late ones, and the extra member of no call
-			t.Errorf("%d dropped", got)
+		if got := r.w.Dropped(); got != 3 { // arguments of an unknown call, arguments after the end, extra member of an unknown call
+			t.Errorf("%d dropped, want 3", got)
 		}
 		r.apply(stop)
 		got := string(r.w.Output())
@@ -240,7 +240,8 @@ func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 	})
 }
 
-// The provider declares the response complete without a finish reason, for example by "[DONE]" or message_stop alone.
+// TestToolCallWithoutFinishReason has a provider complete the response without a finish reason, for example by "[DONE]"
+// or message_stop alone. If the arguments are incomplete, the response is truncated.
 func TestToolCallWithoutFinishReason(t *testing.T) {
 	const utf8, escaped, def = abi.EncodingUTF8, abi.EncodingEscaped, abi.EncodingJSON | abi.EncodingDefault
 	cases := []struct {
@@ -248,11 +249,11 @@ func TestToolCallWithoutFinishReason(t *testing.T) {
 		pieces []string
 		enc    abi.Encoding
 		end    bool
-		cut    bool
+		cut    bool // the arguments are incomplete
 	}{
-		{"whole", []string{`{"city":"Paris"}`}, utf8, false, false},
-		{"whole, in pieces", []string{`{"city`, `":"Par`, `is"`, `}`}, utf8, false, false},
-		{"whole and ended", []string{`{}`}, utf8, true, false},
+		{"complete", []string{`{"city":"Paris"}`}, utf8, false, false},
+		{"complete, in pieces", []string{`{"city`, `":"Par`, `is"`, `}`}, utf8, false, false},
+		{"complete and ended", []string{`{}`}, utf8, true, false},
 		{"a list", []string{`[1,[2]]`}, utf8, false, false},
 		{"brackets and quotes in a string", []string{`{"a":"}{[\"`, `\\"`, `}`}, utf8, false, false},
 		{"a string", []string{`"a`, `\\\"`, `b"`}, utf8, false, false},
@@ -261,7 +262,7 @@ func TestToolCallWithoutFinishReason(t *testing.T) {
 		{"ended without arguments", nil, utf8, true, false},
 		{"ended with a default", []string{`{"a":1}`}, def, true, false},
 
-		{"nothing", nil, utf8, false, true},
+		{"no arguments", nil, utf8, false, true},
 		{"white space", []string{" \n"}, utf8, false, true},
 		{"a default, no end", []string{`{"a":1}`}, def, false, true},
 		{"in a string", []string{`{"city":"Par`}, utf8, false, true},
@@ -270,7 +271,7 @@ func TestToolCallWithoutFinishReason(t *testing.T) {
 		{"after a backslash", []string{`{"city":"Par\`, `"}`}, utf8, false, true},
 		{"before the last bracket", []string{`{"a":{"b":1}`}, utf8, false, true},
 		{"before the last bracket, but ended", []string{`{"a":[{"b":1}]`}, utf8, true, true},
-		{"in a word", []string{`tru`}, utf8, false, true},
+		{"in a literal", []string{`tru`}, utf8, false, true},
 		{"in a character", []string{"{\"a\":\"\xe2"}, utf8, false, true},
 		{"escaped, in a string", []string{`{\"a\":\"\\\"}`}, escaped, false, true},
 	}
@@ -305,7 +306,7 @@ func TestToolCallWithoutFinishReason(t *testing.T) {
 	}
 }
 
-func TestProvidersExcess(t *testing.T) {
+func TestRejectsExcessOfProvider(t *testing.T) {
 	cases := []struct {
 		name string
 		fill func(b *response.Batch, key int32)

@@ -9,20 +9,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// picky is a recorder for an API that cannot represent texts or finish reasons.
-type picky struct {
+// failingRenderer is a recorder for an API that cannot represent texts or finish reasons.
+type failingRenderer struct {
 	recorder
-	text, finish bool // calls that set Output.Failed
+	text, finish bool // whether Text and Finish set Output.Failed
 }
 
-func (p *picky) Text(choice int32, s []byte) {
+func (p *failingRenderer) Text(choice int32, s []byte) {
 	p.recorder.Text(choice, s)
 	if p.text {
 		p.out.Failed = apierror.Fail(abi.FailBadToolCall, "", "", "")
 	}
 }
 
-func (p *picky) Finish(choice int32, reason abi.FinishReason, native []byte) {
+func (p *failingRenderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
 	p.recorder.Finish(choice, reason, native)
 	if p.finish {
 		p.out.Failed = apierror.Fail(abi.FailBadToolCall, "", "", "")
@@ -31,7 +31,7 @@ func (p *picky) Finish(choice int32, reason abi.FinishReason, native []byte) {
 
 func TestUnrepresentableResponseFails(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		p := &picky{text: true}
+		p := &failingRenderer{text: true}
 		w := response.NewWriter(p)
 		w.Reset(response.Options{Stream: stream})
 		var b response.Batch
@@ -47,7 +47,7 @@ func TestUnrepresentableResponseFails(t *testing.T) {
 		p.text, p.finish = false, true
 		w.Reset(response.Options{Stream: stream})
 		if err := w.Apply(&b); err != nil {
-			t.Errorf("stream %t: a response after one that failed: %v", stream, err)
+			t.Errorf("stream %t: Apply after a failed response and Reset returned %v", stream, err)
 		}
 		b.Reset()
 		b.Done(abi.DoneNow)
@@ -62,7 +62,7 @@ func TestHeadHasUsageSoFar(t *testing.T) {
 	w := response.NewWriter(&r)
 	w.Reset(response.Options{ID: "own", PromptEstimate: 7})
 	if u := r.head.Usage(); u.Prompt != 7 || !u.Estimated || r.head.OwnID != "own" {
-		t.Errorf("got %+v, ID %q", u, r.head.OwnID)
+		t.Errorf("usage %+v, ID %q", u, r.head.OwnID)
 	}
 	var b response.Batch
 	b.Start([]byte("theirs"), nil, nil)
@@ -71,6 +71,6 @@ func TestHeadHasUsageSoFar(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u := r.head.Usage(); u.Prompt != 12 || r.head.OwnID != "own" {
-		t.Errorf("got %+v, ID %q", u, r.head.OwnID)
+		t.Errorf("usage %+v, ID %q", u, r.head.OwnID)
 	}
 }
