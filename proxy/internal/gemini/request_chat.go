@@ -12,7 +12,7 @@ type lowering struct {
 	dst            []byte
 	warnings       []clientapi.Warning
 	calls          []openCall      // function calls of the model's last turn
-	generatedIDs   int             // number of calls so far whose ID the gateway has generated
+	nextNumber     int             // number for the next generated call ID
 	pieces         []jsondoc.Value // texts of the current thought
 	plainReasoning []jsondoc.Value // reasoning of the current turn whose origin is unknown
 	media          []jsondoc.Value // images and files in the function responses of the current turn
@@ -27,7 +27,7 @@ const maxWarnings = 32
 func (c *lowering) reset() {
 	const keepCompact = 64 << 10
 	clear(c.warnings)
-	c.dst, c.generatedIDs, c.tools = nil, 0, 0
+	c.dst, c.nextNumber, c.tools = nil, 0, 0
 	c.warnings, c.calls, c.pieces, c.plainReasoning, c.media = c.warnings[:0], c.calls[:0], c.pieces[:0], c.plainReasoning[:0], c.media[:0]
 	if c.compact = c.compact[:0]; cap(c.compact) > keepCompact {
 		c.compact = nil

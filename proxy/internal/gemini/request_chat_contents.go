@@ -189,33 +189,53 @@ func (r *Request) lowerModelTexts(first, end element) (hasText bool) {
 	return hasText
 }
 
-// collectCalls collects the function calls of a model turn, and numbers those without an ID.
+// collectCalls collects the function calls of a model turn, and numbers those without an ID. A generated ID must not be
+// the client's ID of another call, because responses refer to calls by ID.
 func (r *Request) collectCalls(first, end element) *apierror.Error {
 	c := &r.chat
 	c.calls = c.calls[:0]
 	var p part
+	hasIDs := false
 	for w := r.iterateParts(first, end); w.next(&p); {
 		if !p.call.Exists() {
 			continue
 		}
 		call := openCall{self: p.call, name: p.name}
 		if len(p.id.Inside()) > 0 {
+			hasIDs = true
 			for i := range c.calls {
 				if c.calls[i].id.SameText(p.id) {
 					return clientapi.InvalidValue(p.id, clientapi.CodeInvalidValue, "'%s' is also the ID of another function call.")
 				}
 			}
 			call.id = p.id
-		} else {
-			call.number = c.generatedIDs
-			c.generatedIDs++
 		}
 		if len(c.calls) == r.limits.ToolCalls {
 			return clientapi.TooMany(r.m.contents, r.limits.ToolCalls)
 		}
 		c.calls = append(c.calls, call)
 	}
+	for i := range c.calls {
+		if o := &c.calls[i]; !o.id.Exists() {
+			o.number = c.nextNumber
+			for hasIDs && c.isClientID(o) {
+				o.number++
+			}
+			c.nextNumber = o.number + 1
+		}
+	}
 	return nil
+}
+
+// isClientID reports whether the generated ID of a call is the client's ID of another call of the turn.
+func (c *lowering) isClientID(o *openCall) bool {
+	id := string(o.appendID(nil))
+	for i := range c.calls {
+		if c.calls[i].id.Is(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // lowerCalls appends the function calls of a model turn, with the IDs that collectCalls has recorded.
