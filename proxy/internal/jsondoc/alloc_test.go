@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// nothing fails the test if do allocates after a warm-up.
-func nothing(t *testing.T, name string, do func()) {
+// wantNoAllocs fails the test if do allocates after its first call.
+func wantNoAllocs(t *testing.T, name string, do func()) {
 	t.Helper()
 	do()
 	if n := testing.AllocsPerRun(100, do); n != 0 {
@@ -18,13 +18,13 @@ func nothing(t *testing.T, name string, do func()) {
 	}
 }
 
-func TestNoAllocation(t *testing.T) {
+func TestDoesNotAllocate(t *testing.T) {
 	var d jsondoc.Doc
 	for _, body := range [][]byte{
 		conversation(1<<10, english), conversation(100<<10, english), conversation(100<<10, chinese), []byte(manyMembers(500, "last")), []byte(sample),
 		[]byte("  1.7976931348623157e308 "),
 	} {
-		nothing(t, "Parse", func() {
+		wantNoAllocs(t, "Parse", func() {
 			if err := d.Parse(body, jsondoc.Limits{}); err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 	var out []byte
 	path, number := []byte("/deep/er/est/1/1/0"), []byte("/n")
-	nothing(t, "reading values", func() {
+	wantNoAllocs(t, "reading values", func() {
 		v := d.Pointer(path)
 		f, _ := d.Pointer(number).Float()
 		if n, _ := v.Int(); n != 3 || f != 3 || !d.Root().Get("model").Is("gpt-4o") {
@@ -49,7 +49,7 @@ func TestNoAllocation(t *testing.T) {
 
 	var e jsondoc.Edits
 	model, every, old, name, value := []byte("/model"), []byte("/messages/*/role"), []byte(`"user"`), []byte("num"), []byte(`"developer"`)
-	nothing(t, "edits", func() {
+	wantNoAllocs(t, "edits", func() {
 		e.Reset(&d)
 		if e.Set(model, value)|e.Replace(every, old, value)|e.Rename(number, name)|e.Delete(path) != abi.StatusOK {
 			t.Fatal("wrong status")
@@ -61,14 +61,14 @@ func TestNoAllocation(t *testing.T) {
 	})
 
 	text := []byte("a line of text, \"quoted\", \xff and é\n")
-	nothing(t, "escaping", func() {
+	wantNoAllocs(t, "escaping", func() {
 		out = jsondoc.AppendEscaped(out[:0], text)
 		if !jsondoc.CheckEscaped(out) {
-			t.Fatal("refused")
+			t.Fatal("the escaped text is rejected")
 		}
 	})
 	loose := []byte(sample)
-	nothing(t, "compacting", func() {
+	wantNoAllocs(t, "compacting", func() {
 		var err error
 		if out, err = jsondoc.AppendCompact(out[:0], loose); err != nil {
 			t.Fatal(err)

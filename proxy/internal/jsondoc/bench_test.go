@@ -66,7 +66,7 @@ func BenchmarkParse(b *testing.B) {
 
 // BenchmarkOtherParsers measures other parsers, for comparison with BenchmarkParse.
 func BenchmarkOtherParsers(b *testing.B) {
-	for _, judge := range []struct {
+	for _, parser := range []struct {
 		name  string
 		valid func([]byte) bool
 	}{
@@ -74,11 +74,11 @@ func BenchmarkOtherParsers(b *testing.B) {
 		{"jsontext", func(p []byte) bool { return jsontext.Value(p).IsValid() }},
 	} {
 		for _, c := range conversations {
-			b.Run(judge.name+"/"+c.name, func(b *testing.B) {
+			b.Run(parser.name+"/"+c.name, func(b *testing.B) {
 				b.SetBytes(int64(len(c.body)))
 				for b.Loop() {
-					if !judge.valid(c.body) {
-						b.Fatal("refused")
+					if !parser.valid(c.body) {
+						b.Fatal("the document is rejected")
 					}
 				}
 			})

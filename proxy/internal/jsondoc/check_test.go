@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-func TestCheckSaysWhere(t *testing.T) {
+func TestCheckReportsOffset(t *testing.T) {
 	for body, want := range map[string]struct {
 		at      int
 		reason  string
@@ -52,10 +52,10 @@ func FuzzCheck(f *testing.F) {
 		var d jsondoc.Doc
 		want := d.Parse(body, jsondoc.Limits{Loose: true, Depth: 512})
 		if got := jsondoc.Check(body); (got == nil) != (want == nil) {
-			t.Fatalf("%q: %v, but parsed: %v", body, got, want)
+			t.Fatalf("%q: Check returned %v, Parse %v", body, got, want)
 		}
 		if got := jsondoc.CheckUTF8(body); (got == nil) != (want == nil && utf8.Valid(body)) {
-			t.Fatalf("%q as UTF-8: %v", body, got)
+			t.Fatalf("%q: CheckUTF8 returned %v", body, got)
 		}
 		outline := jsondoc.Outline(body, at, 40)
 		if len(outline) > 40 || strings.Trim(outline, "{}[]:,\"…0?") != "" || !utf8.ValidString(outline) {

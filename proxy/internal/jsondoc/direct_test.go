@@ -12,21 +12,21 @@ func TestDirectEdits(t *testing.T) {
 		name, body, want string
 		record           func(e *jsondoc.Edits, root jsondoc.Value)
 	}{
-		{"a value", `{"a": 1, "b":2}`, `{"a": [1,2], "b":2}`, func(e *jsondoc.Edits, root jsondoc.Value) { e.SetValue(root.Get("a"), "[1", ",2]") }},
-		{"a name and its value", `{"a":1}`, `{"z":2}`, func(e *jsondoc.Edits, root jsondoc.Value) {
+		{"set a value", `{"a": 1, "b":2}`, `{"a": [1,2], "b":2}`, func(e *jsondoc.Edits, root jsondoc.Value) { e.SetValue(root.Get("a"), "[1", ",2]") }},
+		{"rename a member and set its value", `{"a":1}`, `{"z":2}`, func(e *jsondoc.Edits, root jsondoc.Value) {
 			e.RenameMember(root.Get("a"), "z")
 			e.SetValue(root.Get("a"), "2")
 		}},
-		{"neighbours", `{"x":0, "a":1,"b":2}`, `{"x":0}`, func(e *jsondoc.Edits, root jsondoc.Value) {
+		{"delete two adjacent members", `{"x":0, "a":1,"b":2}`, `{"x":0}`, func(e *jsondoc.Edits, root jsondoc.Value) {
 			e.DeleteValue(root.Get("b"))
 			e.DeleteValue(root.Get("a"))
 		}},
-		{"all but what is added", `{"a":1,"b":2}`, `{"c":3}`, func(e *jsondoc.Edits, root jsondoc.Value) {
+		{"delete all members and add one", `{"a":1,"b":2}`, `{"c":3}`, func(e *jsondoc.Edits, root jsondoc.Value) {
 			e.AddMember(root, "c", "3")
 			e.DeleteValue(root.Get("a"))
 			e.DeleteValue(root.Get("b"))
 		}},
-		{"several members of several objects", `[{"a":1},{"a":2},{}]`, `[{"a":1,"b":"x","c":true},{"a":2,"b":"y"},{"b":"z"},null]`,
+		{"add members to several objects", `[{"a":1},{"a":2},{}]`, `[{"a":1,"b":"x","c":true},{"a":2,"b":"y"},{"b":"z"},null]`,
 			func(e *jsondoc.Edits, root jsondoc.Value) {
 				first := root.First()
 				e.AddElement(root, "null")
@@ -52,7 +52,7 @@ func TestDirectEdits(t *testing.T) {
 	}
 }
 
-// TestDirectEditsHaveNoLimit records more edits than a plugin may.
+// TestDirectEditsHaveNoLimit records more edits than a plugin is allowed to.
 func TestDirectEditsHaveNoLimit(t *testing.T) {
 	const n = 70_000
 	body := slices.Repeat([]byte(`{},`), n)
@@ -68,7 +68,7 @@ func TestDirectEditsHaveNoLimit(t *testing.T) {
 	}
 	got, err := e.Apply(nil)
 	if want := len(body) + n*len(`"a":1`); err != nil || len(got) != want {
-		t.Errorf("%d bytes, %v, want %d", len(got), err, want)
+		t.Errorf("%d bytes, error %v, want %d bytes", len(got), err, want)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// flat are the limits for documents that contain vectors.
+// flat has the limits for documents with vectors.
 var flat = jsondoc.Limits{FlatNumbers: true}
 
 func TestFlatNumbers(t *testing.T) {
@@ -40,20 +40,20 @@ func TestFlatNumbers(t *testing.T) {
 	}
 }
 
-// TestFlatNumbersAreAsStrict checks that the same documents are accepted with and without FlatNumbers.
-func TestFlatNumbersAreAsStrict(t *testing.T) {
+// TestFlatNumbersAreStrict checks that FlatNumbers does not accept documents that are rejected without it.
+func TestFlatNumbersAreStrict(t *testing.T) {
 	for _, doc := range []string{
 		"[1,]", "[1", "[1 2]", "[01]", "[-]", "[1e]", "[1e999]", "[.5]", "[1,,2]", "[1}", "[+1]", "[1]]", "[0x1]", "[1e99999]", "[NaN]", "[1]1",
 	} {
 		var d jsondoc.Doc
 		if d.Parse([]byte(doc), jsondoc.Limits{}) == nil {
-			t.Errorf("%s is accepted", doc)
+			t.Errorf("%s was accepted", doc)
 		}
 		if d.Parse([]byte(doc), flat) == nil {
-			t.Errorf("%s is accepted where arrays of numbers are flat", doc)
+			t.Errorf("%s was accepted with FlatNumbers", doc)
 		}
 		if jsondoc.ValidNumbers([]byte(doc)) {
-			t.Errorf("%s is taken for an array of numbers", doc)
+			t.Errorf("ValidNumbers accepts %s", doc)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func FuzzFlatNumbers(f *testing.F) {
 		var plain, flattened jsondoc.Doc
 		err, flatErr := plain.Parse(p, jsondoc.Limits{}), flattened.Parse(p, flat)
 		if (err == nil) != (flatErr == nil) {
-			t.Fatalf("%q: %v, flat %v", p, err, flatErr)
+			t.Fatalf("%q: error %v, with FlatNumbers %v", p, err, flatErr)
 		}
 		if err == nil && string(plain.AppendCompact(nil)) != string(flattened.AppendCompact(nil)) {
 			t.Fatalf("%q: compact forms differ", p)
@@ -85,12 +85,12 @@ func FuzzFlatNumbers(f *testing.F) {
 			numbers = v.Kind() == jsondoc.Number
 		}
 		if got := jsondoc.ValidNumbers(p); got != numbers {
-			t.Fatalf("ValidNumbers(%q) = %v", p, got)
+			t.Fatalf("ValidNumbers(%q) returned %v, want %v", p, got, numbers)
 		}
 	})
 }
 
-// TestFlatNumbersKeepTheTape checks arrays of numbers in every position.
+// TestFlatNumbersKeepTheTape checks that the values around arrays of numbers are the same with and without FlatNumbers.
 func TestFlatNumbersKeepTheTape(t *testing.T) {
 	values := rapid.Custom(func(t *rapid.T) string {
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {
@@ -118,11 +118,11 @@ func TestFlatNumbersKeepTheTape(t *testing.T) {
 		a, b := plain.Root().First(), flattened.Root().First()
 		for ; a.Exists() && b.Exists(); a, b = a.Next(), b.Next() {
 			if string(a.Raw()) != string(b.Raw()) {
-				t.Fatalf("%s: %s, flat %s", doc, a.Raw(), b.Raw())
+				t.Fatalf("%s: element %s, with FlatNumbers %s", doc, a.Raw(), b.Raw())
 			}
 		}
 		if a.Exists() || b.Exists() {
-			t.Fatalf("%s: lengths differ", doc)
+			t.Fatalf("%s: number of elements differs", doc)
 		}
 	})
 }

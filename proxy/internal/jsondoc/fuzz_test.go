@@ -22,7 +22,8 @@ var seeds = []string{
 	`{"messages":[{"role":"developer","content":[{"type":"text","text":"hi"}]},{"role":"user","content":"x"}],"max_tokens":5,"*":1,"-":2,"a/b~c":3}`,
 }
 
-// numbersAgree is the rule for numbers that jsontext does not have, implemented differently than in the package.
+// numbersAgree reports whether all numbers of a document have an exponent and a value that the package accepts.
+// jsontext does not check that, and the package implements it differently.
 func numbersAgree(body []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
@@ -46,42 +47,42 @@ func numbersAgree(body []byte) bool {
 	}
 }
 
-// stricter are the reasons for rejecting documents that encoding/json accepts.
+// stricter has the reasons for rejecting documents that encoding/json accepts.
 var stricter = map[string]bool{
 	"a member name appears twice in one object": true, "invalid UTF-8": true, "an unpaired low surrogate": true,
 	"an unpaired high surrogate": true, "a number is too large": true, "a number's exponent is too large": true,
 }
 
-// judged is the part of testing.TB that compare uses.
-type judged interface {
+// failer is the part of testing.TB that compare uses.
+type failer interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
-// compare parses one document with this package, jsontext and encoding/json. This package must accept what jsontext accepts, except
-// for numbers that not all parsers can represent. encoding/json must accept these documents too and read the same values. Documents
-// that only encoding/json accepts must be rejected for one of the reasons in stricter.
-func compare(t judged, body []byte) {
+// compare parses one document with this package, jsontext and encoding/json. This package must accept what jsontext
+// accepts, except for numbers that not all parsers can represent. encoding/json must accept these documents too and
+// read the same values. Documents that only encoding/json accepts must be rejected for one of the reasons in stricter.
+func compare(t failer, body []byte) {
 	t.Helper()
 	const depth = 10_000 // the limit of jsontext and encoding/json
 	var d jsondoc.Doc
 	err := d.Parse(body, jsondoc.Limits{Depth: depth, Nodes: 1 << 30})
 	if want := jsontext.Value(body).IsValid() && numbersAgree(body); (err == nil) != want {
-		t.Fatalf("%.200q: Parse says %v, jsontext accepts it: %t", body, err, want)
+		t.Fatalf("%.200q: Parse returned %v, want success: %t", body, err, want)
 	}
 	if err != nil {
 		var syntax *jsondoc.SyntaxError
 		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(body) {
-			t.Fatalf("error is %#v", err)
+			t.Fatalf("error %#v, want a SyntaxError with an offset in the document", err)
 		}
 		if json.Valid(body) && !stricter[syntax.Reason] {
-			t.Fatalf("%.200q: encoding/json takes it, and Parse says %v", body, err)
+			t.Fatalf("%.200q: encoding/json accepts it, and Parse returned %v", body, err)
 		}
 		return
 	}
 	if !json.Valid(body) {
-		t.Fatalf("%.200q: Parse takes it, and encoding/json does not", body)
+		t.Fatalf("%.200q: Parse accepts it, and encoding/json does not", body)
 	}
 	if diff := cmp.Diff(reference(t, body), walk(d.Root())); diff != "" {
 		t.Fatal(diff)
@@ -91,7 +92,7 @@ func compare(t judged, body []byte) {
 		t.Fatal(err)
 	}
 	if got := d.AppendCompact(nil); !bytes.Equal(got, compact.Bytes()) {
-		t.Fatalf("compact is %q, want %q", got, compact.Bytes())
+		t.Fatalf("compact form %q, want %q", got, compact.Bytes())
 	}
 }
 
@@ -126,22 +127,22 @@ func drawDocument(t *rapid.T, depth int) string {
 		}
 		return "{" + strings.Join(names, ",") + "}"
 	case kind == 2:
-		return rapid.SampledFrom([]string{"null", "true", "false"}).Draw(t, "word")
+		return rapid.SampledFrom([]string{"null", "true", "false"}).Draw(t, "literal")
 	case kind == 3:
 		return rapid.SampledFrom([]string{"0", "-0", "1", "-1.5e-7", "1e308", "1.7976931348623158e308", "1.7976931348623159e308", "1e-9999", "9007199254740993"}).Draw(t, "number")
 	}
 	return name.Draw(t, "text")
 }
 
-// TestParsersAgree compares the parser with others on valid documents, and on the same documents with pieces inserted, removed and
-// repeated at random.
+// TestParsersAgree compares the parser with others on valid documents, which are truncated, or have pieces inserted,
+// removed and repeated at random.
 //
 // covers: F127
 func TestParsersAgree(t *testing.T) {
 	for _, seed := range seeds {
 		compare(t, []byte(seed))
-		for cut := range seed {
-			compare(t, []byte(seed[:cut]))
+		for end := range seed {
+			compare(t, []byte(seed[:end]))
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,12 +14,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// tree is a value of a document in a slow reference model of Edits.
+// tree is a value of a document in a slow reference implementation of Edits.
 type tree struct {
 	kind  jsontext.Kind
 	raw   string   // the text of a scalar
 	names []string // the names of an object's members, as written
-	kids  []*tree
+	kids  []*tree  // elements, or values of members
 
 	// The effect of the edits so far.
 	remove  bool
@@ -84,7 +84,7 @@ func (v *tree) index(name string) int {
 	return -1
 }
 
-// render returns v with its edits applied.
+// render writes v with its edits applied.
 func (v *tree) render(b *strings.Builder) {
 	switch {
 	case v.set != nil:
@@ -117,11 +117,11 @@ func (v *tree) render(b *strings.Builder) {
 		kid.render(b)
 	}
 	for i, m := range v.added {
-		again := false
+		replaced := false
 		for _, later := range v.added[i+1:] {
-			again = again || later.name == m.name
+			replaced = replaced || later.name == m.name
 		}
-		if v.kind == '{' && again {
+		if v.kind == '{' && replaced {
 			continue
 		}
 		comma()
@@ -139,6 +139,7 @@ type place struct {
 	missing       string
 }
 
+// places returns the targets of a path below v.
 func (v *tree) places(parent *tree, tokens []string) (found []place) {
 	if len(tokens) == 0 {
 		return []place{{parent: parent, value: v}}
@@ -170,8 +171,9 @@ func (v *tree) places(parent *tree, tokens []string) (found []place) {
 	return nil
 }
 
-// gives reports whether an earlier edit has given name to a member of v other than value.
-func (v *tree) gives(value *tree, name string) bool {
+// nameUsed reports whether an earlier edit renamed a member of v other than value to name, or added a member with that
+// name and value is not nil.
+func (v *tree) nameUsed(value *tree, name string) bool {
 	for _, kid := range v.kids {
 		for _, n := range kid.renames {
 			if kid != value && n == name {
@@ -187,14 +189,14 @@ func (v *tree) gives(value *tree, name string) bool {
 	return false
 }
 
-// do performs one edit at one place, and returns its status.
-func (p place) do(op, name, value, old string) abi.Status {
+// apply performs one edit at one place, and returns its status.
+func (p place) apply(op, name, value, old string) abi.Status {
 	switch {
 	case p.value == nil:
 		if op != "set" {
 			return abi.StatusAbsent
 		}
-		if p.parent.kind == '{' && p.parent.gives(nil, p.missing) {
+		if p.parent.kind == '{' && p.parent.nameUsed(nil, p.missing) {
 			return abi.StatusRefused
 		}
 		p.parent.added = append(p.parent.added, member{p.missing, value})
@@ -214,7 +216,7 @@ func (p place) do(op, name, value, old string) abi.Status {
 		if p.parent == nil || p.parent.kind != '{' {
 			return abi.StatusRefused
 		}
-		if i := p.parent.index(name); i >= 0 && p.parent.kids[i] != p.value || p.parent.gives(p.value, name) {
+		if i := p.parent.index(name); i >= 0 && p.parent.kids[i] != p.value || p.parent.nameUsed(p.value, name) {
 			return abi.StatusRefused
 		}
 		p.value.rename = &name
@@ -271,7 +273,7 @@ func (v *tree) edit(op, path, a, b string) abi.Status {
 	}
 	status := abi.StatusAbsent
 	for _, p := range v.places(nil, tokens[1:]) {
-		if s := p.do(op, name, value, a); s == abi.StatusOK || status == abi.StatusAbsent {
+		if s := p.apply(op, name, value, a); s == abi.StatusOK || status == abi.StatusAbsent {
 			status = s
 		}
 	}
@@ -322,7 +324,7 @@ func FuzzEdits(f *testing.F) {
 				continue
 			}
 			if want := model.edit(op, path, a, b); got != want {
-				t.Fatalf("%q: status %d, the model says %d", line, got, want)
+				t.Fatalf("%q: status %d, want %d as in the model", line, got, want)
 			}
 		}
 		out, err := e.Apply(nil)
@@ -344,7 +346,8 @@ func FuzzEdits(f *testing.F) {
 	})
 }
 
-// quoteLossy puts s in quotes without escaping it. The result is valid only if s is UTF-8 without control characters and quotes.
+// quoteLossy puts s in quotes without escaping it. The result is valid only if s is UTF-8 without control characters
+// and quotes.
 func quoteLossy(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

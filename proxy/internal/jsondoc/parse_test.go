@@ -23,39 +23,39 @@ func parse(tb testing.TB, body string) *jsondoc.Doc {
 
 func TestParseAccepts(t *testing.T) {
 	for name, body := range map[string]string{
-		"null":                         `null`,
-		"true":                         ` true `,
-		"false":                        "\tfalse\n",
-		"zero":                         `0`,
-		"minus zero":                   `-0`, // covers: F118
-		"decimal":                      `-12.50`,
-		"exponents":                    `[1e5,1E+5,1e-5,0e0,0.0e-0]`,
-		"largest float64":              `1.7976931348623157e308`,
-		"rounds to the largest":        `1.7976931348623158e308`,
-		"underflow is zero":            `1e-9999`,
-		"zero with an exponent":        `0e9999`,
-		"digits beyond 64 bits":        `123456789012345678901234567890`, // covers: V14
-		"308 digits":                   strings.Repeat("9", 308),
-		"fraction of a million digits": "0." + strings.Repeat("3", 1<<20),
-		"empty containers":             `[{},[],""]`,
-		"white space everywhere":       " { \"a\" : [ 1 , 2 ] , \"b\" : { } } \r\n",
-		"escapes":                      `"\"\\\/\b\f\n\r\t\u00e9\u0000"`,
-		"NUL as an escape":             `"a\u0000b"`, // covers: V13
-		"surrogate pair":               `"\ud83d\uDE00"`,
-		"UTF-8 of all lengths":         `"é€😀"`,
-		"first and last of each":       "\"\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\"",
-		"noncharacters":                "\"\ufdd0\ufffe\"",
-		"DEL":                          "\"\x7f\"",
-		"same name, other object":      `{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}`,
-		"names that differ late":       `{"aaaaaaaaaaaaaaaa1":1,"aaaaaaaaaaaaaaaa2":2}`,
-		"names of one signature":       `{"abc":1,"acc":2,"adc":3,"aec":4}`,
-		"empty name":                   `{"":1}`,
-		"128 levels":                   strings.Repeat("[", 128) + strings.Repeat("]", 128),
+		"null":                          `null`,
+		"true":                          ` true `,
+		"false":                         "\tfalse\n",
+		"zero":                          `0`,
+		"minus zero":                    `-0`, // covers: F118
+		"decimal":                       `-12.50`,
+		"exponents":                     `[1e5,1E+5,1e-5,0e0,0.0e-0]`,
+		"largest float64":               `1.7976931348623157e308`,
+		"rounds to the largest":         `1.7976931348623158e308`,
+		"underflow is zero":             `1e-9999`,
+		"zero with an exponent":         `0e9999`,
+		"integer of more than 64 bits":  `123456789012345678901234567890`, // covers: V14
+		"308 digits":                    strings.Repeat("9", 308),
+		"fraction of a million digits":  "0." + strings.Repeat("3", 1<<20),
+		"empty containers":              `[{},[],""]`,
+		"white space everywhere":        " { \"a\" : [ 1 , 2 ] , \"b\" : { } } \r\n",
+		"escapes":                       `"\"\\\/\b\f\n\r\t\u00e9\u0000"`,
+		"NUL as an escape":              `"a\u0000b"`, // covers: V13
+		"surrogate pair":                `"\ud83d\uDE00"`,
+		"UTF-8 of all lengths":          `"é€😀"`,
+		"first and last of each length": "\"\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\"",
+		"noncharacters":                 "\"\ufdd0\ufffe\"",
+		"DEL":                           "\"\x7f\"",
+		"same name, different objects":  `{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}`,
+		"names with a common prefix":    `{"aaaaaaaaaaaaaaaa1":1,"aaaaaaaaaaaaaaaa2":2}`,
+		"names of one signature":        `{"abc":1,"acc":2,"adc":3,"aec":4}`,
+		"empty name":                    `{"":1}`,
+		"128 levels":                    strings.Repeat("[", 128) + strings.Repeat("]", 128),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := parse(t, body)
 			if got := string(d.Root().Raw()); got != strings.Trim(body, " \t\r\n") {
-				t.Errorf("Raw is %.80q", got)
+				t.Errorf("Raw returned %.80q", got)
 			}
 		})
 	}
@@ -67,10 +67,10 @@ func TestParseRejects(t *testing.T) {
 		value  = "expected a value"
 		name   = "expected a member name in quotes"
 		more   = "expected a comma or the end of the array or object"
-		behind = "there is data after the document"
+		after  = "there is data after the document"
 		utf8   = "invalid UTF-8"
 		ctl    = "an unescaped control character in a string"
-		twice  = "a member name appears twice in one object"
+		dup    = "a member name appears twice in one object"
 		digit  = "expected a digit"
 		large  = "a number is too large"
 		escape = "unknown escape sequence"
@@ -87,15 +87,15 @@ func TestParseRejects(t *testing.T) {
 		// covers: F114
 		{"empty body", "", 0, "the document is empty"},
 		{"only white space", " \n", 2, "the document is empty"},
-		{"trailing garbage", `{} x`, 3, behind},
-		{"two documents", "{}\n{}", 3, behind},
-		{"NUL after it", "{}\x00", 2, behind},
+		{"trailing garbage", `{} x`, 3, after},
+		{"two documents", "{}\n{}", 3, after},
+		{"NUL after the document", "{}\x00", 2, after},
 		{"byte order mark", "\xEF\xBB\xBF{}", 0, "the document begins with a byte order mark"},
-		{"bare word", `yes`, 0, value},
-		{"cut word", `tru`, 0, value},
-		{"cut false", `fals`, 0, value},
-		{"cut null", `[nul`, 1, value},
-		{"longer word", `nulls`, 4, behind},
+		{"unknown literal", `yes`, 0, value},
+		{"truncated true", `tru`, 0, value},
+		{"truncated false", `fals`, 0, value},
+		{"truncated null", `[nul`, 1, value},
+		{"literal with a suffix", `nulls`, 4, after},
 		// covers: F118
 		{"NaN", `NaN`, 0, value},
 		{"Infinity", `[Infinity]`, 1, value},
@@ -103,17 +103,17 @@ func TestParseRejects(t *testing.T) {
 		{"1e999", `{"a":1e999}`, 5, large},
 		{"minus 1e999", `-1e999`, 0, large},
 		{"first number that is infinite", `1.7976931348623159e308`, 0, large},
-		{"digit string", `[` + strings.Repeat("9", 1<<20) + `]`, 1, large}, // covers: F118
+		{"a million digits", `[` + strings.Repeat("9", 1<<20) + `]`, 1, large}, // covers: F118
 		{"309 nines", strings.Repeat("9", 309), 0, large},
-		{"exponent beyond what readers count", `1e10000`, 0, "a number's exponent is too large"},
-		{"negative exponent beyond it", `1e-99999999999999999999`, 0, "a number's exponent is too large"},
-		{"leading zero", `01`, 1, behind},
-		{"plus", `+1`, 0, value},
-		{"point first", `.5`, 0, value},
-		{"point last", `1.`, 2, digit},
-		{"minus alone", `-`, 1, digit},
+		{"exponent out of range", `1e10000`, 0, "a number's exponent is too large"},
+		{"negative exponent out of range", `1e-99999999999999999999`, 0, "a number's exponent is too large"},
+		{"leading zero", `01`, 1, after},
+		{"plus sign", `+1`, 0, value},
+		{"leading point", `.5`, 0, value},
+		{"trailing point", `1.`, 2, digit},
+		{"only a minus sign", `-`, 1, digit},
 		{"exponent without digits", `1e+`, 3, digit},
-		{"hexadecimal", `0x10`, 1, behind},
+		{"hexadecimal", `0x10`, 1, after},
 		{"open array", `[1`, 2, end},
 		{"open array after comma", `[1,`, 3, end},
 		{"open object", `{`, 1, end},
@@ -123,50 +123,50 @@ func TestParseRejects(t *testing.T) {
 		{"open object after comma", `{"a":1,`, 7, end},
 		{"open string", `"abc`, 4, end},
 		{"open escape", `"abc\`, 5, end},
-		{"comma before the end", `[1,]`, 3, value},
-		{"comma before the end of an object", `{"a":1,}`, 7, name},
-		{"comma first", `[,1]`, 1, value},
-		{"no comma", `[1 2]`, 3, more},
+		{"trailing comma", `[1,]`, 3, value},
+		{"trailing comma in an object", `{"a":1,}`, 7, name},
+		{"leading comma", `[,1]`, 1, value},
+		{"missing comma", `[1 2]`, 3, more},
 		{"wrong bracket", `[1}`, 2, more},
 		{"wrong brace", `{"a":1]`, 6, more},
 		{"number as a name", `{1:2}`, 1, name},
-		{"no colon", `{"a" 1}`, 5, colon},
+		{"missing colon", `{"a" 1}`, 5, colon},
 		{"single quotes", `{'a':1}`, 1, name},
 		{"comment", `[/*x*/]`, 1, value},
 		{"raw line feed in a string", "\"a\nb\"", 2, ctl},
 		{"raw NUL in a string", "\"a\x00\"", 2, ctl},
-		{"control character late in a word", "\"abcdef\x1f\"", 7, ctl},
+		{"control character at the end of eight bytes", "\"abcdef\x1f\"", 7, ctl},
 		{"unknown escape", `"\x41"`, 1, escape},
-		{"cut hexadecimal", `"\u12"`, 1, hex},
-		{"no hexadecimal", `"\u12g4"`, 1, hex},
+		{"truncated hexadecimal", `"\u12"`, 1, hex},
+		{"invalid hexadecimal", `"\u12g4"`, 1, hex},
 		// covers: V13
 		{"lone high surrogate", `"\ud83d"`, 1, high},
 		{"lone low surrogate", `"\ude00"`, 1, low},
 		{"high surrogate twice", `"\ud83d\ud83d"`, 1, high},
-		{"high surrogate, text", `"\ud83dxxxxxxxx"`, 1, high},
-		{"high surrogate, other escape", `"\ud83d\nxxxxxx"`, 1, high},
+		{"high surrogate before text", `"\ud83dxxxxxxxx"`, 1, high},
+		{"high surrogate before another escape", `"\ud83d\nxxxxxx"`, 1, high},
 		{"lone surrogate in a name", `{"\udc00":1}`, 2, low},
 		// covers: F117
-		{"lone continuation", "\"\x80\"", 1, utf8},
-		{"overlong of two", "\"\xC0\x80xx\"", 1, utf8},
+		{"lone continuation byte", "\"\x80\"", 1, utf8},
+		{"overlong sequence of two bytes", "\"\xC0\x80xx\"", 1, utf8},
 		{"overlong slash", "\"\xC1\xBFxx\"", 1, utf8},
-		{"overlong of three", "\"\xE0\x9F\xBFx\"", 1, utf8},
-		{"overlong of four", "\"\xF0\x8F\xBF\xBF\"", 1, utf8},
+		{"overlong sequence of three bytes", "\"\xE0\x9F\xBFx\"", 1, utf8},
+		{"overlong sequence of four bytes", "\"\xF0\x8F\xBF\xBF\"", 1, utf8},
 		{"surrogate as UTF-8", "\"\xED\xA0\x80x\"", 1, utf8},
 		{"beyond Unicode", "\"\xF4\x90\x80\x80\"", 1, utf8},
 		{"impossible byte", "\"\xFFxxx\"", 1, utf8},
-		{"cut sequence", "\"\xE2\x82\"", 1, utf8},
-		{"cut at the end", "\"\xE2\x82", 1, utf8},
+		{"truncated sequence", "\"\xE2\x82\"", 1, utf8},
+		{"truncated sequence at the end", "\"\xE2\x82", 1, utf8},
 		{"sequence with a quote in it", "\"ok \xF0\x9F\"\x80\"", 4, utf8},
 		{"outside of a string", "[\xC3\xA9]", 1, value},
 		// covers: F116
-		{"name twice", `{"model":"a","x":0,"model":"b"}`, 19, twice},
-		{"name twice, once escaped", `{"model":"a","m\u006fdel":"b"}`, 13, twice},
-		{"name twice, both escaped", `{"mod\u0065l":"a","m\u006fdel":"b"}`, 18, twice},
-		{"name twice, other hexadecimal", `{"\u00e9":1,"\u00E9":1}`, 12, twice},
-		{"name twice, escaped surrogates", `{"😀":1,"\ud83d\ude00":1}`, 10, twice},
-		{"deep", `[{"a":[{"b":1,"c":{},"b":2}]}]`, 21, twice},
-		{"empty name twice", `{"":1,"":1}`, 6, twice},
+		{"duplicate name", `{"model":"a","x":0,"model":"b"}`, 19, dup},
+		{"duplicate name, one escaped", `{"model":"a","m\u006fdel":"b"}`, 13, dup},
+		{"duplicate name, both escaped", `{"mod\u0065l":"a","m\u006fdel":"b"}`, 18, dup},
+		{"duplicate name, different hexadecimal digits", `{"\u00e9":1,"\u00E9":1}`, 12, dup},
+		{"duplicate name, escaped surrogates", `{"😀":1,"\ud83d\ude00":1}`, 10, dup},
+		{"duplicate name, nested", `[{"a":[{"b":1,"c":{},"b":2}]}]`, 21, dup},
+		{"duplicate empty name", `{"":1,"":1}`, 6, dup},
 		// covers: F115
 		{"129 levels", strings.Repeat("[", 129), 128, "the document is nested deeper than 128 levels"},
 		{"10,000 levels", strings.Repeat(`{"a":`, 10_000), 640, "the document is nested deeper than 128 levels"},
@@ -177,16 +177,16 @@ func TestParseRejects(t *testing.T) {
 			err := d.Parse([]byte(test.body), jsondoc.Limits{})
 			var syntax *jsondoc.SyntaxError
 			if !errors.As(err, &syntax) {
-				t.Fatalf("Parse is %v, want a SyntaxError", err)
+				t.Fatalf("Parse returned %v, want a SyntaxError", err)
 			}
 			if syntax.Offset != test.offset || syntax.Reason != test.reason {
-				t.Errorf("refused at %d: %s\nwant at %d: %s", syntax.Offset, syntax.Reason, test.offset, test.reason)
+				t.Errorf("rejected at %d: %s\nwant at %d: %s", syntax.Offset, syntax.Reason, test.offset, test.reason)
 			}
 			if want := fmt.Sprintf("json: %s at byte %d", test.reason, test.offset); err.Error() != want {
-				t.Errorf("error is %q, want %q", err, want)
+				t.Errorf("error %q, want %q", err, want)
 			}
 			if d.Root().Exists() || d.Size() != 0 {
-				t.Error("a refused document has a root")
+				t.Error("a rejected document has a root")
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestParseEnforcesLimits(t *testing.T) {
 	} {
 		var d jsondoc.Doc
 		if err := d.Parse([]byte(test.body), test.limits); (err == nil) != test.ok {
-			t.Errorf("Parse(%.40q, %+v) is %v", test.body, test.limits, err)
+			t.Errorf("Parse(%.40q, %+v) returned %v", test.body, test.limits, err)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestParseFindsEndOfString(t *testing.T) {
 		} {
 			var d jsondoc.Doc
 			if err := d.Parse([]byte(`"`+plain+test.tail), jsondoc.Limits{}); (err == nil) != test.ok {
-				t.Errorf("%d bytes and %q: %v", n, test.tail, err)
+				t.Errorf("%d bytes and %q: error %v", n, test.tail, err)
 			}
 		}
 	}
@@ -294,7 +294,7 @@ func TestParseFindsDuplicatesInObjectsOfAnySize(t *testing.T) {
 			}
 			var d jsondoc.Doc
 			if err := d.Parse([]byte(body), jsondoc.Limits{}); err == nil {
-				t.Fatalf("member %d of %d stands there twice, and was accepted", i, n)
+				t.Fatalf("duplicate of member %d of %d was accepted", i, n)
 			}
 		}
 		parse(t, manyMembers(n, "another"))
@@ -304,21 +304,21 @@ func TestParseFindsDuplicatesInObjectsOfAnySize(t *testing.T) {
 // TestParseIsLinear parses documents that would take minutes if parsing took quadratic time.
 func TestParseIsLinear(t *testing.T) {
 	if testing.Short() {
-		t.Skip("parses some hundred megabytes")
+		t.Skip("parses large documents")
 	}
-	const tolerable = 10 * time.Second
+	const limit = 10 * time.Second
 	for name, body := range map[string]string{
-		"100,000 members":             manyMembers(100_000, "last"),
-		"16 long escaped names":       manyMembers(16, `\n`+strings.Repeat("x", 1<<20)),
-		"20,000 objects of 17":        "[" + strings.Repeat(manyMembers(17, "last")+",", 20_000) + "0]",
-		"16 MiB of digits":            "0." + strings.Repeat("1", 16<<20),
-		"escapes":                     `"` + strings.Repeat(`\ud83d\ude00`, 1<<20) + `"`,
-		"100,000 arrays of 100 depth": "[" + strings.Repeat(strings.Repeat("[", 100)+strings.Repeat("]", 100)+",", 10_000) + "0]",
+		"100,000 members":            manyMembers(100_000, "last"),
+		"16 long escaped names":      manyMembers(16, `\n`+strings.Repeat("x", 1<<20)),
+		"20,000 objects of 17":       "[" + strings.Repeat(manyMembers(17, "last")+",", 20_000) + "0]",
+		"16 MiB of digits":           "0." + strings.Repeat("1", 16<<20),
+		"escapes":                    `"` + strings.Repeat(`\ud83d\ude00`, 1<<20) + `"`,
+		"10,000 arrays of depth 100": "[" + strings.Repeat(strings.Repeat("[", 100)+strings.Repeat("]", 100)+",", 10_000) + "0]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			parse(t, body)
-			if took := time.Since(began); took > tolerable {
+			if took := time.Since(began); took > limit {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -330,11 +330,11 @@ func TestParseReusesDocument(t *testing.T) {
 	for _, body := range []string{`{"a":[1,2,3]}`, `x`, `7`, `{"a":{"b":1}}`} {
 		err := d.Parse([]byte(body), jsondoc.Limits{})
 		if (err == nil) != (body != `x`) {
-			t.Fatalf("Parse(%q) is %v", body, err)
+			t.Fatalf("Parse(%q) returned %v", body, err)
 		}
 	}
 	if got := string(d.Pointer([]byte("/a/b")).Raw()); got != "1" {
-		t.Errorf("/a/b is %q", got)
+		t.Errorf("/a/b: got %q, want 1", got)
 	}
 	d.Reset()
 	if d.Root().Exists() || d.Root().Kind() != jsondoc.Invalid {

@@ -40,7 +40,7 @@ func TestCheckEscaped(t *testing.T) {
 		`\x`: false, "\n": false, "\x00": false, "\x80": false, "é\xc3": false, `\ud83d\u0041`: false,
 	} {
 		if got := jsondoc.CheckEscaped([]byte(inside)); got != want {
-			t.Errorf("CheckEscaped(%q) is %v", inside, got)
+			t.Errorf("CheckEscaped(%q) returned %v, want %v", inside, got, want)
 		}
 	}
 }
@@ -78,26 +78,26 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%q: %v", quoted, err)
 		}
 		if want := string([]rune(string(s))); back != want {
-			t.Fatalf("AppendEscaped stands for %q, want %q", back, want)
+			t.Fatalf("AppendEscaped wrote a string that reads %q, want %q", back, want)
 		}
 		if !jsondoc.CheckEscaped(quoted[1 : len(quoted)-1]) {
-			t.Fatalf("CheckEscaped refuses %q, which AppendEscaped wrote", quoted)
+			t.Fatalf("CheckEscaped rejects %q, which AppendEscaped wrote", quoted)
 		}
 
 		inside := append(append([]byte{'"'}, s...), '"')
 		var d jsondoc.Doc
 		err := d.Parse(inside, jsondoc.Limits{})
 		if d.Root().Kind() == jsondoc.String && len(d.Root().Raw()) == len(inside) != jsondoc.CheckEscaped(s) {
-			t.Fatalf("CheckEscaped(%q) is %v, Parse says %v", s, jsondoc.CheckEscaped(s), err)
+			t.Fatalf("CheckEscaped(%q) returned %v, and Parse %v", s, jsondoc.CheckEscaped(s), err)
 		}
 		if err != nil {
 			return
 		}
 		if err := json.Unmarshal(inside, &back); err != nil {
-			t.Fatalf("%q is accepted, but %v", inside, err)
+			t.Fatalf("Parse accepts %q, but encoding/json: %v", inside, err)
 		}
 		if !utf8.ValidString(back) || d.Root().Text() != back || !d.Root().Is(back) {
-			t.Fatalf("%q: text is %q, want %q", inside, d.Root().Text(), back)
+			t.Fatalf("%q: text %q, want %q", inside, d.Root().Text(), back)
 		}
 	})
 }

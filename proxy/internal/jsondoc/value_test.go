@@ -45,7 +45,7 @@ func walk(v jsondoc.Value) any {
 }
 
 // reference returns the Go value that encoding/json decodes.
-func reference(tb judged, body []byte) (value any) {
+func reference(tb failer, body []byte) (value any) {
 	tb.Helper()
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
@@ -69,14 +69,14 @@ func TestValueGet(t *testing.T) {
 	} {
 		v := root.Get(name)
 		if got := string(v.Raw()); got != want || v.Exists() != (want != "") {
-			t.Errorf("Get(%q) is %q, want %q", name, got, want)
+			t.Errorf("Get(%q) returned %q, want %q", name, got, want)
 		}
 		if want != "" && !v.Name().Is(name) {
-			t.Errorf("Get(%q) has the name %q", name, v.Name().Text())
+			t.Errorf("Get(%q) returned a member with the name %q", name, v.Name().Text())
 		}
 	}
 	if root.Get("messages").Get("role").Exists() || root.Get("n").Get("x").Exists() {
-		t.Error("Get finds a member in what is no object")
+		t.Error("Get finds a member of an array or a number")
 	}
 }
 
@@ -101,14 +101,14 @@ func TestValuePosition(t *testing.T) {
 	} {
 		v := d.Pointer([]byte(path))
 		if v.Kind() != want.kind || v.Len() != want.len || v.Name().Text() != want.name {
-			t.Errorf("%q is %v of %d named %q, want %+v", path, v.Kind(), v.Len(), v.Name().Text(), want)
+			t.Errorf("%q: kind %v, length %d, name %q, want %+v", path, v.Kind(), v.Len(), v.Name().Text(), want)
 		}
 		if at := v.Offset(); sample[at:at+len(v.Raw())] != string(v.Raw()) {
-			t.Errorf("%q does not stand at its offset", path)
+			t.Errorf("%q: Offset does not match Raw", path)
 		}
 	}
 	if d.Root().Next().Exists() || d.Pointer([]byte("/messages/2")).Next().Exists() {
-		t.Error("something comes behind the last value")
+		t.Error("the root or the last element has a next value")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestAbsentValueIsHarmless(t *testing.T) {
 	_, isFloat := v.Float()
 	_, isBool := v.Bool()
 	if isInt || isFloat || isBool {
-		t.Error("an absent value has a value")
+		t.Error("an absent value is an integer, a float or a bool")
 	}
 }
 
@@ -150,24 +150,24 @@ func TestValueNumbers(t *testing.T) {
 	} {
 		v := parse(t, test.raw).Root()
 		if n, ok := v.Int(); n != test.n || ok != test.isInt {
-			t.Errorf("%s: Int is %d, %v", test.raw, n, ok)
+			t.Errorf("%s: Int returned %d, %v", test.raw, n, ok)
 		}
 		if f, ok := v.Float(); f != test.f || !ok || math.Signbit(f) != math.Signbit(test.f) {
-			t.Errorf("%s: Float is %v, %v", test.raw, f, ok)
+			t.Errorf("%s: Float returned %v, %v", test.raw, f, ok)
 		}
 	}
 	s := parse(t, `"5"`).Root()
 	_, isInt := s.Int()
 	_, isFloat := s.Float()
 	if isInt || isFloat {
-		t.Error("a string is a number")
+		t.Error("Int or Float accepts a string")
 	}
 }
 
 func TestValueText(t *testing.T) {
 	for _, inside := range []string{
 		``, `plain`, `\n`, `a\tb`, `\"\\\/\b\f\n\r\t`, `\u0041`, `\u00e9é\u20AC€`, `\ud83d\ude00😀`, `\u0000`, `\udbff\udfff`,
-		`seven b\\`, `exactly8\n`, `a longer text with an escape late in it \u002D and more behind`,
+		`seven b\\`, `exactly8\n`, `a longer text with an escape late in it \u002D and more after it`,
 	} {
 		body := `"` + inside + `"`
 		var want string
@@ -176,23 +176,23 @@ func TestValueText(t *testing.T) {
 		}
 		v := parse(t, body).Root()
 		if v.Text() != want || string(v.AppendText([]byte("x"))) != "x"+want || string(v.Inside()) != inside {
-			t.Errorf("%s: text is %q", body, v.Text())
+			t.Errorf("%s: text %q, want %q", body, v.Text(), want)
 		}
 		if v.Escaped() != strings.Contains(inside, `\`) {
-			t.Errorf("%s: Escaped is %v", body, v.Escaped())
+			t.Errorf("%s: Escaped returned %v", body, v.Escaped())
 		}
 		if !v.Is(want) || v.Is(want+"x") || want != "" && (v.Is(want[1:]) || v.Is("\x01"+want[1:])) {
-			t.Errorf("%s: Is is wrong", body)
+			t.Errorf("%s: Is does not match exactly the text", body)
 		}
-		again, other := `"`+want+`"`, `"`+want+`!"`
+		same, other := `"`+want+`"`, `"`+want+`!"`
 		if marshalled, _ := json.Marshal(want); len(marshalled) > 0 {
-			again = string(marshalled)
+			same = string(marshalled)
 		}
-		if !v.SameText(parse(t, again).Root()) || !parse(t, again).Root().SameText(v) {
-			t.Errorf("%s and %s are not the same text", body, again)
+		if !v.SameText(parse(t, same).Root()) || !parse(t, same).Root().SameText(v) {
+			t.Errorf("SameText(%s, %s) returned false", body, same)
 		}
 		if !strings.ContainsAny(want, "\"\\\b\f\n\r\t\x00") && v.SameText(parse(t, other).Root()) {
-			t.Errorf("%s and %s are the same text", body, other)
+			t.Errorf("SameText(%s, %s) returned true", body, other)
 		}
 	}
 }
@@ -233,15 +233,16 @@ func TestPointer(t *testing.T) {
 		"/foo/9999999999999999999999": ``,
 	} {
 		if got := string(d.Pointer([]byte(path)).Raw()); got != want {
-			t.Errorf("%q is %q, want %q", path, got, want)
+			t.Errorf("Pointer(%q) returned %q, want %q", path, got, want)
 		}
 	}
 	if got := d.Pointer(nil).Offset(); got != 0 || !d.Pointer(nil).Exists() {
-		t.Error("the empty pointer is not the root")
+		t.Error("the empty pointer does not return the root")
 	}
 }
 
-// TestPointerWalksArrayOnce checks that a guest that reads one message after the other does not walk the array each time.
+// TestPointerWalksArrayOnce reads the messages of an array one after the other. Pointer must not start at the first
+// message each time.
 func TestPointerWalksArrayOnce(t *testing.T) {
 	const n = 2000
 	d := parse(t, `{"messages":[`+strings.Repeat(`{"content":[{"text":1},{"text":2}]},`, n)+`0]}`)
@@ -249,15 +250,15 @@ func TestPointerWalksArrayOnce(t *testing.T) {
 		for j := range 2 {
 			path := fmt.Sprintf("/messages/%d/content/%d/text", i, j)
 			if got := string(d.Pointer([]byte(path)).Raw()); got != fmt.Sprint(j+1) {
-				t.Fatalf("%s is %q", path, got)
+				t.Fatalf("%s: got %q, want %d", path, got, j+1)
 			}
 		}
 	}
 	if d.Visited() > 12*n {
-		t.Errorf("%d values were passed", d.Visited())
+		t.Errorf("%d values visited", d.Visited())
 	}
 	// Going back to an earlier element also works.
 	if got := string(d.Pointer([]byte("/messages/7/content/1/text")).Raw()); got != "2" {
-		t.Errorf("an earlier element is %q", got)
+		t.Errorf("earlier element: got %q, want 2", got)
 	}
 }
