@@ -15,7 +15,7 @@ import (
 
 // textModule builds a provider that responds with a text, without an upstream request.
 func textModule(text string) []byte {
-	return translating(text, func(m *translator) w.Op {
+	return requestMistake(text, func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"),
 			w.I32Const(0), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("finish"), w.I32Const(0), m.call("done"), w.I32Const(0))
 	})
@@ -90,7 +90,7 @@ func TestDevLoadsEachBuild(t *testing.T) {
 	// With --dev, every line of a plugin and the stack of every trap is logged, and no circuit opens.
 	const lines, failures = 200, 12
 	long := strings.Repeat("x", 1000)
-	build(translating(long, func(m *translator) w.Op {
+	build(requestMistake(long, func(m *translator) w.Op {
 		var code w.Op
 		for range lines {
 			code = w.Code(code, w.I32Const(0), m.data(), m.call("log"))

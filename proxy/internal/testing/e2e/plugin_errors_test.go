@@ -47,33 +47,33 @@ var loadMistakes = []struct {
 	{name: "file-zip", mistake: "The module is in a zip file.", file: []byte("PK\x03\x04")},
 	{name: "file-component", mistake: "The plugin was built as a component.", file: []byte("\x00asm\x0d\x00\x01\x00")},
 	{name: "file-version", mistake: "The module is of another version of WebAssembly.", file: []byte("\x00asm\x02\x00\x00\x00")},
-	{name: "file-cut", mistake: "The file is incomplete.", file: request(0).Bytes()[:100]},
-	{name: "sha256-missing", mistake: "The table has no digest.", file: request(0).Bytes(), table: `file = "mine.wasm"`},
+	{name: "file-cut", mistake: "The file is incomplete.", file: providerModule(0).Bytes()[:100]},
+	{name: "sha256-missing", mistake: "The table has no digest.", file: providerModule(0).Bytes(), table: `file = "mine.wasm"`},
 	{name: "sha256-missing-file", mistake: "The table has neither a digest nor a file that exists.", table: `file = "mine.wasm"`},
-	{name: "sha256-wrong", mistake: "The module was built again.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"" + strings.Repeat("0123456789abcdef", 4) + "\""},
-	{name: "sha256-short", mistake: "The digest is too short.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
-	{name: "abi-major", mistake: "The plugin was written for another version of the contract.", file: request(0, "sluice_abi_v2").Bytes()},
-	{name: "abi-none", mistake: "A module that is not a plugin: in Go, main does not import the SDK's package, or does not call Register.", file: library().Bytes()},
+	{name: "sha256-wrong", mistake: "The module was built again.", file: providerModule(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"" + strings.Repeat("0123456789abcdef", 4) + "\""},
+	{name: "sha256-short", mistake: "The digest is too short.", file: providerModule(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
+	{name: "abi-major", mistake: "The plugin was written for another version of the contract.", file: providerModule(0, "sluice_abi_v2").Bytes()},
+	{name: "abi-none", mistake: "A module that is not a plugin: in Go, main does not import the SDK's package, or does not call Register.", file: notPlugin().Bytes()},
 	{name: "register-missing", mistake: "In Go, a package of the SDK is linked, and Register is not called, or only in main.", file: unregistered("no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run").Bytes()},
 	{name: "register-other", mistake: "The module has several plugins, and none of the table's name.", file: unregistered("the module contains alpha, beta").Bytes()},
-	{name: "export-none", mistake: "The plugin exports none of a provider's or router's functions.", file: smallest(abi.ExportVersion).Bytes()},
-	{name: "export-missing", mistake: "The plugin lacks an export.", file: lacking(abi.ExportConfigure).Bytes()},
-	{name: "export-type", mistake: "An export has the wrong type.", file: mistyped().Bytes()},
+	{name: "export-none", mistake: "The plugin exports none of a provider's or router's functions.", file: minimalModule(abi.ExportVersion).Bytes()},
+	{name: "export-missing", mistake: "The plugin lacks an export.", file: withoutExport(abi.ExportConfigure).Bytes()},
+	{name: "export-type", mistake: "An export has the wrong type.", file: wrongType().Bytes()},
 	{name: "export-memory", mistake: "The memory is not exported.", file: noMemory().Bytes()},
 	{name: "program", mistake: "The plugin is a program with a main function.", file: program().Bytes()},
 	{name: "import-files", mistake: "The plugin opens files or sockets.", file: importing("wasi_snapshot_preview1", "path_open_everything").Bytes()},
 	{name: "import-module", mistake: "The plugin imports from a module that does not exist.", file: importing("wasi:http/types", "fetch").Bytes()},
 	{name: "import-type", mistake: "An import has the wrong type.", file: importing(abi.Module, "text").Bytes()},
-	{name: "simd", mistake: "The compiler was told to use vector instructions.", file: request(0).with(w.Op{0xfd, 0x0c}).Bytes()},
-	{name: "threads", mistake: "The compiler was told to use atomic instructions.", file: request(0).with(w.Op{0xfe, 0x03, 0x00}).Bytes()},
-	{name: "memory-start", mistake: "The plugin's initial memory is larger than any plugin may have.", file: large().Bytes()},
-	{name: "memory-table", mistake: "The plugin's initial memory is larger than its table allows.", file: request(0).Bytes(), table: digestOf(request(0).Bytes()) + "\nmemory = \"64KiB\""},
-	{name: "start-panics", mistake: "The plugin panics when it starts.", file: starting().Bytes()},
-	{name: "configure-status", mistake: "The plugin rejects its options, and says why.", file: configuring("option region is missing").Bytes()},
-	{name: "configure-silent", mistake: "The plugin rejects its options, and does not say why.", file: configuring("").Bytes()},
-	{name: "options-unknown", mistake: "An option is misspelled, in a provider.", file: described().Bytes(), provider: `options = { retires = 3 }`},
-	{name: "options-target", mistake: "An option has the wrong type, in a target.", file: described().Bytes(), target: `, options = { retries = "3" }`},
-	{name: "router-as-provider", mistake: "A router is used as a provider.", file: routing().Bytes()},
+	{name: "simd", mistake: "The compiler was told to use vector instructions.", file: providerModule(0).with(w.Op{0xfd, 0x0c}).Bytes()},
+	{name: "threads", mistake: "The compiler was told to use atomic instructions.", file: providerModule(0).with(w.Op{0xfe, 0x03, 0x00}).Bytes()},
+	{name: "memory-start", mistake: "The plugin's initial memory is larger than any plugin may have.", file: largeMemory().Bytes()},
+	{name: "memory-table", mistake: "The plugin's initial memory is larger than its table allows.", file: providerModule(0).Bytes(), table: fileKeys(providerModule(0).Bytes()) + "\nmemory = \"64KiB\""},
+	{name: "start-panics", mistake: "The plugin panics when it starts.", file: panicsAtStart().Bytes()},
+	{name: "configure-status", mistake: "The plugin rejects its options, and says why.", file: rejectsOptions("option region is missing").Bytes()},
+	{name: "configure-silent", mistake: "The plugin rejects its options, and does not say why.", file: rejectsOptions("").Bytes()},
+	{name: "options-unknown", mistake: "An option is misspelled, in a provider.", file: withSchema().Bytes(), provider: `options = { retires = 3 }`},
+	{name: "options-target", mistake: "An option has the wrong type, in a target.", file: withSchema().Bytes(), target: `, options = { retries = "3" }`},
+	{name: "router-as-provider", mistake: "A router is used as a provider.", file: routerModule().Bytes()},
 }
 
 // callMistakes are mistakes that the first request reveals.
@@ -84,106 +84,106 @@ var callMistakes = []struct {
 	provider      string   // keys of the provider; "" for the default paths and headers
 	filters       bool     // whether the module is a filter for requests to another provider
 }{
-	{name: "body-not-json", mistake: "The plugin writes a body of its own that is not JSON.", file: translating(`{"model": "m", "messages": [}`, func(m *translator) w.Op {
+	{name: "body-not-json", mistake: "The plugin writes a body of its own that is not JSON.", file: requestMistake(`{"model": "m", "messages": [}`, func(m *translator) w.Op {
 		return w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop, m.data(), m.call("request_write"), w.I32Const(0))
 	})},
-	{name: "filter-trap", mistake: "A filter traps.", filters: true, file: filtering("", func(m *translator) w.Op { return w.Unreachable })},
-	{name: "filter-tag", mistake: "A filter sets a tag that its table does not list, and returns the result of tag.", filters: true, file: filtering("pii", func(m *translator) w.Op {
+	{name: "filter-trap", mistake: "A filter traps.", filters: true, file: filterMistake("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "filter-tag", mistake: "A filter sets a tag that its table does not list, and returns the result of tag.", filters: true, file: filterMistake("pii", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("tag"))
 	})},
-	{name: "filter-replace", mistake: "A filter replaces more text than there is, and returns the result of replace.", filters: true, file: filtering("***", func(m *translator) w.Op {
+	{name: "filter-replace", mistake: "A filter replaces more text than there is, and returns the result of replace.", filters: true, file: filterMistake("***", func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(10_000), m.data(), m.call("replace"))
 	})},
-	{name: "filter-hold", mistake: "A filter holds back more text than it may, and returns the result of hold.", filters: true, file: filtering("", func(m *translator) w.Op {
+	{name: "filter-hold", mistake: "A filter holds back more text than it may, and returns the result of hold.", filters: true, file: filterMistake("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(2000), m.call("hold"))
 	})},
-	{name: "path-rejected", mistake: "The path of the request is not in the provider's paths.", file: translating("/v2/chat", func(m *translator) w.Op {
+	{name: "path-rejected", mistake: "The path of the request is not in the provider's paths.", file: requestMistake("/v2/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
-	{name: "path-rejected-ignored", mistake: "The plugin ignores the result of request_path.", file: translating("/v1/chat?key=1&x=%zz", func(m *translator) w.Op {
+	{name: "path-rejected-ignored", mistake: "The plugin ignores the result of request_path.", file: requestMistake("/v1/chat?key=1&x=%zz", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"), w.Drop, w.I32Const(0))
 	})},
-	{name: "path-repeats-prompt", mistake: "The path contains the client's prompt, which must not be logged.", file: translating("/v2/"+canary, func(m *translator) w.Op {
+	{name: "path-repeats-prompt", mistake: "The path contains the client's prompt, which must not be logged.", file: requestMistake("/v2/"+canary, func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
-	{name: "path-relative", mistake: "The path has no leading slash.", file: translating("v1/chat", func(m *translator) w.Op {
+	{name: "path-relative", mistake: "The path has no leading slash.", file: requestMistake("v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
-	{name: "path-missing", mistake: "The plugin forgets the path.", file: translating("", func(m *translator) w.Op { return w.I32Const(0) })},
-	{name: "header-rejected", mistake: "The header is not in the provider's headers.", file: translating("x-version", func(m *translator) w.Op {
+	{name: "path-missing", mistake: "The plugin forgets the path.", file: requestMistake("", func(m *translator) w.Op { return w.I32Const(0) })},
+	{name: "header-rejected", mistake: "The header is not in the provider's headers.", file: requestMistake("x-version", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("request_header"))
 	})},
-	{name: "header-reserved", mistake: "The plugin sets the header of the credential.", file: translating("Authorization", func(m *translator) w.Op {
+	{name: "header-reserved", mistake: "The plugin sets the header of the credential.", file: requestMistake("Authorization", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("request_header"))
 	})},
-	{name: "header-invalid", mistake: "The name of a header has a space in it.", file: translating("x version", func(m *translator) w.Op {
+	{name: "header-invalid", mistake: "The name of a header has a space in it.", file: requestMistake("x version", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("request_header"))
 	})},
-	{name: "request-and-response", mistake: "The plugin both builds a request and responds itself.", file: translating("/v1/chat", func(m *translator) w.Op {
+	{name: "request-and-response", mistake: "The plugin both builds a request and responds itself.", file: requestMistake("/v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"), w.I32Const(0), w.I32Const(0), m.data(), m.call("text"))
 	})},
-	{name: "response-without-done", mistake: "The plugin responds without an upstream request, and does not call done.", file: translating("Hello", func(m *translator) w.Op {
+	{name: "response-without-done", mistake: "The plugin responds without an upstream request, and does not call done.", file: requestMistake("Hello", func(m *translator) w.Op {
 		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"), w.I32Const(0))
 	})},
-	{name: "status", mistake: "The plugin fails, and logs why.", file: translating("member messages/0/content has no text", func(m *translator) w.Op {
+	{name: "status", mistake: "The plugin fails, and logs why.", file: requestMistake("member messages/0/content has no text", func(m *translator) w.Op {
 		return w.Code(w.I32Const(3), m.data(), m.call("log"), w.I32Const(1))
 	})},
-	{name: "status-silent", mistake: "The plugin fails, and does not say why.", file: translating("", func(m *translator) w.Op { return w.I32Const(1) })},
-	{name: "panic-go", mistake: "A plugin in Go panics.", file: translating("panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.(*mine).message(0x1c0a000, {0x1, 0x2})\n\t/home/me/mine/plugin.go:42 +0x2c\nmain.(*mine).Request(...)\n", func(m *translator) w.Op {
-		return w.Code(m.complain(), w.I32Const(2), m.call("proc_exit"), w.I32Const(0))
+	{name: "status-silent", mistake: "The plugin fails, and does not say why.", file: requestMistake("", func(m *translator) w.Op { return w.I32Const(1) })},
+	{name: "panic-go", mistake: "A plugin in Go panics.", file: requestMistake("panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.(*mine).message(0x1c0a000, {0x1, 0x2})\n\t/home/me/mine/plugin.go:42 +0x2c\nmain.(*mine).Request(...)\n", func(m *translator) w.Op {
+		return w.Code(m.writeStderr(), w.I32Const(2), m.call("proc_exit"), w.I32Const(0))
 	})},
-	{name: "panic-rust", mistake: "A plugin in Rust panics.", file: translating("thread '<unnamed>' panicked at src/lib.rs:42:13:\nindex out of bounds: the len is 3 but the index is 3\n", func(m *translator) w.Op {
-		return w.Code(m.complain(), w.Unreachable)
+	{name: "panic-rust", mistake: "A plugin in Rust panics.", file: requestMistake("thread '<unnamed>' panicked at src/lib.rs:42:13:\nindex out of bounds: the len is 3 but the index is 3\n", func(m *translator) w.Op {
+		return w.Code(m.writeStderr(), w.Unreachable)
 	})},
-	{name: "panic-rust-old", mistake: "A plugin in Rust panics, compiled by 1.63.", file: translating("thread '<unnamed>' panicked at 'index out of bounds: the len is 3 but the index is 3', src/lib.rs:42:13\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n", func(m *translator) w.Op {
-		return w.Code(m.complain(), w.Unreachable)
+	{name: "panic-rust-old", mistake: "A plugin in Rust panics, compiled by 1.63.", file: requestMistake("thread '<unnamed>' panicked at 'index out of bounds: the len is 3 but the index is 3', src/lib.rs:42:13\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n", func(m *translator) w.Op {
+		return w.Code(m.writeStderr(), w.Unreachable)
 	})},
-	{name: "panic-c", mistake: "An assertion of a plugin in C fails.", file: translating("Assertion failed: n < 3 (plugin.c: message: 42)\n", func(m *translator) w.Op {
-		return w.Code(m.complain(), w.Unreachable)
+	{name: "panic-c", mistake: "An assertion of a plugin in C fails.", file: requestMistake("Assertion failed: n < 3 (plugin.c: message: 42)\n", func(m *translator) w.Op {
+		return w.Code(m.writeStderr(), w.Unreachable)
 	})},
-	{name: "panic-c-abort", mistake: "A plugin in C calls abort.", file: translating("", func(m *translator) w.Op { return w.Unreachable })},
-	{name: "panic-assemblyscript", mistake: "A plugin in AssemblyScript throws an error.", file: translating("\x24\x00\x00\x00I\x00n\x00d\x00e\x00x\x00 \x00o\x00u\x00t\x00 \x00o\x00f\x00 \x00r\x00a\x00n\x00g\x00e\x00\x12\x00\x00\x00p\x00l\x00u\x00g\x00i\x00n\x00.\x00t\x00s\x00", func(m *translator) w.Op {
+	{name: "panic-c-abort", mistake: "A plugin in C calls abort.", file: requestMistake("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "panic-assemblyscript", mistake: "A plugin in AssemblyScript throws an error.", file: requestMistake("\x24\x00\x00\x00I\x00n\x00d\x00e\x00x\x00 \x00o\x00u\x00t\x00 \x00o\x00f\x00 \x00r\x00a\x00n\x00g\x00e\x00\x12\x00\x00\x00p\x00l\x00u\x00g\x00i\x00n\x00.\x00t\x00s\x00", func(m *translator) w.Op {
 		return w.Code(w.I32Const(4), w.I32Const(4+36+4), w.I32Const(42), w.I32Const(13), m.call("abort"), w.I32Const(0))
 	})},
-	{name: "address-load", mistake: "The plugin reads outside of its memory.", file: translating("", func(m *translator) w.Op {
+	{name: "address-load", mistake: "The plugin reads outside of its memory.", file: requestMistake("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(-4), w.I32Load)
 	})},
-	{name: "address-import", mistake: "The plugin passes a string that is not in its memory.", file: translating("", func(m *translator) w.Op {
+	{name: "address-import", mistake: "The plugin passes a string that is not in its memory.", file: requestMistake("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(-4), w.I32Const(100), m.call("request_path"))
 	})},
-	{name: "divide-by-zero", mistake: "The plugin divides by zero.", file: translating("", func(m *translator) w.Op {
+	{name: "divide-by-zero", mistake: "The plugin divides by zero.", file: requestMistake("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(1), w.I32Const(0), w.I32DivS)
 	})},
-	{name: "out-of-fuel", mistake: "The plugin loops forever.", file: translating("", func(m *translator) w.Op {
+	{name: "out-of-fuel", mistake: "The plugin loops forever.", file: requestMistake("", func(m *translator) w.Op {
 		return w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0))
 	})},
-	{name: "recursion", mistake: "The plugin calls itself forever.", file: translating("", func(m *translator) w.Op {
-		return w.Code(w.Call(m.own), w.I32Const(1), w.I32Add)
+	{name: "recursion", mistake: "The plugin calls itself forever.", file: requestMistake("", func(m *translator) w.Op {
+		return w.Code(w.Call(m.translateIndex), w.I32Const(1), w.I32Add)
 	})},
-	{name: "memory-limit", mistake: "The plugin needs more memory than it may have.", file: translating("memory allocation of 200000000 bytes failed\n", func(m *translator) w.Op {
-		return w.Code(w.I32Const(4000), w.MemoryGrow, w.Drop, m.complain(), w.Unreachable)
+	{name: "memory-limit", mistake: "The plugin needs more memory than it may have.", file: requestMistake("memory allocation of 200000000 bytes failed\n", func(m *translator) w.Op {
+		return w.Code(w.I32Const(4000), w.MemoryGrow, w.Drop, m.writeStderr(), w.Unreachable)
 	})},
-	{name: "output-limit", mistake: "The plugin writes far more than its input.", file: translating("lorem ipsum", func(m *translator) w.Op {
+	{name: "output-limit", mistake: "The plugin writes far more than its input.", file: requestMistake("lorem ipsum", func(m *translator) w.Op {
 		return w.Code(w.Loop(w.Void, w.I32Const(0), w.I32Const(60000), m.call("request_write"), w.Br(0)), w.I32Const(0))
 	})},
-	{name: "import-not-now", mistake: "The plugin uses an import in a call in which it is not available.", file: translating("gpt", func(m *translator) w.Op {
+	{name: "import-not-now", mistake: "The plugin uses an import in a call in which it is not available.", file: requestMistake("gpt", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("model"), w.I32Const(0))
 	})},
-	{name: "import-unknown", mistake: "The plugin uses an import that this version of the contract does not have.", file: translating("https://api.example.com/v1/chat", func(m *translator) w.Op {
+	{name: "import-unknown", mistake: "The plugin uses an import that this version of the contract does not have.", file: requestMistake("https://api.example.com/v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_url"), w.I32Const(0))
 	})},
-	{name: "number-unknown", mistake: "The plugin passes a number that is not defined.", file: translating("", func(m *translator) w.Op {
+	{name: "number-unknown", mistake: "The plugin passes a number that is not defined.", file: requestMistake("", func(m *translator) w.Op {
 		return w.Code(w.I32Const(7), m.call("done"), w.I32Const(0))
 	})},
-	{name: "text-not-utf8", mistake: "The plugin passes a string that is not UTF-8.", file: translating("\xff\xfe", func(m *translator) w.Op {
+	{name: "text-not-utf8", mistake: "The plugin passes a string that is not UTF-8.", file: requestMistake("\xff\xfe", func(m *translator) w.Op {
 		return w.Code(m.data(), m.data(), m.call("tool_alias"))
 	})},
-	{name: "event-trap", mistake: "The plugin traps in provider_event.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.Unreachable })},
-	{name: "event-without-done", mistake: "The plugin does not mark the response as complete.", upstream: []string{"{}"}, file: events("{}", func(m *translator) w.Op {
+	{name: "event-trap", mistake: "The plugin traps in provider_event.", upstream: []string{"{}"}, file: eventMistake("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "event-without-done", mistake: "The plugin does not mark the response as complete.", upstream: []string{"{}"}, file: eventMistake("{}", func(m *translator) w.Op {
 		call := w.Code(w.I32Const(0), w.I32Const(1), m.data(), m.data(), m.call("tool_call"))
 		return w.Code(call, call, w.I32Const(0))
 	})},
-	{name: "event-nothing", mistake: "The plugin produces nothing from the provider's response.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.I32Const(0) })},
+	{name: "event-nothing", mistake: "The plugin produces nothing from the provider's response.", upstream: []string{"{}"}, file: eventMistake("", func(m *translator) w.Op { return w.I32Const(0) })},
 }
 
 // TestPluginCallErrors sends a request to the model of each mistake.
@@ -327,7 +327,7 @@ func TestPluginLoadErrors(t *testing.T) {
 			}
 			table := m.table
 			if table == "" {
-				table = digestOf(m.file)
+				table = fileKeys(m.file)
 			}
 			if m.provider != "" {
 				m.provider += "\n"

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestRejectedHeadersAreNotSent has a plugin ignore that the host rejected a header: the request is sent with the
-// others.
+// TestRejectedHeadersAreNotSent has a plugin ignore that the host rejected some headers, and checks that the request is
+// sent with the allowed header only.
 func TestRejectedHeadersAreNotSent(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\ndata: end\n\n"), upstreamtest.LastChunk(),
@@ -41,7 +41,7 @@ func TestRejectedHeadersAreNotSent(t *testing.T) {
 	}
 }
 
-// TestInvalidUTF8IsReplaced checks that clients get valid UTF-8 whatever a provider or its plugin produces.
+// TestInvalidUTF8IsReplaced checks that clients get valid UTF-8 even if a provider or its plugin produces invalid UTF-8.
 //
 // covers: F95
 func TestInvalidUTF8IsReplaced(t *testing.T) {
@@ -59,14 +59,13 @@ func TestInvalidUTF8IsReplaced(t *testing.T) {
 	}
 }
 
-// TestFallbackAfterPluginFailure checks that a plugin that fails before the first byte costs an attempt, not the
-// response.
+// TestFallbackAfterPluginFailure checks that the next target is tried if a plugin fails before the first byte.
 func TestFallbackAfterPluginFailure(t *testing.T) {
 	for _, how := range []string{"panic", "loop", "output", "half", "path-above"} {
 		t.Run(how, func(t *testing.T) {
-			nobody := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
+			unreached := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 			events := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: loop\n\n"), upstreamtest.AwaitClose()})
-			g := proxytest.Start(t, quietServer+demoProvider+guest(t, "hostile", "key")+hostileProvider("request", nobody.URL())+hostileProvider("event", events.URL())+fmt.Sprintf(`
+			g := proxytest.Start(t, quietServer+demoProvider+guest(t, "hostile", "key")+hostileProvider("request", unreached.URL())+hostileProvider("event", events.URL())+fmt.Sprintf(`
 [[models]]
 id      = "three"
 targets = [
@@ -76,15 +75,15 @@ targets = [
 ]
 `, how))
 			want := normalized(g.Chat(t, askOf("demo", true)).Body)
-			// Twice: the failures of the first request must not keep the second from its answer.
+			// Twice, because the failures of the first request must not affect the second.
 			for range 2 {
 				r := g.Chat(t, askOf("three", true))
 				if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || normalized(r.Body) != want {
 					t.Errorf("%d from %q after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), r.Body)
 				}
 			}
-			if nobody.Connections() != 0 {
-				t.Error("the failed request was sent")
+			if unreached.Connections() != 0 {
+				t.Error("the gateway connected to the provider of the failed request")
 			}
 		})
 	}
@@ -95,7 +94,7 @@ func TestFailingRouterKeepsConfiguredOrder(t *testing.T) {
 		"trap": w.Unreachable, "loop": w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0)), "status": w.I32Const(7),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := smallest("sluice_abi_v1")
+			m := minimalModule("sluice_abi_v1")
 			export(m, abi.ExportChoose, 2, choose)
 			g := proxytest.Start(t, quietServer+demoProvider+guestFile(t, "lost", "shared", m.Bytes())+`
 [[models]]
@@ -112,9 +111,9 @@ plugin = "lost"
 	}
 }
 
-// smallest is a plugin with what every plugin has, and no ability yet. version is the name of the export that says
-// which contract it speaks.
-func smallest(version string) *w.Module {
+// minimalModule returns a module with the exports that every plugin needs, but none of a provider, router or filter.
+// version is the name of the export that declares the ABI version.
+func minimalModule(version string) *w.Module {
 	m := new(w.Module)
 	m.ExportMemory(2, w.NoMax)
 	export(m, version, 0, w.I32Const(0))
@@ -123,13 +122,13 @@ func smallest(version string) *w.Module {
 	return m
 }
 
-// export exports a function of so many numbers.
+// export exports a function with a number of i32 parameters and an i32 result.
 func export(m *w.Module, name string, params int, body w.Op) {
 	m.ExportFunc(name, w.Types([]byte{w.I32, w.I32}[:params]...), w.Types(w.I32), nil, body)
 }
 
-// TestIsolationSeparatesKeys has a plugin keep everything it receives and reveal it in every response: who sees it
-// depends on the plugin's isolation.
+// TestIsolationSeparatesKeys has a plugin that repeats in every response all prompts that its instance has received. Which
+// keys' prompts a client sees depends on the plugin's isolation.
 func TestIsolationSeparatesKeys(t *testing.T) {
 	const keys = `
 [server]
@@ -144,32 +143,32 @@ secret = "sk-bob-0123456789"
 	provider := "[providers.keeper]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"keeper\", model = \"m\" }]\n"
 	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
 	defer client.CloseIdleConnections()
-	say := func(t *testing.T, g *proxytest.Gateway, key, text string) string {
+	send := func(t *testing.T, g *proxytest.Gateway, key, text string) string {
 		status, body, err := post(client, g, "sk-"+key+"-0123456789", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text))
 		if err != nil || status != 200 || !strings.Contains(body, text) {
-			t.Errorf("%d %v %s", status, err, body)
+			t.Errorf("status %d, %v: %s", status, err, body)
 		}
 		return body
 	}
 	for _, c := range []struct {
-		isolation      string
-		itself, others bool // whether a key hears what it said before, and what others did
+		isolation   string
+		own, others bool // whether a key sees its own earlier prompts, and those of the other key
 	}{
-		{"shared", true, true}, // so the plugin does what it is here for
+		{"shared", true, true}, // shows that the plugin does reveal prompts
 		{"key", true, false},
 		{"call", false, false},
 	} {
 		t.Run(c.isolation, func(t *testing.T) {
 			g := proxytest.Start(t, keys+provider+guest(t, "keeper", c.isolation))
-			itself, others := false, false
+			own, others := false, false
 			for i := range 8 {
-				a := say(t, g, "alice", fmt.Sprintf("alice-%d.", i))
-				b := say(t, g, "bob", fmt.Sprintf("bob-%d.", i))
-				itself = itself || strings.Count(a, "alice-") > 1 || strings.Count(b, "bob-") > 1
+				a := send(t, g, "alice", fmt.Sprintf("alice-%d.", i))
+				b := send(t, g, "bob", fmt.Sprintf("bob-%d.", i))
+				own = own || strings.Count(a, "alice-") > 1 || strings.Count(b, "bob-") > 1
 				others = others || strings.Contains(a, "bob-") || strings.Contains(b, "alice-")
 			}
-			if itself != c.itself || others != c.others {
-				t.Errorf("keys hear themselves: %t, want %t; each other: %t, want %t", itself, c.itself, others, c.others)
+			if own != c.own || others != c.others {
+				t.Errorf("keys see their own prompts: %t, want %t; each other's: %t, want %t", own, c.own, others, c.others)
 			}
 		})
 	}
@@ -181,8 +180,8 @@ secret = "sk-bob-0123456789"
 			for client := range 4 {
 				wg.Go(func() {
 					for i := range 25 {
-						if body := say(t, g, pair[0], fmt.Sprintf("%s-%d-%d.", pair[0], client, i)); strings.Contains(body, pair[1]+"-") {
-							t.Errorf("%s is told what %s said: %s", pair[0], pair[1], body)
+						if body := send(t, g, pair[0], fmt.Sprintf("%s-%d-%d.", pair[0], client, i)); strings.Contains(body, pair[1]+"-") {
+							t.Errorf("%s sees a prompt of %s: %s", pair[0], pair[1], body)
 						}
 					}
 				})
@@ -192,18 +191,18 @@ secret = "sk-bob-0123456789"
 	})
 }
 
-// TestStartRejectsInvalidPlugins checks that the gateway does not serve before every plugin in use has been loaded, and
-// that each failing one is named.
+// TestStartRejectsInvalidPlugins checks that the gateway does not start unless all plugins in use can be loaded, and that
+// the error names each one that cannot.
 func TestStartRejectsInvalidPlugins(t *testing.T) {
 	honest := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
-	other := smallest("sluice_abi_v2")
+	other := minimalModule("sluice_abi_v2")
 	export(other, abi.ExportRequest, 2, w.I32Const(0))
-	traps := smallest("sluice_abi_v1")
+	traps := minimalModule("sluice_abi_v1")
 	export(traps, abi.ExportRequest, 2, w.I32Const(0))
 	traps.Start(traps.Func(nil, nil, nil, w.Unreachable))
-	reaches := new(w.Module)
-	reaches.Import("env", "connect", w.Types(w.I32, w.I32, w.I32), w.Types(w.I32))
-	reaches.ExportMemory(2, w.NoMax)
+	connects := new(w.Module)
+	connects.Import("env", "connect", w.Types(w.I32, w.I32, w.I32), w.Types(w.I32))
+	connects.ExportMemory(2, w.NoMax)
 	table := func(name string, wasm []byte) string { return guestFile(t, name, "key", wasm) }
 
 	changed := strings.Replace(table("changed", honest), fmt.Sprintf("%x", sha256.Sum256(honest)), strings.Repeat("0", 64), 1)
@@ -212,9 +211,9 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		{"changed", changed, "the SHA-256 of"}, // covers: F81
 		{"absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "does not exist"}, // covers: F81
 		{"newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},                                                              // covers: F97
-		{"useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                         // covers: F97
+		{"useless", table("useless", minimalModule("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                    // covers: F97
 		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                     // covers: F97
-		{"reaches", table("reaches", reaches.Bytes()), `"connect"`},                                                                                                 // covers: F97
+		{"connects", table("connects", connects.Bytes()), `"connect"`},                                                                                              // covers: F97
 		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                         // covers: F100
 		{"text", table("text", []byte("hello\n")), "is not a WebAssembly module"},                                                                                   // covers: F100
 		{"empty", table("empty", nil), "is empty"},                                                                                                                  // covers: F100
@@ -228,7 +227,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t)})
 		if err == nil {
 			s.Close()
-			t.Fatal("it starts")
+			t.Fatal("the gateway starts, want an error")
 		}
 		return err.Error()
 	}
@@ -237,12 +236,12 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := start(t, c.table+use(c.name))
 			if !strings.Contains(got, "plugin "+c.name+": ") || !strings.Contains(got, c.reason) {
-				t.Errorf("the error is %q, want it to name the plugin and %q", got, c.reason)
+				t.Errorf("error %q, want it to name plugin %s and %q", got, c.name, c.reason)
 			}
 		})
 	}
-	t.Run("all are named", func(t *testing.T) {
-		good := smallest("sluice_abi_v1")
+	t.Run("names all invalid plugins", func(t *testing.T) {
+		good := minimalModule("sluice_abi_v1")
 		export(good, abi.ExportRequest, 2, w.I32Const(0))
 		text := table("good", good.Bytes()) + use("good")
 		for _, c := range cases[2:] {
@@ -251,11 +250,11 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		got := start(t, text)
 		for _, c := range cases[2:] {
 			if !strings.Contains(got, "plugin "+c.name+": ") {
-				t.Errorf("%s is not named in\n%s", c.name, got)
+				t.Errorf("the error does not name plugin %s:\n%s", c.name, got)
 			}
 		}
 		if strings.Contains(got, "plugin good") {
-			t.Errorf("the good one is blamed in\n%s", got)
+			t.Errorf("the error names the valid plugin:\n%s", got)
 		}
 	})
 	t.Run("unused plugins are not loaded", func(t *testing.T) {

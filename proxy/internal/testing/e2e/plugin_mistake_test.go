@@ -11,9 +11,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// The modules of the mistakes in plugin_errors_test.go.
+// The functions of this file build the modules of the mistakes in plugin_errors_test.go.
 
-func digestOf(file []byte) string {
+// fileKeys returns the keys file and sha256 of a plugin's table.
+func fileKeys(file []byte) string {
 	return fmt.Sprintf("file = \"mine.wasm\"\nsha256 = \"%x\"", sha256.Sum256(file))
 }
 
@@ -25,30 +26,33 @@ func gzipped(text string) []byte {
 	return b.Bytes()
 }
 
-// mistaken is a module in the making.
-type mistaken struct{ *w.Module }
+// testModule is a module to which code can be added.
+type testModule struct{ *w.Module }
 
-// request is a provider whose provider_request returns a status. version is the name of the export of the contract's version.
-func request(status int32, version ...string) mistaken {
-	m := smallest(append(version, abi.ExportVersion)[0])
+// providerModule returns a provider whose provider_request returns a status. version is the name of the export that
+// declares the ABI version; the default is the current one.
+func providerModule(status int32, version ...string) testModule {
+	m := minimalModule(append(version, abi.ExportVersion)[0])
 	export(m, abi.ExportRequest, 2, w.I32Const(status))
-	return mistaken{m}
+	return testModule{m}
 }
 
 // with adds a function with this code.
-func (m mistaken) with(code w.Op) mistaken {
+func (m testModule) with(code w.Op) testModule {
 	m.Func(nil, nil, nil, code)
 	return m
 }
 
-func library() *w.Module {
+// notPlugin returns a module without any of a plugin's exports.
+func notPlugin() *w.Module {
 	m := new(w.Module)
 	m.ExportMemory(2, w.NoMax)
 	m.ExportFunc("_initialize", nil, nil, nil)
 	return m
 }
 
-func unregistered(says string) *w.Module {
+// unregistered returns a module that has no plugin of the table's name, and logs a line when it is asked for it.
+func unregistered(line string) *w.Module {
 	m := new(w.Module)
 	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
 	m.ExportMemory(2, w.NoMax)
@@ -56,12 +60,13 @@ func unregistered(says string) *w.Module {
 	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
 	export(m, abi.ExportConfigure, 2, w.I32Const(0))
 	export(m, abi.ExportRequest, 2, w.I32Const(0))
-	m.Data(0, []byte(says))
-	export(m, abi.ExportPlugin, 1, w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log), w.I32Const(0)))
+	m.Data(0, []byte(line))
+	export(m, abi.ExportPlugin, 1, w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(line))), w.Call(log), w.I32Const(0)))
 	return m
 }
 
-func lacking(name string) *w.Module {
+// withoutExport returns a provider that lacks one export.
+func withoutExport(name string) *w.Module {
 	m := new(w.Module)
 	m.ExportMemory(2, w.NoMax)
 	for _, x := range []struct {
@@ -75,8 +80,9 @@ func lacking(name string) *w.Module {
 	return m
 }
 
-func mistyped() *w.Module {
-	m := smallest(abi.ExportVersion)
+// wrongType returns a provider whose provider_request has the wrong type.
+func wrongType() *w.Module {
+	m := minimalModule(abi.ExportVersion)
 	export(m, abi.ExportRequest, 1, w.I32Const(0))
 	return m
 }
@@ -88,8 +94,9 @@ func noMemory() *w.Module {
 	return m
 }
 
+// program returns a provider with a main function.
 func program() *w.Module {
-	m := smallest(abi.ExportVersion)
+	m := minimalModule(abi.ExportVersion)
 	export(m, abi.ExportRequest, 2, w.I32Const(0))
 	m.ExportFunc("_start", nil, nil, nil)
 	return m
@@ -102,20 +109,22 @@ func importing(module, name string) *w.Module {
 	return m
 }
 
-func large() *w.Module {
+// largeMemory returns a module whose initial memory is above the limit for all plugins.
+func largeMemory() *w.Module {
 	m := new(w.Module)
 	m.ExportMemory(2000, w.NoMax)
 	return m
 }
 
-func routing() *w.Module {
-	m := smallest(abi.ExportVersion)
+// routerModule returns a router that names no target.
+func routerModule() *w.Module {
+	m := minimalModule(abi.ExportVersion)
 	export(m, abi.ExportChoose, 2, w.I32Const(0))
 	return m
 }
 
-// starting writes a line to its standard error when it starts, and traps.
-func starting() *w.Module {
+// panicsAtStart returns a module that writes a Rust panic to standard error and traps when it starts.
+func panicsAtStart() *w.Module {
 	const line = "thread '<unnamed>' panicked at src/lib.rs:7:5:\ntable of models is empty\n"
 	m := new(w.Module)
 	write := m.Import("wasi_snapshot_preview1", "fd_write", w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32))
@@ -129,26 +138,26 @@ func starting() *w.Module {
 	return m
 }
 
-// configuring logs a line when it is configured, if that is not empty, and fails.
-func configuring(says string) *w.Module {
+// rejectsOptions returns a provider that rejects its options, and logs a line before that if it is not empty.
+func rejectsOptions(line string) *w.Module {
 	m := new(w.Module)
 	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
 	m.ExportMemory(2, w.NoMax)
-	m.Data(0, []byte(says+" "))
+	m.Data(0, []byte(line+" "))
 	export(m, abi.ExportVersion, 0, w.I32Const(0))
 	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
 	var code w.Op
-	if says != "" {
-		code = w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log))
+	if line != "" {
+		code = w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(line))), w.Call(log))
 	}
 	export(m, abi.ExportConfigure, 2, w.Code(code, w.I32Const(1)))
 	export(m, abi.ExportRequest, 2, w.I32Const(0))
 	return m
 }
 
-// described has the schema of its options.
-func described() mistaken {
-	m := request(0)
+// withSchema returns a provider with a JSON schema of its options.
+func withSchema() testModule {
+	m := providerModule(0)
 	m.Custom(abi.SectionOptions, []byte(`{"type":"object","additionalProperties":false,"properties":{"retries":{"type":"integer"},"region":{"type":"string"}}}`))
 	return m
 }
@@ -156,13 +165,13 @@ func described() mistaken {
 // translator is a module whose function translate makes a mistake.
 type translator struct {
 	*w.Module
-	imports map[string]uint32
-	names   []string
-	text    string
-	own     uint32 // the index of translate
+	imports        map[string]uint32 // function indexes by name
+	names          []string          // names of all functions by index, for the name section
+	text           string            // data at address 0
+	translateIndex uint32
 }
 
-// newTranslator begins a module with the imports that the mistakes need, and a text at address 0.
+// newTranslator returns a module with the imports that the mistakes need, and a text at address 0.
 func newTranslator(text string) *translator {
 	m := &translator{Module: new(w.Module), imports: map[string]uint32{}, text: text}
 	add := func(module, name string, params, results []byte) {
@@ -172,7 +181,7 @@ func newTranslator(text string) *translator {
 	for _, name := range []string{"log", "request_path", "request_header", "request_write", "text", "finish", "done", "model", "tool_alias", "tool_call", "answer", "tag", "replace", "hold"} {
 		for _, im := range abi.Imports {
 			if im.Name == name {
-				add(abi.Module, name, cells(im.Params), cells(im.Results))
+				add(abi.Module, name, valueTypes(im.Params), valueTypes(im.Results))
 			}
 		}
 	}
@@ -197,21 +206,23 @@ func (m *translator) export(name string, params int, body w.Op) {
 
 func (m *translator) call(name string) w.Op { return w.Call(m.imports[name]) }
 
-// data pushes the address and the length of the text, complain writes it to standard error.
+// data pushes the address and the length of the text.
 func (m *translator) data() w.Op { return w.Code(w.I32Const(0), w.I32Const(int32(len(m.text)))) }
 
-func (m *translator) complain() w.Op {
+// writeStderr writes the text to standard error.
+func (m *translator) writeStderr() w.Op {
 	return w.Code(w.I32Const(2), w.I32Const(1000), w.I32Const(1), w.I32Const(1200), m.call("fd_write"), w.Drop)
 }
 
-// translate adds the function that makes the mistake.
+// translate adds the function that makes the mistake, and returns a call of it.
 func (m *translator) translate(mistake func(*translator) w.Op) w.Op {
-	m.own = uint32(len(m.names))
+	m.translateIndex = uint32(len(m.names))
 	m.Func(nil, w.Types(w.I32), nil, mistake(m))
 	m.names = append(m.names, "translate")
-	return w.Call(m.own)
+	return w.Call(m.translateIndex)
 }
 
+// bytes returns the binary module, with a name section.
 func (m *translator) bytes() []byte {
 	list := w.U32(uint32(len(m.names)))
 	for i, n := range m.names {
@@ -221,8 +232,8 @@ func (m *translator) bytes() []byte {
 	return m.Bytes()
 }
 
-// cells are the types of an import's parameters or results.
-func cells(letters string) (types []byte) {
+// valueTypes returns the WebAssembly types of an import's parameters or results, which package abi writes as letters.
+func valueTypes(letters string) (types []byte) {
 	for _, l := range letters {
 		switch l {
 		case 'i':
@@ -236,15 +247,15 @@ func cells(letters string) (types []byte) {
 	return types
 }
 
-// translating is a provider that makes a mistake in provider_request.
-func translating(text string, mistake func(*translator) w.Op) []byte {
+// requestMistake returns a provider that makes a mistake in provider_request.
+func requestMistake(text string, mistake func(*translator) w.Op) []byte {
 	m := newTranslator(text)
 	m.export(abi.ExportRequest, 2, m.translate(mistake))
 	return m.bytes()
 }
 
-// events is a provider that makes a mistake in provider_event.
-func events(text string, mistake func(*translator) w.Op) []byte {
+// eventMistake returns a provider that makes a mistake in provider_event.
+func eventMistake(text string, mistake func(*translator) w.Op) []byte {
 	m := newTranslator(text)
 	body := m.translate(mistake)
 	m.export(abi.ExportRequest, 2, w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop,
@@ -254,8 +265,8 @@ func events(text string, mistake func(*translator) w.Op) []byte {
 	return m.bytes()
 }
 
-// filtering is a filter that makes a mistake.
-func filtering(text string, mistake func(*translator) w.Op) []byte {
+// filterMistake returns a filter that makes a mistake.
+func filterMistake(text string, mistake func(*translator) w.Op) []byte {
 	m := newTranslator(text)
 	body := m.translate(mistake)
 	m.ExportFunc(abi.ExportFilterText, w.Types(w.I32, w.I32, w.I32, w.I32, w.I32, w.I32), w.Types(w.I32), nil, body)

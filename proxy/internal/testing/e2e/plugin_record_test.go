@@ -21,7 +21,8 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// What must be in no file: the client's key, a key of which only the digest is configured, and the provider's credential.
+// Secrets that no recorded file may contain: the client's key, a key of which only the digest is configured, and the
+// provider's credential.
 const (
 	recordedKey        = "sk-canary-of-the-client-0001"
 	recordedDigestKey  = "sk-canary-of-another-client-0002"
@@ -33,7 +34,7 @@ const (
 	recordedHello  = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
 )
 
-// devEngine keeps what the hosts of plugindev have compiled.
+// devEngine is the engine of all hosts, so that they compile each module once.
 var devEngine = sync.OnceValues(func() (*plugindev.Engine, error) { return plugindev.NewEngine(proxytest.CacheDir()) })
 
 func devHost(t *testing.T) *plugindev.Host {
@@ -73,8 +74,8 @@ func testRecorded(t *testing.T, s *plugindev.Suite) map[string]plugindev.Tested 
 	return byName
 }
 
-// failuresOf are those of a vector, in one text.
-func failuresOf(v plugindev.Tested) string {
+// failureText returns the failures of a vector, one per line.
+func failureText(v plugindev.Tested) string {
 	var b strings.Builder
 	for _, f := range v.Failures {
 		b.WriteString(f.Where + ": " + f.Text + "\n")
@@ -82,16 +83,16 @@ func failuresOf(v plugindev.Tested) string {
 	return b.String()
 }
 
-// recordTraffic serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded. written waits for
-// the vector of a request, whose recording ends after the client has its response.
+// recordTraffic serves a configuration with a recorder while use sends requests, and returns the directory and the counts of
+// the recording. use calls written after each request to wait for its vector, which is written after the response.
 func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
 	t.Helper()
-	from := proxy.NewRecorder(provider)
+	recorder := proxy.NewRecorder(provider)
 	vectors := make(chan string, 16)
-	also := o.Written
+	callerWritten := o.Written
 	o.Written = func(name, problem string) {
-		if also != nil {
-			also(name, problem)
+		if callerWritten != nil {
+			callerWritten(name, problem)
 		}
 		vectors <- name
 	}
@@ -106,10 +107,10 @@ func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOption
 	defer w.Close()
 	go func() {
 		var err error
-		recorded, err = w.Write(ctx, from)
+		recorded, err = w.Write(ctx, recorder)
 		done <- err
 	}()
-	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Recorder = from })
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Recorder = recorder })
 	use(g, func() {
 		select {
 		case <-vectors:
@@ -128,7 +129,7 @@ func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOption
 	return o.Dir, recorded
 }
 
-// checkFiles checks that only their owner reads the files, and that they hold no secret.
+// checkRecordedFiles checks that only the owner can read the files, and that they contain no secret.
 func checkRecordedFiles(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -148,7 +149,7 @@ func checkRecordedFiles(t *testing.T, dir string) {
 		text, err := os.ReadFile(path)
 		for _, secret := range []string{recordedKey, recordedDigestKey, recordedCredential, "canary"} {
 			if bytes.Contains(text, []byte(secret)) {
-				t.Errorf("%s holds %s:\n%s", path, secret, text)
+				t.Errorf("%s contains %s:\n%s", path, secret, text)
 			}
 		}
 		return err
@@ -179,8 +180,8 @@ func readFile(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error and a response that
-// is cut off, each with secrets in it.
+// TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error and
+// a truncated stream, each with secrets in it. Then it tests and replays the recorded vectors.
 func TestRecordThenTestThenReplay(t *testing.T) {
 	wasm := plugintest.Build(t, recordedPlugin)
 	file := filepath.Join(t.TempDir(), "plugin.wasm")
@@ -244,7 +245,7 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 	} {
 		for _, part := range wants {
 			if text := readFile(t, dir, file); !strings.Contains(text, part) {
-				t.Errorf("%s is\n%s\nwithout %q", file, text, part)
+				t.Errorf("%s lacks %q:\n%s", file, part, text)
 			}
 		}
 	}
@@ -254,7 +255,7 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 		t.Errorf("the module is %s", module)
 	}
 	for name, v := range testRecorded(t, suite) {
-		if text := failuresOf(v); text != "" {
+		if text := failureText(v); text != "" {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -270,7 +271,7 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 	}
 }
 
-// TestRecordDemo records a plugin that responds by itself.
+// TestRecordDemo records a plugin that responds without an upstream request.
 func TestRecordDemo(t *testing.T) {
 	wasm, err := fs.ReadFile(proxytest.Bundled(t), "all.wasm")
 	if err != nil {
@@ -297,18 +298,19 @@ func TestRecordDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range tested {
-		if text := failuresOf(v); text != "" {
+		if text := failureText(v); text != "" {
 			t.Errorf("%s: %s", v.Name, text)
 		}
 	}
 }
 
-// TestRecordedFaultFails records a plugin that fails: its vector has no want.txt, so that it fails until the plugin is right.
+// TestRecordedFaultFails records a plugin that fails. Its vector has no want.txt, so the vector's test fails until the
+// plugin is fixed.
 func TestRecordedFaultFails(t *testing.T) {
 	wasm := plugintest.Build(t, recordedPlugin)
 	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", recordedKey)
 	var problem string
-	// The plugin that makes want.txt may not ask for its path.
+	// Use allows no paths, so the plugin fails when want.txt is generated.
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, Count: 1, Written: func(_, p string) { problem = p }}
 	dir, _ := recordTraffic(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
 		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(recordedHello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+recordedKey)
@@ -318,7 +320,7 @@ func TestRecordedFaultFails(t *testing.T) {
 		t.Errorf("problem %q", problem)
 	}
 	for name, v := range testRecorded(t, recordedSuite(t, dir)) {
-		if got := failuresOf(v); !strings.Contains(got, "no want.txt") {
+		if got := failureText(v); !strings.Contains(got, "no want.txt") {
 			t.Errorf("%s: failures %q", name, got)
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestReplacePluginDuringStreams replaces a plugin's file while it serves. Open streams are read by the old version to
-// their end, even if its instances trap and have to be replaced; later requests use the new version; in the end the old
-// one is closed.
+// TestReplacePluginDuringStreams replaces a plugin's file while it serves. The old version serves open streams to their
+// end, even if its instances trap and have to be replaced. New requests use the new version. The old version is closed
+// after its last stream.
 //
 // covers: F99
 func TestReplacePluginDuringStreams(t *testing.T) {
@@ -28,7 +28,7 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 	first := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/hostile")
 	second := bytes.ReplaceAll(first, []byte("version-one"), []byte("version-two"))
 	if bytes.Equal(first, second) {
-		t.Fatal("the plugin does not hold its version")
+		t.Fatal("the plugin does not contain its version")
 	}
 	proceed := make(chan struct{})
 	held := upstreamtest.New(t, upstreamtest.Script{
@@ -62,11 +62,11 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := pluginStatus(t, g, "hostile"); p.Generations != 2 {
-		t.Errorf("%d generations of the plugin while streams of the first run", p.Generations)
+		t.Errorf("%d generations of the plugin while streams of the first are open, want 2", p.Generations)
 	}
 	for _, stream := range []bool{true, false} {
 		if r := g.Chat(t, askOf("short/honest", stream)); r.Status != 200 || content(r.Body) != "version-two" {
-			t.Errorf("a new request: %d %s", r.Status, r.Body)
+			t.Errorf("new request: status %d: %s, want version-two", r.Status, r.Body)
 		}
 	}
 	close(proceed)
@@ -76,12 +76,12 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 			rest := c.readUntil("0\r\n\r\n")
 			if i%3 == 0 {
 				if !strings.Contains(rest, `"code":"plugin_crashed"`) || strings.Contains(rest, "[DONE]") {
-					t.Errorf("a stream that traps ends with %s", rest)
+					t.Errorf("a trapped stream ends with %s, want plugin_crashed", rest)
 				}
 				return
 			}
 			if content(rest) != "version-one" || !strings.HasSuffix(rest, "data: [DONE]\n\n\r\n0\r\n\r\n") {
-				t.Errorf("a stream that was open ends with %s", rest)
+				t.Errorf("an open stream ends with %s, want version-one", rest)
 			}
 		})
 	}
@@ -96,12 +96,12 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 		}
 	}
 	if r := g.Chat(t, askOf("short/honest", true)); r.Status != 200 || content(r.Body) != "version-two" {
-		t.Errorf("afterwards: %d %s", r.Status, r.Body)
+		t.Errorf("request after the streams: status %d: %s, want version-two", r.Status, r.Body)
 	}
 }
 
-// TestReloadOfInvalidPlugin reloads configurations with invalid plugins: the error names the plugin and the cause, and
-// the loaded one keeps serving.
+// TestReloadOfInvalidPlugin reloads configurations with invalid plugins, and checks that the error names the plugin and the
+// cause, and that the loaded version keeps serving.
 //
 // covers: F81 F97
 func TestReloadOfInvalidPlugin(t *testing.T) {
@@ -109,27 +109,27 @@ func TestReloadOfInvalidPlugin(t *testing.T) {
 	config := func(wasm []byte) string {
 		return quietServer + guestFile(t, "keeper", "key", wasm) + "[providers.p]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", model = \"m\" }]\n"
 	}
-	newer := smallest("sluice_abi_v2")
+	newer := minimalModule("sluice_abi_v2")
 	export(newer, abi.ExportRequest, 2, w.I32Const(0))
-	starts := smallest("sluice_abi_v1")
+	starts := minimalModule("sluice_abi_v1")
 	export(starts, abi.ExportRequest, 2, w.I32Const(0))
 	starts.Start(starts.Func(nil, nil, nil, w.Unreachable))
 	g := proxytest.Start(t, config(good))
 	for reason, wasm := range map[string][]byte{
 		"built for abi_v2, but this gateway supports abi_v1": newer.Bytes(),
-		"neither a provider nor a router":                    smallest("sluice_abi_v1").Bytes(),
+		"neither a provider nor a router":                    minimalModule("sluice_abi_v1").Bytes(),
 		"unreachable":                                        starts.Bytes(),
 		"malformed":                                          good[:len(good)/2],
 	} {
 		err := g.Reload(t, config(wasm))
 		if _, ok := errors.AsType[*proxy.BuildError](err); !ok || !strings.Contains(err.Error(), "plugin keeper: ") || !strings.Contains(err.Error(), reason) {
-			t.Errorf("the reload ended with %v, want it to name the plugin and %q", err, reason)
+			t.Errorf("reload: %v, want an error that names the plugin and %q", err, reason)
 		}
 		if r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"still here"}]}`); r.Status != 200 || !strings.Contains(r.Body, "still here") {
-			t.Errorf("after it: %d %s", r.Status, r.Body)
+			t.Errorf("request after the reload: status %d: %s", r.Status, r.Body)
 		}
 	}
 	if p := pluginStatus(t, g, "keeper"); p.Generations != 1 {
-		t.Errorf("%d generations", p.Generations)
+		t.Errorf("%d generations of the plugin, want 1", p.Generations)
 	}
 }

@@ -24,9 +24,9 @@ type policyProvider struct {
 	url string
 
 	mu     sync.Mutex
-	status int           // of its responses; 0: 200
-	delay  time.Duration // before each
-	broken string        // a model that fails
+	status int           // status of all responses; 0 means 200
+	delay  time.Duration // delay before each response
+	broken string        // model whose requests fail with 503
 	served map[string]int
 }
 
@@ -38,14 +38,14 @@ func newPolicyProvider(t *testing.T) *policyProvider {
 	return p
 }
 
-// behave changes the responses from here on.
+// behave sets the status and the delay of all further responses.
 func (p *policyProvider) behave(status int, delay time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status, p.delay = status, delay
 }
 
-// models returns how many requests there were for each model, and forgets them.
+// models returns the number of requests per model since its last call.
 func (p *policyProvider) models() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *policyProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Unlock()
 	if delay > 0 {
-		select { // what is late is the point
+		select {
 		case <-time.After(delay):
 		case <-r.Context().Done():
 		}
@@ -85,8 +85,8 @@ func (p *policyProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var policyVariable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 
-// startPolicy serves a configuration of examples/routing as it is, besides the addresses of providers, and more. The secret of a key is the
-// name of its variable.
+// startPolicy serves a configuration of examples/routing with the URLs of test providers and additional TOML. The variable
+// NAME of a key's secret becomes sk-NAME-0123456789.
 func startPolicy(t *testing.T, name, more string, providers map[string]*policyProvider) *proxytest.Gateway {
 	t.Helper()
 	return startPolicyWith(t, name, more, providers, func(*proxy.Options) {})
@@ -113,7 +113,8 @@ const (
 	turn      = `{"role":"assistant","content":"Hi"},{"role":"user","content":"next"}`
 )
 
-// askPolicy sends a request, which has to succeed, and returns the provider and the model that served it, and the rule that applied.
+// askPolicy sends a request that must succeed, and returns the provider and the model that served it, and the rule that
+// applied.
 func askPolicy(t *testing.T, g *proxytest.Gateway, body, key string) string {
 	t.Helper()
 	r := g.Do(t, "POST", "/v1/chat/completions", body, key)
@@ -142,21 +143,21 @@ func TestPolicyCheapestWithBound(t *testing.T) {
 	const cheap, next = "fireworks/accounts/fireworks/models/gpt-oss-120b", "together/openai/gpt-oss-120b"
 	expect("all fast", cheap)
 	fireworks.behave(503, 0)
-	expect("the cheapest one fails", next)
+	expect("the cheapest fails", next)
 	if testing.Short() {
 		t.Skip("the rest waits for a slow provider")
 	}
-	// The average follows what the provider takes now: a few slow responses bring it above the bound.
+	// A few slow responses raise the average latency above the bound.
 	fireworks.behave(0, 700*time.Millisecond)
 	for range 20 {
 		if askPolicy(t, g, body, policyKey) == next {
 			break
 		}
 	}
-	expect("the cheapest one is slow", next)
+	expect("the cheapest is slow", next)
 	together.behave(503, 0)
 	groq.behave(503, 0)
-	expect("only the slow one is left", cheap)
+	expect("all others fail", cheap)
 }
 
 func TestPolicyStickyWithFailover(t *testing.T) {
@@ -171,7 +172,7 @@ func TestPolicyStickyWithFailover(t *testing.T) {
 				body := fmt.Sprintf(`{"model":"gpt-5.4","messages":[{"role":"system","content":"Help."},{"role":"user","content":"conversation %d"}%s]}`, i, strings.Repeat(","+turn, n))
 				got := askPolicy(t, g, body, policyKey)
 				if at[i] != "" && got != at[i] {
-					t.Errorf("turn %d of conversation %d is at %s, the one before was at %s", n, i, got, at[i])
+					t.Errorf("turn %d of conversation %d went to %s, the previous turn to %s", n, i, got, at[i])
 				}
 				at[i] = got
 			}
@@ -187,22 +188,22 @@ func TestPolicyStickyWithFailover(t *testing.T) {
 	}
 	before := run()
 	if n := count(before); n["openai/gpt-5.4"] == 0 || n["azure/gpt-5.4"] == 0 || n["openai/gpt-5.4"]+n["azure/gpt-5.4"] != conversations {
-		t.Errorf("conversations are at %v", n)
+		t.Errorf("conversations went to %v, want both targets of the first priority and no other", n)
 	}
 	openai.behave(503, 0)
 	for i, got := range run() {
 		if got != "azure/gpt-5.4" {
-			t.Errorf("without openai, conversation %d is at %s, before at %s", i, got, before[i])
+			t.Errorf("without openai, conversation %d went to %s, before to %s", i, got, before[i])
 		}
 	}
 	azure.behave(503, 0)
 	if n := count(run()); n["anthropic/claude-sonnet-4-6"] != conversations {
-		t.Errorf("without both, conversations are at %v", n)
+		t.Errorf("without openai and azure, conversations went to %v", n)
 	}
 	openai.behave(0, 0)
 	azure.behave(0, 0)
 	if after := run(); !maps.Equal(before, after) {
-		t.Errorf("conversations were at %v, and are at %v once all is well", before, after)
+		t.Errorf("conversations went to %v, and after the recovery to %v", before, after)
 	}
 }
 
@@ -228,7 +229,7 @@ func TestPolicyTierByTag(t *testing.T) {
 			t.Errorf("%d: %s", r.Status, r.Body)
 		}
 		if got := openai.models(); !maps.Equal(got, want) {
-			t.Errorf("%s asked for %v, want %v: a rule is strict", key, got, want)
+			t.Errorf("%s: openai got requests for %v, want %v, because a rule's targets are the only ones", key, got, want)
 		}
 	}
 }

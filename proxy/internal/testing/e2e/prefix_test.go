@@ -18,9 +18,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// prefixProviders are the providers of the prefix tests: each plugin that translates, in each of its forms, and OpenAI's API, for which
-// chat completions requests are edited. The model has the name of its provider. own is the API of which it gets the client's document.
-var prefixProviders = []struct{ name, plugin, model, own, options string }{
+// prefixProviders are the providers of the prefix tests: each plugin that translates requests, in each of its forms, and the
+// OpenAI API, for which chat completions requests are edited. A model has the name of its provider. native is the path of
+// the API whose requests the provider gets without translation.
+var prefixProviders = []struct{ name, plugin, model, native, options string }{
 	{"anthropic", "anthropic", "claude-sonnet-4-5", "/v1/messages", ""},
 	{"vertex-claude", "anthropic", "claude-sonnet-4-5", "/v1/messages", `{ api = "vertex", project = "p", location = "l" }`},
 	{"invoke", "anthropic", "anthropic.claude-sonnet-4-5-v1:0", "/v1/messages", `{ api = "bedrock" }`},
@@ -34,10 +35,10 @@ var prefixProviders = []struct{ name, plugin, model, own, options string }{
 	{"responses", "openai", "gpt-5.4", "/v1/responses", `{ api = "responses" }`},
 }
 
-// prefixGateway is a gateway whose providers refuse every request, and keep its body.
+// prefixGateway is a gateway whose providers reject every request.
 type prefixGateway struct {
 	*proxytest.Gateway
-	sent chan []byte
+	sent chan []byte // bodies that providers received
 }
 
 func startPrefixGateway(t *testing.T) *prefixGateway {
@@ -62,7 +63,7 @@ func startPrefixGateway(t *testing.T) *prefixGateway {
 	return g
 }
 
-// translate returns the body that a provider gets for a request; nil if the gateway refuses the request.
+// translate returns the body that a provider receives for a request, or nil if the gateway rejects the request.
 func (g *prefixGateway) translate(t testing.TB, a *prefixAPI, provider string, body []byte) []byte {
 	t.Helper()
 	path := strings.ReplaceAll(a.path, "MODEL", provider)
@@ -81,12 +82,12 @@ func (g *prefixGateway) translate(t testing.TB, a *prefixAPI, provider string, b
 	}
 }
 
-// prefixAPI is an API of clients.
+// prefixAPI is a client API.
 type prefixAPI struct {
 	path     string
-	messages string   // the member that has the conversation
-	recorded []string // requests
-	answers  func(message jsondoc.Value) bool
+	messages string                           // member that contains the conversation
+	recorded []string                         // glob patterns of recorded requests
+	answers  func(message jsondoc.Value) bool // reports whether a message is from the model
 }
 
 var prefixAPIs = []*prefixAPI{
@@ -102,7 +103,7 @@ var prefixAPIs = []*prefixAPI{
 	{"/v1beta/models/MODEL:generateContent", "contents", []string{"../../../../plugins/gemini/testdata/requests/*.json"}, func(m jsondoc.Value) bool { return m.Get("role").Is("model") }},
 }
 
-// turns returns a request as it was at the end of each turn of the user in its conversation, the last one being the request itself.
+// turns returns the requests of a conversation up to each turn of the user, of which the last is the request itself.
 func (a *prefixAPI) turns(t testing.TB, body []byte) (turns [][]byte) {
 	t.Helper()
 	doc := parseDocument(t, body)
@@ -120,6 +121,7 @@ func (a *prefixAPI) turns(t testing.TB, body []byte) (turns [][]byte) {
 	return append(turns, replaceMember(t, body, a.messages, slices.Concat([]byte("["), bytes.Join(messages, []byte(",")), []byte("]"))))
 }
 
+// answered reports whether a message is from the model.
 func (a *prefixAPI) answered(t testing.TB, message []byte) bool {
 	return a.answers(parseDocument(t, message).Root())
 }
@@ -133,7 +135,7 @@ func parseDocument(t rapid.TB, body []byte) *jsondoc.Doc {
 	return doc
 }
 
-// replaceMember returns an object with another value of a member.
+// replaceMember returns an object with a member's value replaced, or with the member added.
 func replaceMember(t testing.TB, body []byte, name string, value []byte) []byte {
 	t.Helper()
 	var members [][]byte
@@ -151,24 +153,25 @@ func replaceMember(t testing.TB, body []byte, name string, value []byte) []byte 
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
 }
 
-// promptMembers are the members of the providers' bodies that their prompt caches depend on, in their order.
+// promptMembers are the members of the providers' requests that prompt caches depend on, in the order of the prompt.
 var promptMembers = [][]string{{"tools", "toolConfig"}, {"system", "systemInstruction"}, {"messages", "contents", "input"}}
 
-// checkPrefix checks that the body of a turn begins with what the provider's prompt cache has of the turn before: tools, system prompt
-// and messages in this order, and up to the end of the last message the same bytes.
+// checkPrefix checks that a turn can use the provider's prompt cache of the turn before: tools, system prompt and messages
+// come in this order, and the bytes up to the end of the previous turn's last message are the same. A native request has the
+// client's order.
 func checkPrefix(t rapid.TB, before, after []byte, native bool) {
 	t.Helper()
 	var at, messages int
 	for v := parseDocument(t, before).Root().First(); v.Exists(); v = v.Next() {
 		if v.Name().Is("toolConfig") && !v.Get("tools").Exists() {
-			continue // Gemini's has the choice
+			continue // Gemini's toolConfig has only the tool choice
 		}
 		rank := slices.IndexFunc(promptMembers, func(names []string) bool { return slices.Contains(names, string(v.Name().Inside())) })
 		if rank >= 0 && rank < at && !native {
-			t.Errorf("%s stands behind what follows it in a prompt: %s", v.Name().Raw(), before)
+			t.Errorf("%s comes after a member that follows it in the prompt: %s", v.Name().Raw(), before)
 		}
 		if at = max(at, rank); rank == 2 {
-			// What the next turn goes on with may belong to the same message.
+			// The next turn may append to the same message, so its closing brackets do not count.
 			raw := bytes.TrimRight(v.Raw(), "]} \n\t")
 			messages = bytes.Index(before, v.Raw()) + len(raw)
 		}
@@ -179,19 +182,20 @@ func checkPrefix(t rapid.TB, before, after []byte, native bool) {
 	}
 	if messages == 0 || same < messages {
 		from := max(same-40, 0)
-		t.Errorf("%d bytes of %d up to the last message are the same: %.120s, then %.120s", same, messages, before[from:], after[min(from, len(after)):])
+		t.Errorf("only %d of the %d bytes up to the last message are the same: %.120s, then %.120s", same, messages, before[from:], after[min(from, len(after)):])
 	}
 }
 
-// unstable are recorded conversations in which a turn adds to the prompt, in front of what came before: providers with one system
-// prompt get its new text at its end, and tools that a turn adds stand with the others.
+// unstable lists, per recorded conversation, the providers for which a turn changes the start of the prompt. Providers with
+// a single system prompt get new system text at its end, and tools that a turn adds are listed with the others.
 var unstable = map[string][]string{
 	"system-mid-cache-ttl.json": {"converse", "nova", "gemini", "vertex"},
 	"system-mid-tool-pair.json": {"converse", "nova", "gemini", "vertex"},
 	"additional-tools.json":     {"anthropic", "vertex-claude", "invoke", "converse", "nova", "gemini", "vertex", "cohere", "ollama", "chat"},
 }
 
-// TestRecordedConversationsKeepTheirPrefix replays recorded conversations turn by turn, in each API of clients to each provider.
+// TestRecordedConversationsKeepTheirPrefix replays recorded conversations turn by turn, from each client API to each
+// provider.
 func TestRecordedConversationsKeepTheirPrefix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("translates a thousand requests")
@@ -223,7 +227,7 @@ func TestRecordedConversationsKeepTheirPrefix(t *testing.T) {
 							for _, turn := range turns {
 								after := g.translate(t, a, p.name, turn)
 								if before != nil && after != nil {
-									checkPrefix(t, before, after, strings.HasPrefix(a.path, p.own))
+									checkPrefix(t, before, after, strings.HasPrefix(a.path, p.native))
 									compared[p.name]++
 								}
 								before = after
@@ -234,14 +238,15 @@ func TestRecordedConversationsKeepTheirPrefix(t *testing.T) {
 			}
 			for _, p := range prefixProviders {
 				if compared[p.name] < 3 {
-					t.Errorf("%d turns were compared at %s, too few", compared[p.name], p.name)
+					t.Errorf("%d turns were compared at %s, want at least 3", compared[p.name], p.name)
 				}
 			}
 		})
 	}
 }
 
-// drawConversation draws a conversation in an API: the messages at the end of each turn of the user, and the members besides.
+// drawConversation draws a conversation of the API with this index. It returns the messages up to each turn of the user, and
+// the other members of the request.
 func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 	text := rapid.StringN(1, 60, -1)
 	quote := func(s string) string { return string(jsondoc.AppendEscaped([]byte{'"'}, []byte(s))) + `"` }
@@ -272,7 +277,7 @@ func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 		members += []string{`,"reasoning_effort":"high"`, `,"thinking":{"type":"enabled","budget_tokens":1024}`, `,"reasoning":{"effort":"high"}`, `,"generationConfig":{"thinkingConfig":{"thinkingBudget":1024}}`}[api]
 	}
 	for n := range rapid.IntRange(2, 4).Draw(t, "turns") {
-		question := quote("Q" + text.Draw(t, "question")) // Anthropic takes no blank one
+		question := quote("Q" + text.Draw(t, "question")) // Anthropic rejects blank text
 		messages = append(messages, []string{
 			`{"role":"user","content":[{"type":"text","text":` + question + marked + `}]}`,
 			`{"role":"user","content":[{"type":"text","text":` + question + marked + `}]}`,
@@ -316,7 +321,7 @@ func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 	return turns, members
 }
 
-// TestGrowingConversationsKeepTheirPrefix has conversations grow by a turn at a time.
+// TestGrowingConversationsKeepTheirPrefix checks generated conversations that grow turn by turn.
 func TestGrowingConversationsKeepTheirPrefix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("translates a thousand requests")
@@ -334,13 +339,13 @@ func TestGrowingConversationsKeepTheirPrefix(t *testing.T) {
 		for _, turn := range turns {
 			after := g.translate(t, a, p.name, []byte(`{"`+a.messages+`":`+turn+members+`}`))
 			if before != nil && after != nil {
-				checkPrefix(r, before, after, strings.HasPrefix(a.path, p.own))
+				checkPrefix(r, before, after, strings.HasPrefix(a.path, p.native))
 				compared++
 			}
 			before = after
 		}
 	})
 	if compared < 100 {
-		t.Errorf("%d turns were compared, too few", compared)
+		t.Errorf("%d turns were compared, want at least 100", compared)
 	}
 }

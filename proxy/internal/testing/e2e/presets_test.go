@@ -11,8 +11,8 @@ import (
 
 const wholeAnswer = `{"id":"a","object":"chat.completion","created":1,"model":"there","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 
-// TestPresetsOnTheWire sends a request to upstreams known by a preset and checks what they receive: the path, the
-// credential's header and no other, and the members by the upstream's own names.
+// TestPresetsOnTheWire sends a request to providers with a preset and checks what the upstream receives: the path, the
+// credential in one header only, and members with the names that the upstream uses.
 func TestPresetsOnTheWire(t *testing.T) {
 	for name, want := range map[string]struct{ base, line, credential, body string }{
 		"azure":      {"", "POST /openai/deployments/my-gpt/chat/completions?api-version=2024-10-21 HTTP/1.1", "api-key: sk-canary", `"seed":7`},
@@ -48,7 +48,7 @@ targets = [{ provider = "up", model = "my-gpt" }]
 				}
 			}
 			if line != want.line || strings.Join(credentials, ", ") != want.credential || !strings.Contains(body, want.body) {
-				t.Errorf("the upstream got %q, %q, %s", line, credentials, body)
+				t.Errorf("the upstream got %q, %q, %s, want %+v", line, credentials, body, want)
 			}
 		})
 	}

@@ -274,7 +274,7 @@ func TestRouterThatNamesNone(t *testing.T) {
 		status    int
 	}{{"order", http.StatusOK}, {"refuse", http.StatusBadGateway}} {
 		t.Run(c.onFailure, func(t *testing.T) {
-			g := proxytest.Start(t, quietServer+demoProvider+guestFile(t, "silent", "shared", routing().Bytes())+`
+			g := proxytest.Start(t, quietServer+demoProvider+guestFile(t, "silent", "shared", routerModule().Bytes())+`
 [[models]]
 id      = "two"
 targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "demo", model = "first", priority = 1 }]
