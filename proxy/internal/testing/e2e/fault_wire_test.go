@@ -116,7 +116,7 @@ func complete(texts ...string) want { return want{texts: texts} }
 
 func fails(failure string, texts ...string) want { return want{texts, failure} }
 
-// frames is the stream that a client gets, in the form of steady.
+// frames is the stream that a client gets, normalized.
 func (w want) frames() string {
 	const chunk = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"m","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}` + "\n\n"
 	var b strings.Builder

@@ -84,7 +84,7 @@ func TestDisconnectFromFilteredStream(t *testing.T) {
 
 // trappingFilter is a filter that fails at texts that begin with an exclamation mark.
 func trappingFilter() []byte {
-	m := smallest(abi.ExportVersion)
+	m := minimalModule(abi.ExportVersion)
 	i := w.I32
 	m.ExportFunc(abi.ExportFilterText, w.Types(i, i, i, i, i, i), w.Types(i), nil,
 		w.LocalGet(5), w.If(w.Void, w.I32Const(64<<10), w.I32Load8U, w.I32Const('!'), w.I32Eq, w.If(w.Void, w.Unreachable)), w.I32Const(0))
