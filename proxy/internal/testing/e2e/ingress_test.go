@@ -52,7 +52,7 @@ func TestIngressKeys(t *testing.T) {
 		cases := []presented{
 			{"Bearer", nil, 200, ""},
 			{"no key", []string{"Authorization:"}, 401, "missing_api_key"},
-			{"unknown key", []string{"Authorization: Bearer sk-nobody-0123456789"}, 401, "invalid_api_key"},
+			{"unknown key", []string{"Authorization: Bearer sk-unknown-0123456789"}, 401, "invalid_api_key"},
 			{"expired key", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key"},
 			{"disabled key", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key"},
 		}
@@ -61,7 +61,7 @@ func TestIngressKeys(t *testing.T) {
 				{"header of the API", []string{"Authorization:", in.keyHeader + ": " + proxytest.Key}, 200, ""},
 				{"the same key in both headers", []string{in.keyHeader + ": " + proxytest.Key}, 200, ""},
 				{"different keys", []string{in.keyHeader + ": " + narrow}, 401, "duplicate_authorization"},
-				{"unknown key in the header of the API", []string{"Authorization:", in.keyHeader + ": sk-nobody-0123456789"}, 401, "invalid_api_key"},
+				{"unknown key in the header of the API", []string{"Authorization:", in.keyHeader + ": sk-unknown-0123456789"}, 401, "invalid_api_key"},
 			}...)
 		}
 		for _, header := range []string{"x-api-key", "x-goog-api-key", "api-key"} {
@@ -79,7 +79,7 @@ func TestIngressKeys(t *testing.T) {
 				} else {
 					in.wantError(t, g, r, c.status, c.code)
 				}
-				for _, key := range []string{proxytest.Key, narrow, "sk-nobody-0123456789", "sk-expired-0123456789", "sk-disabled-0123456789"} {
+				for _, key := range []string{proxytest.Key, narrow, "sk-unknown-0123456789", "sk-expired-0123456789", "sk-disabled-0123456789"} {
 					if strings.Contains(r.Body, key) || strings.Contains(g.Log.String(), key) {
 						t.Errorf("the response or the log contains a key: %s\n%s", r.Body, g.Log.String())
 					}
@@ -185,10 +185,10 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 	const secret = "sk-upstream-one-canary"
 	for _, c := range []struct {
 		name         string
-		answer       upstreamtest.Step
+		response     upstreamtest.Step
 		status       int
 		code, retry  string
-		says, hidden string // what the message must contain, and what the response must not
+		want, hidden string // text that must be in the message, and text that must not be in the response
 	}{
 		{"rejected", upstreamtest.Answer(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"bad `+secret+` words"}}`), 400, "invalid_request_error", "", "words", secret},
 		{"rate limited", upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow down","type":"x"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded", "7", "", ""},
@@ -200,12 +200,12 @@ func TestIngressFailuresBeforeResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
-				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), c.answer, upstreamtest.Close()})
+				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), c.response, upstreamtest.Close()})
 				g := proxytest.Start(t, w.gatewayConfig(provider.URL()))
 				for _, stream := range []bool{false, true} {
 					r := in.ask(t, g, "m", stream)
 					message := in.wantError(t, g, r, c.status, c.code)
-					if !strings.Contains(message, c.says) || c.hidden != "" && strings.Contains(r.Body, c.hidden) {
+					if !strings.Contains(message, c.want) || c.hidden != "" && strings.Contains(r.Body, c.hidden) {
 						t.Errorf("message %q", message)
 					}
 					if r.Header.Get("Retry-After") != c.retry {

@@ -24,7 +24,7 @@ func TestKeyHeaders(t *testing.T) {
 		{"the same key in three headers", []string{"x-api-key: " + good, "api-key: " + good}, 200, ""},
 		{"different keys in Authorization and x-api-key", []string{"x-api-key: " + other}, 400, "duplicate_authorization"},
 		{"different keys in x-api-key and api-key", []string{"Authorization:", "x-api-key: " + other, "api-key: " + good}, 400, "duplicate_authorization"},
-		{"unknown key", []string{"Authorization:", "x-api-key: sk-nobody-0123"}, 401, "invalid_api_key"},
+		{"unknown key", []string{"Authorization:", "x-api-key: sk-unknown-0123"}, 401, "invalid_api_key"},
 		{"header that is not configured", []string{"Authorization:", "x-goog-api-key: " + good}, 401, "missing_api_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

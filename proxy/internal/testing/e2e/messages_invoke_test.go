@@ -65,13 +65,13 @@ var invokeEvents = []string{
 // TestInvokeModelOfBedrock has clients of Messages and of chat completions use a model that Bedrock serves with
 // InvokeModel.
 func TestInvokeModelOfBedrock(t *testing.T) {
-	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5}}`
+	response := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5}}`
 	script := func(typ, body string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, typ, body, "Connection: close")}
 	}
 	const eventStream = "application/vnd.amazon.eventstream"
 	provider := upstreamtest.New(t,
-		script("application/json", whole), script(eventStream, invokeChunks(t, invokeEvents...)), script(eventStream, invokeChunks(t, invokeEvents...)))
+		script("application/json", response), script(eventStream, invokeChunks(t, invokeEvents...)), script(eventStream, invokeChunks(t, invokeEvents...)))
 	g := proxytest.Start(t, fmt.Sprintf(invokeConfig, provider.URL()))
 
 	const members = `"max_tokens": 1000, "messages": [ {"role":"user","content":"\u0078"} ]`
@@ -84,8 +84,8 @@ func TestInvokeModelOfBedrock(t *testing.T) {
 		fmt.Fprintf(&want, "event: %s\ndata: %s\n\n", event.Type, e)
 	}
 	r := g.Do(t, "POST", "/v1/messages", `{"model": "m", `+members+`}`, "anthropic-beta: context-1m-2025-08-07, oauth-2025-04-20,unknown-2020-01-01")
-	if r.Status != 200 || r.Body != whole {
-		t.Errorf("status %d, client received\n%s\nwant\n%s", r.Status, r.Body, whole)
+	if r.Status != 200 || r.Body != response {
+		t.Errorf("status %d, client received\n%s\nwant\n%s", r.Status, r.Body, response)
 	}
 	r = g.Do(t, "POST", "/v1/messages", `{"model": "m", "stream": true, `+members+`}`)
 	if r.Status != 200 || r.Body != want.String() {

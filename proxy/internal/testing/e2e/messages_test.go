@@ -29,12 +29,12 @@ func TestMessagesPassToAnthropic(t *testing.T) {
 		"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
 		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":5}}\n\n" +
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5,"new_event":1.0}}`
+	message := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5,"new_event":1.0}}`
 	provider := upstreamtest.New(t,
-		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message, "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")})
 	g := proxytest.Start(t, anthropicWire.gatewayConfig(provider.URL()))
-	for i, want := range []string{whole, strings.ReplaceAll(stream, "\r\n", "\n")} {
+	for i, want := range []string{message, strings.ReplaceAll(stream, "\r\n", "\n")} {
 		body := request
 		if i == 1 {
 			body = strings.Replace(request, "{", `{"stream": true, `, 1)

@@ -79,22 +79,22 @@ func (m *scriptedModel) serve(w http.ResponseWriter, r *http.Request) {
 			result = string(message.Content)
 		}
 	}
-	answer := scriptedAnswer{text: "Fine."}
+	response := scriptedResponse{text: "Fine."}
 	switch {
 	case !offered:
 	case result == "":
-		answer = scriptedAnswer{reasoning: "I need the tool.", text: "Let me look.", tool: m.tool, arguments: m.arguments}
+		response = scriptedResponse{reasoning: "I need the tool.", text: "Let me look.", tool: m.tool, arguments: m.arguments}
 	case strings.Contains(result, m.output):
-		answer.text = "It says " + m.output + "."
+		response.text = "It says " + m.output + "."
 	default:
-		answer.text = "Unexpected: " + result
+		response.text = "Unexpected: " + result
 	}
 	if offered {
 		m.mu.Lock()
 		m.turns = append(m.turns, string(body))
 		m.mu.Unlock()
 	}
-	answer.write(w, q.Stream)
+	response.write(w, q.Stream)
 }
 
 // Turns returns the bodies of the requests so far that offer the tool.
@@ -104,11 +104,11 @@ func (m *scriptedModel) Turns() []string {
 	return slices.Clone(m.turns)
 }
 
-// scriptedAnswer is a response of the model. Its usage is 40 prompt tokens, 60 more from the cache, and 10 completion
+// scriptedResponse is a response of the model. Its usage is 40 prompt tokens, 60 more from the cache, and 10 completion
 // tokens.
-type scriptedAnswer struct{ reasoning, text, tool, arguments string }
+type scriptedResponse struct{ reasoning, text, tool, arguments string }
 
-func (a *scriptedAnswer) write(w http.ResponseWriter, stream bool) {
+func (a *scriptedResponse) write(w http.ResponseWriter, stream bool) {
 	const usage = `{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110,"prompt_tokens_details":{"cached_tokens":60}}`
 	finishReason := "stop"
 	if a.tool != "" {

@@ -167,16 +167,16 @@ func requestOfSize(n int) string {
 func TestBodyMemoryLimit(t *testing.T) {
 	const limit = 1 << 20
 	proceed := make(chan struct{})
-	whole := func(n int) upstreamtest.Step {
+	respond := func(n int) upstreamtest.Step {
 		return upstreamtest.Answer(200, "application/json", `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"`+strings.Repeat("y", n)+`"},"finish_reason":"stop"}]}`)
 	}
 	provider := upstreamtest.New(t,
-		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), whole(5)},
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // small request, while the first is in flight
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // large request, after the first has ended
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(8 * limit), upstreamtest.AwaitClose()},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), respond(5)},
+		upstreamtest.Script{upstreamtest.ReadRequest(), respond(5)}, // small request, while the first is in flight
+		upstreamtest.Script{upstreamtest.ReadRequest(), respond(5)}, // large request, after the first has ended
+		upstreamtest.Script{upstreamtest.ReadRequest(), respond(8 * limit), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(slices.Repeat([]string{text(strings.Repeat("z", 64<<10))}, 20)...), upstreamtest.AwaitClose()},
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)},
+		upstreamtest.Script{upstreamtest.ReadRequest(), respond(5)},
 	)
 	g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), `max_body  = "1MiB"`, `max_body = "1MiB"`+"\nmax_body_memory = \"1MiB\"", 1))
 	admin := g.Admin(t)
