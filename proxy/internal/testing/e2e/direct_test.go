@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// directGateway has a provider that lists gpt-5.4 and openai/gpt-x, one that lists gpt-5.4 too, and one whose targets have direct names.
+// directGateway starts a gateway with three providers: openai lists gpt-5.4 and openai/gpt-x, second lists gpt-5.4, and third allows
+// direct names.
 func directGateway(t *testing.T) *proxytest.Gateway {
 	provider := func(name string, models ...string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,11 +41,11 @@ func directGateway(t *testing.T) *proxytest.Gateway {
 	}
 	config += "\n[[models]]\nid = \"fast\"\ntargets = [{ provider = \"third\", model = \"vendor/small-mini\" }]\n"
 	g := proxytest.Start(t, config)
-	g.Do(t, "GET", "/v1/models", "") // the lists are there
+	g.Do(t, "GET", "/v1/models", "") // waits for the providers' lists
 	return g
 }
 
-// TestDirectNamesAndKeys asks for models by their own and by their direct names: a key's patterns match the id as it was asked.
+// TestDirectNamesAndKeys requests models by their IDs and their direct names. A key's patterns match the name in the request.
 func TestDirectNamesAndKeys(t *testing.T) {
 	g := directGateway(t)
 	ask := func(key, model string) *proxytest.Reply {
@@ -80,13 +81,13 @@ func TestDirectNamesAndKeys(t *testing.T) {
 		r := ask(c.key, c.model)
 		switch {
 		case c.want == "" && (r.Status != 404 || !strings.Contains(r.Body, `"code":"model_not_found"`)):
-			t.Errorf("the key %s asks for %s: status %d, %s", c.key, c.model, r.Status, r.Body)
+			t.Errorf("key %s, model %s: got %d %s, want model_not_found", c.key, c.model, r.Status, r.Body)
 		case c.want != "" && (r.Status != 200 || !strings.Contains(r.Body, `"content":"`+c.want+`"`)):
-			t.Errorf("the key %s asks for %s: status %d, %s; want %s", c.key, c.model, r.Status, r.Body, c.want)
+			t.Errorf("key %s, model %s: got %d %s, want %s", c.key, c.model, r.Status, r.Body, c.want)
 		}
 	}
 
-	// The message names a model only to a key that may use it.
+	// The error message only suggests models that the key may use.
 	for _, c := range []struct{ key, model, suggests string }{
 		{"openai", "gpt-5.4", "Did you mean 'openai/gpt-5.4'?"},
 		{"second", "gpt-5.4", "Did you mean 'second/gpt-5.4'?"},
@@ -97,12 +98,12 @@ func TestDirectNamesAndKeys(t *testing.T) {
 	} {
 		r := ask(c.key, c.model)
 		if suggests := strings.Contains(r.Body, "Did you mean"); suggests != (c.suggests != "") || !strings.Contains(r.Body, c.suggests) {
-			t.Errorf("the key %s asks for %s: %s", c.key, c.model, r.Body)
+			t.Errorf("key %s, model %s: got %s, want suggestion %q", c.key, c.model, r.Body, c.suggests)
 		}
 	}
 }
 
-// TestDirectNamesAreListed reads the list with several keys, and single models.
+// TestDirectNamesAreListed requests the list of models with several keys, and single models.
 func TestDirectNamesAreListed(t *testing.T) {
 	g := directGateway(t)
 	for key, want := range map[string]string{
@@ -115,7 +116,7 @@ func TestDirectNamesAreListed(t *testing.T) {
 			ids = append(ids, string(m.Get("id").Text()))
 		}
 		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("the key %s has %s, want %s", key, got, want)
+			t.Errorf("key %s: got models %s, want %s", key, got, want)
 		}
 	}
 	for _, c := range []struct {
@@ -127,18 +128,18 @@ func TestDirectNamesAreListed(t *testing.T) {
 	} {
 		r := g.Do(t, "GET", c.path, "", "Authorization: Bearer sk-"+c.key+"-0123456789abc")
 		if r.Status != c.status || c.status == 200 && !strings.Contains(r.Body, "openai/gpt-5.4") && c.key == "openai" {
-			t.Errorf("the key %s gets %s: status %d, %s", c.key, c.path, r.Status, r.Body)
+			t.Errorf("key %s: GET %s: got %d %s, want status %d", c.key, c.path, r.Status, r.Body, c.status)
 		}
 	}
 	for _, key := range []string{"openai", "bare"} {
 		r := g.Do(t, "POST", "/v1beta/models/openai/gpt-5.4:generateContent", `{"contents":[{"parts":[{"text":"Hi"}]}]}`, "Authorization: Bearer sk-"+key+"-0123456789abc")
 		if want := map[string]int{"openai": 200, "bare": 404}[key]; r.Status != want {
-			t.Errorf("the key %s asks by Gemini's API: status %d, %s", key, r.Status, r.Body)
+			t.Errorf("key %s, Gemini API: got %d %s, want status %d", key, r.Status, r.Body, want)
 		}
 	}
 }
 
-// A filter for a model cannot be gone round by its direct name.
+// TestDirectNamesAreFiltered checks that a model's filter also applies to its direct name.
 func TestDirectNamesAreFiltered(t *testing.T) {
 	upstream := startProvider(t, `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`)
 	g := proxytest.Start(t, "[server]\nauth = \"none\"\n[providers.up]\nplugin = \"openai\"\nbase_url = \""+upstream+"\"\nauth = { secret = \"sk-upstream\" }\ndirect = true\n"+
@@ -152,7 +153,7 @@ func TestDirectNamesAreFiltered(t *testing.T) {
 	}
 }
 
-// startProvider is the address of a provider that gives every request the same response.
+// startProvider starts a provider that responds to every request with the same body, and returns its URL.
 func startProvider(t *testing.T, body string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

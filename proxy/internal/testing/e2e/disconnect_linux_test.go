@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestClientDisconnectWhileConnecting has clients disconnect while their request waits for a connection that is not
-// established: the request ends long before the connect timeout.
+// TestClientDisconnectWhileConnecting has clients disconnect while their request waits for a connection to be established. The
+// request must end long before the connect timeout.
 //
 // covers: F18
 func TestClientDisconnectWhileConnecting(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a connection that is never made")
+		t.Skip("waits for a connection that is never established")
 	}
 	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
@@ -32,14 +32,14 @@ func TestClientDisconnectWhileConnecting(t *testing.T) {
 				left := time.Now()
 				client.disconnect(reset)
 				wantDisconnect(t, g, "dials", map[string]string{"prompt_tokens": ""})
-				t.Logf("given up after %v", time.Since(left))
+				t.Logf("request ended after %v", time.Since(left))
 				awaitReleased(t, admin)
 			})
 		}
 	})
 }
 
-// blackhole is an address that swallows attempts to connect: a listener that accepts nothing, with its queue full.
+// blackhole returns an address at which connections are neither established nor refused: a listener with a full accept queue.
 func blackhole(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -68,6 +68,6 @@ func blackhole(t *testing.T) string {
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	t.Fatal("the queue takes everybody")
+	t.Fatal("16 connections did not fill the accept queue")
 	return ""
 }

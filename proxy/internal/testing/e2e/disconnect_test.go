@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// withAndWithoutTLS runs a test over plain HTTP and over TLS; table is what the configuration needs for that.
+// withAndWithoutTLS runs a test over plain HTTP and over TLS. table is the table of the configuration for TLS, or "".
 func withAndWithoutTLS(t *testing.T, test func(t *testing.T, table string)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) { test(t, "") })
@@ -25,7 +25,7 @@ func withAndWithoutTLS(t *testing.T, test func(t *testing.T, table string)) {
 	t.Run("TLS", func(t *testing.T) { test(t, certtest.Valid(t).Table(t, t.TempDir())) })
 }
 
-// awaitReleased waits until no request holds anything of the gateway.
+// awaitReleased waits until requests hold no resources of the gateway.
 func awaitReleased(t *testing.T, admin string) {
 	t.Helper()
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
@@ -35,7 +35,7 @@ func awaitReleased(t *testing.T, admin string) {
 	})
 }
 
-// disconnect ends the client's connection with a FIN, or a reset.
+// disconnect closes the client's connection with a FIN or a RST.
 func (c *rawClient) disconnect(reset bool) {
 	c.t.Helper()
 	if reset {
@@ -45,12 +45,12 @@ func (c *rawClient) disconnect(reset bool) {
 	c.Close()
 }
 
-// wantDisconnect checks how a request was accounted whose client left.
+// wantDisconnect checks the access log line of a request whose client disconnected.
 func wantDisconnect(t *testing.T, g *proxytest.Gateway, id string, want map[string]string) {
 	t.Helper()
 	line := g.Log.Request(t, id)
 	if line["status"] != "499" || line["code"] != "client_closed_request" || line["complete"] == "true" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged as %v", line)
 	}
 	for name, value := range want {
 		if line[name] != value {
@@ -64,13 +64,13 @@ func wantDisconnect(t *testing.T, g *proxytest.Gateway, id string, want map[stri
 		}
 	}
 	if lines != 1 {
-		t.Errorf("%d lines in the log", lines)
+		t.Errorf("got %d log lines, want 1", lines)
 	}
 }
 
-// TestClientDisconnectCancelsUpstream has clients disconnect in every phase of an upstream request, with a FIN and with
-// a reset, streaming and not: each time the provider's connection is closed, everything is released, and the usage up
-// to then is recorded as incomplete.
+// TestClientDisconnectCancelsUpstream has clients disconnect in every phase of an upstream request, with a FIN and a RST,
+// streaming and not. Each time, the provider's connection must be closed, all resources released, and the usage so far logged
+// for an incomplete request.
 //
 // covers: S15 S16 F18 F19 F20
 func TestClientDisconnectCancelsUpstream(t *testing.T) {
@@ -81,33 +81,33 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 	never := make(chan struct{})
 	const half = `"lo"},"finish_reason":null}]}`
 	stream := []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), text("lo"))}
-	prompt, said := map[string]string{"prompt_tokens": "1", "completion_tokens": "", "usage_estimated": "true"}, map[string]string{"prompt_tokens": "1", "completion_tokens": "2", "usage_estimated": "true"}
+	promptOnly, withText := map[string]string{"prompt_tokens": "1", "completion_tokens": "", "usage_estimated": "true"}, map[string]string{"prompt_tokens": "1", "completion_tokens": "2", "usage_estimated": "true"}
 	cases := []struct {
 		name, body string
-		script     []upstreamtest.Step // behind the request
-		wait       string              // what the client reads before it leaves
+		script     []upstreamtest.Step // after the request
+		wait       string              // text that the client reads before it disconnects
 		reset      bool
-		accounted  map[string]string
+		logged     map[string]string
 	}{
 		// covers: F18
-		{"streamed, before the head, FIN", askStream, nil, "", false, prompt},
-		{"streamed, before the head, RST", askStream, nil, "", true, prompt},
-		{"whole, before the head, FIN", ask, nil, "", false, prompt},
-		{"whole, before the head, RST", ask, nil, "", true, prompt},
+		{"streaming, before the head, FIN", askStream, nil, "", false, promptOnly},
+		{"streaming, before the head, RST", askStream, nil, "", true, promptOnly},
+		{"non-streaming, before the head, FIN", ask, nil, "", false, promptOnly},
+		{"non-streaming, before the head, RST", ask, nil, "", true, promptOnly},
 		// covers: F19
-		{"streamed, before the first event, FIN", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", false, prompt},
+		{"streaming, before the first event, FIN", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", false, promptOnly},
 		// covers: F20
-		{"streamed, before the first event, RST", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", true, prompt},
-		{"streamed, in the middle of the stream, FIN", askStream, stream, half, false, said}, // covers: F19
-		{"streamed, in the middle of the stream, RST", askStream, stream, half, true, said},  // covers: F20
+		{"streaming, before the first event, RST", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", true, promptOnly},
+		{"streaming, in the middle of the stream, FIN", askStream, stream, half, false, withText}, // covers: F19
+		{"streaming, in the middle of the stream, RST", askStream, stream, half, true, withText},  // covers: F20
 		// covers: F19
-		{"whole, in the middle of a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, prompt},
+		{"non-streaming, in the middle of a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, promptOnly},
 		// covers: F20
-		{"whole, in the middle of a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, prompt},
-		{"whole, in the middle of a stream, FIN", ask, stream, "", false, said}, // covers: F19
-		{"whole, in the middle of a stream, RST", ask, stream, "", true, said},  // covers: F20
+		{"non-streaming, in the middle of a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, promptOnly},
+		{"non-streaming, in the middle of the upstream stream, FIN", ask, stream, "", false, withText}, // covers: F19
+		{"non-streaming, in the middle of the upstream stream, RST", ask, stream, "", true, withText},  // covers: F20
 		// covers: F19
-		{"whole, in the middle of an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
+		{"non-streaming, in the middle of an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, promptOnly},
 	}
 	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		begun := make([]chan struct{}, len(cases))
@@ -132,16 +132,16 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 				left := time.Now()
 				client.disconnect(c.reset)
 				awaitEnd(t, provider)
-				t.Logf("the provider knew after %v", time.Since(left))
-				wantDisconnect(t, g, id, c.accounted)
+				t.Logf("upstream connection closed after %v", time.Since(left))
+				wantDisconnect(t, g, id, c.logged)
 				awaitReleased(t, admin)
 			})
 		}
 	})
 }
 
-// TestClientDisconnectBeforeUpstream has clients disconnect while they send their request and while it waits for a
-// plugin: nothing is sent to a provider, and everything is released.
+// TestClientDisconnectBeforeUpstream has clients disconnect while they send their request, and while it waits for a plugin.
+// Nothing may be sent to a provider, and all resources must be released.
 //
 // covers: F18
 func TestClientDisconnectBeforeUpstream(t *testing.T) {
@@ -163,17 +163,17 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 					client.disconnect(reset)
 					line := g.Log.Request(t, fmt.Sprint("uploads-", i))
 					if status := line["status"]; status != "499" && (status != "400" || reset || table != "") {
-						// Without TLS, one that has closed its sending side may still read why that was too soon.
-						t.Errorf("accounted as %v", line)
+						// Without TLS, a FIN may be a half-close, and the client gets an error for the incomplete body.
+						t.Errorf("logged as %v", line)
 					}
 					awaitReleased(t, admin)
 				}
 				if n := provider.Connections(); n > 0 {
-					t.Errorf("%d connections to the provider", n)
+					t.Errorf("got %d connections to the provider, want 0", n)
 				}
 			})
 			t.Run("waiting for a plugin, "+how, func(t *testing.T) {
-				// One call with a body at a time, each nearly as long as it may be.
+				// Only one call with a body runs at a time, and each takes nearly the whole time limit.
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 				g := proxytest.StartWith(t, proxytest.Keys+guest(t, "hostile", "shared")+hostileProvider("p", provider.URL(), "slow")+table,
@@ -189,16 +189,16 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				for i, c := range before {
 					c.post(fmt.Sprint("before-", i), ask)
 				}
-				// The queue is first come, first served: the request that waits comes after all others, and is known to be there.
-				arrived := func(n float64) {
+				// The queue is first come, first served, so the last request waits for all others.
+				awaitReceived := func(n float64) {
 					t.Helper()
 					proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 						return m.Sum("sluice_completions_in_flight")+m.Sum("sluice_requests_total") >= n
 					})
 				}
-				arrived(queued)
+				awaitReceived(queued)
 				client.post("waits", ask)
-				arrived(queued + 1)
+				awaitReceived(queued + 1)
 				client.disconnect(reset)
 				wantDisconnect(t, g, "waits", map[string]string{"prompt_tokens": ""})
 				for _, c := range before {
@@ -210,13 +210,13 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 	})
 }
 
-// TestClientDisconnectDuringLargeResponse has clients disconnect, or stop reading, while a large response is written to
-// them: it is not recorded as complete.
+// TestClientDisconnectDuringLargeResponse has clients disconnect, or stop reading, while a large response is written. It must
+// not be logged as complete.
 //
 // covers: F17 F19
 func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("waits for timeouts, and puts load on the machine")
 	}
 	t.Parallel()
 	large := `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("long ", 4<<20) +
@@ -225,7 +225,7 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", large))})
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), "[server]", "[server]\nwrite_timeout = \"2s\"", 1)+table)
 		admin := g.Admin(t)
-		counted := map[string]string{"prompt_tokens": "3", "completion_tokens": "5"}
+		usage := map[string]string{"prompt_tokens": "3", "completion_tokens": "5"}
 		for name, leave := range map[string]func(*rawClient){
 			"reads nothing": func(*rawClient) {},                        // covers: F17
 			"FIN":           func(c *rawClient) { c.disconnect(false) }, // covers: F19
@@ -240,7 +240,7 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 				client.post(id, ask)
 				client.readUntil("\r\n\r\n")
 				leave(client)
-				wantDisconnect(t, g, id, counted)
+				wantDisconnect(t, g, id, usage)
 				awaitReleased(t, admin)
 			})
 		}
@@ -248,31 +248,31 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 		t.Run("after the last byte", func(t *testing.T) {
 			r := g.Do(t, "POST", "/v1/chat/completions", ask, "X-Request-Id: reads-all")
 			if r.Status != 200 || len(r.Body) < 20<<20 {
-				t.Fatalf("%d, %d bytes", r.Status, len(r.Body))
+				t.Fatalf("status %d, %d bytes", r.Status, len(r.Body))
 			}
 			if line := g.Log.Request(t, "reads-all"); line["status"] != "200" || line["complete"] != "true" || line["bytes"] != fmt.Sprint(len(r.Body)) {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged as %v", line)
 			}
 		})
 	})
 }
 
-// TestSlowReaderAppliesBackpressure checks that the gateway does not read from the provider what a client does not
-// read. The client is disconnected once it has read nothing for the write timeout, and not before.
+// TestSlowReaderAppliesBackpressure checks that the gateway stops reading from the provider when a client does not read. The
+// client is disconnected when it has read nothing for the write timeout, and not before.
 //
 // covers: F17
 func TestSlowReaderAppliesBackpressure(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("waits for timeouts, and puts load on the machine")
 	}
 	t.Parallel()
 	event := text(strings.Repeat("x", 32<<10))
-	const far = 64 << 20 // beyond what all buffers on the way take
+	const limit = 64 << 20 // more than all buffers on the way hold
 	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		var sent atomic.Int64
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), func(c *upstreamtest.Conn) error {
-				for sent.Load() < far {
+				for sent.Load() < limit {
 					if err := upstreamtest.Chunk(event)(c); err != nil {
 						return err
 					}
@@ -285,15 +285,15 @@ func TestSlowReaderAppliesBackpressure(t *testing.T) {
 		admin := g.Admin(t)
 		client := dial(t, g)
 		client.post("slow", askStream)
-		// It reads now and then, each time before its time is over.
+		// It reads before the write timeout each time.
 		for range 3 {
 			if _, err := io.CopyN(io.Discard, client.r, 256<<10); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantDisconnect(t, g, "slow", nil)
-		if n := sent.Load(); n >= far {
-			t.Errorf("%d bytes were taken from the provider", n)
+		if n := sent.Load(); n >= limit {
+			t.Errorf("no backpressure: the provider sent %d bytes", n)
 		}
 		awaitReleased(t, admin)
 	})
@@ -308,9 +308,9 @@ func TestDisconnectAfterLastByteIsComplete(t *testing.T) {
 			name   string
 			script upstreamtest.Step
 		}{
-			// The provider's connection stays as it is: whoever waits for its end would find the client gone.
-			{"the provider goes on", upstreamtest.AwaitClose()},
-			{"the provider has ended", upstreamtest.LastChunk()},
+			// The response's body does not end: waiting for its end would mean noticing the disconnect first.
+			{"upstream body open", upstreamtest.AwaitClose()},
+			{"upstream body complete", upstreamtest.LastChunk()},
 		} {
 			t.Run(last.name, func(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{
@@ -325,7 +325,7 @@ func TestDisconnectAfterLastByteIsComplete(t *testing.T) {
 					client.readUntil("data: [DONE]\n\n")
 					client.disconnect(i%2 == 0)
 					if line := g.Log.Request(t, id); line["status"] != "200" || line["complete"] != "true" || line["code"] != "" {
-						t.Errorf("accounted as %v", line)
+						t.Errorf("logged as %v", line)
 					}
 				}
 				awaitReleased(t, admin)

@@ -18,12 +18,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// promtool tests rules with Prometheus' own tool.
+// promtool runs a test file for alerting rules with Prometheus' promtool.
 func promtool(t *testing.T, file string) {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed: the alerts were not evaluated")
+		t.Skip("promtool is not installed")
 	}
 	if out, err := exec.CommandContext(t.Context(), tool, "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -37,15 +37,15 @@ func TestAlerts(t *testing.T) {
 	promtool(t, examples+"deploy/alerts_test.yml")
 }
 
-// TestDeadTargetAlert serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
-// has Prometheus evaluate the shipped alerts with everything that it would have scraped.
+// TestDeadTargetAlert sends few requests to a target that fails all of them, for half an hour on a fake clock. It then has
+// Prometheus evaluate the alerts in examples/deploy with all scraped metrics.
 func TestDeadTargetAlert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway until an alert fires")
 	}
 	const (
 		scrapes = 120 // each 15 s
-		every   = 8   // scrapes between two requests
+		every   = 8   // scrapes per request
 	)
 	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", `{"error":{"message":"no"}}`))})
 	began := time.Now()
@@ -118,7 +118,7 @@ targets = [{ provider = "dead", model = "m" }, { provider = "demo", model = "dem
 	promtool(t, filepath.Join(dir, "test.yml"))
 }
 
-// scrapedSamples are the counters and gauges of the gateway, as Prometheus names them.
+// scrapedSamples returns the gateway's counters and gauges by series name.
 func scrapedSamples(m proxytest.Metrics) map[string]float64 {
 	all := make(map[string]float64)
 	for name, f := range m {

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// exampleKey is the key in the programs below clients.
+// exampleKey is the key in the programs in examples/clients.
 const exampleKey = "sk-local"
 
-// TestGoClientWritesEveryResponse runs the program with its gateway's address replaced.
+// TestGoClientWritesEveryResponse runs the program with the address of the test's gateway.
 func TestGoClientWritesEveryResponse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles a program with the SDK of OpenAI")
+		t.Skip("compiles a program with OpenAI's SDK")
 	}
 	g := proxytest.Start(t, `
 [[keys]]
@@ -72,8 +72,7 @@ targets = [{ provider = "demo", model = "demo" }]
 	}
 }
 
-// TestGoClientMatchesDefaultConfiguration compares the address and the key in the program with those of the default
-// configuration.
+// TestGoClientMatchesDefaultConfiguration checks that the program and the default configuration have the same address and key.
 func TestGoClientMatchesDefaultConfiguration(t *testing.T) {
 	source, err := os.ReadFile(examples + "clients/go/main.go")
 	if err != nil {
@@ -88,7 +87,7 @@ func TestGoClientMatchesDefaultConfiguration(t *testing.T) {
 		{`WithAPIKey("` + exampleKey + `")`, `:-` + exampleKey + `}"`},
 	} {
 		if !strings.Contains(string(source), want.program) || !strings.Contains(string(toml), want.configuration) {
-			t.Errorf("the program has %s: %v; gateway.toml has %s: %v", want.program, strings.Contains(string(source), want.program),
+			t.Errorf("the program contains %s: %v; gateway.toml contains %s: %v", want.program, strings.Contains(string(source), want.program),
 				want.configuration, strings.Contains(string(toml), want.configuration))
 		}
 	}

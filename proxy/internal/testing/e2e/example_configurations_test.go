@@ -24,11 +24,12 @@ import (
 // examples is the folder of the examples.
 const examples = "../../../../examples/"
 
-// compiledExamples holds the plugins of all configurations: reading 20 MB of machine code for each takes longer than the rest of its test.
+// compiledExamples returns the compiled plugins that all configurations share, because reading 20 MB of machine code takes longer than
+// the rest of a test.
 var compiledExamples = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
 
-// loadExample does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
-// a plugin that is being developed; both may be empty.
+// loadExample checks an example's configuration like `sluice check`, and returns a server for it. file and pkg are the file name
+// and the package of a plugin under development, or "".
 func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)
@@ -63,12 +64,12 @@ func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*
 	}
 	for _, p := range cfg.Providers {
 		if p.Off != "" {
-			t.Errorf("provider %s is off: %s", p.Name, p.Off)
+			t.Errorf("provider %s is disabled: %s", p.Name, p.Off)
 		}
 	}
 	for _, m := range cfg.Models {
 		if m.Off != "" {
-			t.Errorf("model %s is off: %s", m.ID, m.Off)
+			t.Errorf("model %s is disabled: %s", m.ID, m.Off)
 		}
 	}
 	machineCode, err := compiledExamples()
@@ -82,6 +83,7 @@ func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*
 	return cfg, s
 }
 
+// team is the environment of the configuration in examples/deploy.
 var team = map[string]string{
 	"OPENAI_API_KEY":     "sk-openai-of-the-team",
 	"ANTHROPIC_API_KEY":  "sk-anthropic-of-the-team",
@@ -89,8 +91,7 @@ var team = map[string]string{
 	"SUPPORT_BOT_DIGEST": strings.Repeat("23", 32),
 }
 
-// TestDeploymentConfigurationIsValid loads the team's configuration with every secret present, and with each one
-// missing.
+// TestDeploymentConfigurationIsValid loads examples/deploy/gateway.toml with all environment variables, and with each one missing.
 func TestDeploymentConfigurationIsValid(t *testing.T) {
 	cfg, s := loadExample(t, examples+"deploy/gateway.toml", "", "", team)
 	s.Close()
@@ -106,12 +107,12 @@ func TestDeploymentConfigurationIsValid(t *testing.T) {
 		})
 		var list config.Errors
 		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), missing) {
-			t.Errorf("without %s: %v", missing, err)
+			t.Errorf("without %s: got error %v, want one that names it", missing, err)
 		}
 	}
 }
 
-// TestRoutingPoliciesAreValid loads each policy of docs/routing.md.
+// TestRoutingPoliciesAreValid loads the policies in examples/routing, which docs/routing.md shows.
 func TestRoutingPoliciesAreValid(t *testing.T) {
 	files, err := filepath.Glob(examples + "routing/*.toml")
 	if err != nil || len(files) != 5 {
@@ -127,7 +128,7 @@ func TestRoutingPoliciesAreValid(t *testing.T) {
 			cfg, s := loadExample(t, file, "", "", env)
 			s.Close()
 			if m := cfg.Models; len(m) != 1 || m[0].Router.Plugin != "router" && m[0].Canary == nil {
-				t.Errorf("models %+v", m)
+				t.Errorf("want one model with a router or canary, got %+v", m)
 			}
 		})
 	}
@@ -145,21 +146,21 @@ func TestServiceMatchesConfiguration(t *testing.T) {
 	}
 	unit, nginx := readFile(t, examples+"deploy/sluice.service"), readFile(t, examples+"deploy/nginx.conf")
 	for _, want := range []struct{ name, text, in string }{
-		{"systemd waits longer than the gateway", "TimeoutStopSec=75\n", unit},
-		{"systemd does not retry what cannot work", "RestartPreventExitStatus=2 3\n", unit},
-		{"nginx passes events on at once", "proxy_buffering off;", nginx},
-		{"nginx sends to the gateway", "server " + cfg.Server.Listen + ";", nginx},
-		{"nginx takes what the gateway takes", "client_max_body_size 32m;", nginx},
+		{"systemd waits longer than shutdown_timeout", "TimeoutStopSec=75\n", unit},
+		{"systemd does not restart after usage and configuration errors", "RestartPreventExitStatus=2 3\n", unit},
+		{"nginx does not buffer events", "proxy_buffering off;", nginx},
+		{"nginx forwards to the gateway's address", "server " + cfg.Server.Listen + ";", nginx},
+		{"nginx has the gateway's body limit", "client_max_body_size 32m;", nginx},
 	} {
 		if !strings.Contains(want.in, want.text) {
 			t.Errorf("%s: missing %q", want.name, want.text)
 		}
 	}
 	if got := cfg.Server.ShutdownTimeout.Seconds(); got >= 75 {
-		t.Errorf("shutdown_timeout is %v s", got)
+		t.Errorf("shutdown_timeout is %v s, want less than 75", got)
 	}
 	if cfg.Server.MaxBody != 32<<20 {
-		t.Errorf("max_body is %d", cfg.Server.MaxBody)
+		t.Errorf("max_body is %d, want 32 MiB", cfg.Server.MaxBody)
 	}
 }
 
@@ -202,7 +203,7 @@ func TestRouterExampleRoutesByLength(t *testing.T) {
 		err = json.NewDecoder(resp.Body).Decode(&answer)
 		resp.Body.Close()
 		if err != nil || answer.Model != test.model {
-			t.Errorf("%d characters went to %q, %v; want %s", test.length, answer.Model, err, test.model)
+			t.Errorf("prompt of %d characters: got model %q, %v, want %s", test.length, answer.Model, err, test.model)
 		}
 	}
 }

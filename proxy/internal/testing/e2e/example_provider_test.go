@@ -63,7 +63,7 @@ func exampleGateway(t *testing.T) (client openai.Client) {
 		ctx, cancel := context.WithTimeout(context.Background(), proxytest.EventTimeout)
 		defer cancel()
 		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
-			t.Errorf("shut the gateway down: %v", err)
+			t.Errorf("shut down the gateway: %v", err)
 		}
 	})
 	return openai.NewClient(option.WithBaseURL("http://"+ln.Addr().String()+"/v1"), option.WithAPIKey("sk-local"),
@@ -91,6 +91,6 @@ func TestExampleProviderResponds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := acc.Choices[0].Message.Content; got != whole.Choices[0].Message.Content || acc.Choices[0].FinishReason != "stop" {
-		t.Errorf("streamed response %+v", acc.ChatCompletion)
+		t.Errorf("streaming response %+v", acc.ChatCompletion)
 	}
 }

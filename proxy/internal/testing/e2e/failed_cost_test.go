@@ -11,8 +11,8 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// failingConfig is a gateway with a model of the targets a, in some API, and b. A prompt token costs 1000 nano-dollars, and one of a
-// response 10000.
+// failingConfig returns a configuration with a model whose targets are a, with a plugin and options, and b. A prompt token costs 1000
+// nano-dollars, and a completion token 10000.
 func failingConfig(plugin, options, a, b, key, provider string) string {
 	return fmt.Sprintf(`
 [[keys]]
@@ -40,7 +40,7 @@ targets = [{ provider = "a", model = "m" }, { provider = "b", model = "m", prior
 `, proxytest.Key, key, plugin, a, options, provider, b)
 }
 
-// readBudgets returns what of the budgets of a gateway is spent and held, in nano-dollars, by scope.
+// readBudgets returns the amounts that a gateway's budgets have spent and hold, in nano-dollars by scope and name.
 func readBudgets(t *testing.T, admin string) (spent, held map[string]int64) {
 	t.Helper()
 	var status struct {
@@ -62,14 +62,15 @@ func readBudgets(t *testing.T, admin string) (spent, held map[string]int64) {
 	return spent, held
 }
 
-// A provider charges for what it has done, also where another one then responds: what it has counted before its response failed, or what
-// has come of it, is charged to the client's and the provider's budgets, and is in the log, the metrics and the ledger.
+// TestFailedAttemptsAreCharged checks that a failed attempt is charged even if another provider then responds. Its usage, reported before
+// the failure or estimated from the partial response, must be in the client's and the provider's budgets, the log, the metrics and the
+// ledger.
 func TestFailedAttemptsAreCharged(t *testing.T) {
 	const (
-		second = 5*1000 + 2*10_000 // what b counts
+		second = 5*1000 + 2*10_000 // cost of b's response
 		chunk  = `data: {"id":"r","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":%q},"finish_reason":null}]}` + "\n\n"
 		counts = `"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`
-		own    = 7*1000 + 3*10_000
+		first  = 7*1000 + 3*10_000 // cost of a's failed attempt
 	)
 	claude := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"c\",\"content\":[],\"usage\":{\"input_tokens\":7,\"output_tokens\":3}}}\n\n"
 	busyClaude := "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"
@@ -77,27 +78,27 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 	for _, c := range []struct {
 		name, plugin, options string
 		stream                bool
-		first                 []up.Step
-		cost                  int64 // 0: nothing; -1: an estimate
+		script                []up.Step // a's response
+		cost                  int64     // of a's attempt; 0 means nothing, and -1 an estimate
 	}{
-		{"stream that breaks after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude), up.Close()}, own},
-		{"error in a stream after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude + busyClaude), up.LastChunk()}, own},
-		{"error with usage in a stream", "openai", "", true, []up.Step{up.EventStream(), up.Chunk(`data: {"error":{"message":"busy","code":503},` + counts + "}\n\n"), up.LastChunk()}, own},
+		{"stream that breaks after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude), up.Close()}, first},
+		{"error in a stream after its usage", "anthropic", "", true, []up.Step{up.EventStream(), up.Chunk(claude + busyClaude), up.LastChunk()}, first},
+		{"error with usage in a stream", "openai", "", true, []up.Step{up.EventStream(), up.Chunk(`data: {"error":{"message":"busy","code":503},` + counts + "}\n\n"), up.LastChunk()}, first},
 		{"failed response of the Responses API", "openai", responses, true, []up.Step{up.EventStream(), up.Chunk("event: response.failed\ndata: " +
-			`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"no"},"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}` + "\n\n"), up.LastChunk()}, own},
+			`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"no"},"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}` + "\n\n"), up.LastChunk()}, first},
 		{"failed response of the Responses API, whole", "openai", responses, false, []up.Step{up.Answer(200, "application/json",
-			`{"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[],"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}`)}, own},
-		{"error document with usage", "openai", "", false, []up.Step{up.Answer(200, "application/json", `{"error":{"message":"busy","code":503},`+counts+`}`)}, own},
-		{"error status with usage", "openai", "", false, []up.Step{up.Answer(503, "application/json", `{"error":{"message":"busy"},`+counts+`}`)}, own},
+			`{"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"no"},"output":[],"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}`)}, first},
+		{"error document with usage", "openai", "", false, []up.Step{up.Answer(200, "application/json", `{"error":{"message":"busy","code":503},`+counts+`}`)}, first},
+		{"error status with usage", "openai", "", false, []up.Step{up.Answer(503, "application/json", `{"error":{"message":"busy"},`+counts+`}`)}, first},
 		{"text that a non-streaming client does not get", "openai", "", false, []up.Step{up.EventStream(), up.Chunk(fmt.Sprintf(chunk, "four score and seven years ago")), up.Close()}, -1},
 		{"error status", "openai", "", false, []up.Step{up.Answer(503, "application/json", busyError)}, 0},
 		{"no response", "openai", "", false, []up.Step{up.Reset()}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.plugin != "anthropic" {
-				t.Skip("a gateway for each way to fail takes half a second in all")
+				t.Skip("takes half a second for all cases")
 			}
-			a := up.New(t, append(up.Script{up.ReadRequest()}, c.first...))
+			a := up.New(t, append(up.Script{up.ReadRequest()}, c.script...))
 			body, answer := askM, respond("second")
 			if c.stream {
 				body, answer = askMStream, respondStream("second")
@@ -116,17 +117,17 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 			failed := spent["provider a"]
 			switch {
 			case c.cost >= 0 && failed != c.cost, c.cost < 0 && failed < 10_000:
-				t.Errorf("provider a has spent %d nano-dollars, want %d", failed, c.cost)
+				t.Errorf("provider a spent %d nano-dollars, want %d", failed, c.cost)
 			}
 			if (line["failed_tokens"] != "") != (c.cost != 0) || (line["unused_cost"] != "") != (c.cost != 0) || c.cost > 0 && line["failed_tokens"] != "10" {
-				t.Errorf("log %v", line)
+				t.Errorf("wrong tokens or cost of failed attempts in the log: %v", line)
 			}
 			total := spent["key k"]
 			if !c.stream && total != second+failed {
-				t.Errorf("the key has spent %d, provider a %d, and b %d", total, failed, second)
+				t.Errorf("the key spent %d, provider a %d, and provider b %d", total, failed, second)
 			}
 			if total < second*9/10+failed || held["key k"] != 0 || held["provider a"] != 0 {
-				t.Errorf("the key has spent %d, provider a %d, and holds %v", total, failed, held)
+				t.Errorf("the key spent %d, provider a %d, still held %v", total, failed, held)
 			}
 			if n := int64(proxytest.Scrape(t, admin).Sum("sluice_cost_usd_total")*1e9 + 0.5); n != total {
 				t.Errorf("the metrics have %d nano-dollars, the budget %d", n, total)
@@ -143,18 +144,19 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 	}
 }
 
-// What a failed attempt has cost is spent before the next attempt is made: both are never more than the budget.
+// TestFailedAttemptsStayWithinBudget checks that the cost of a failed attempt is charged before the next attempt, so that both together
+// stay within the budget.
 func TestFailedAttemptsStayWithinBudget(t *testing.T) {
 	const counted = `{"error":{"message":"busy"},"usage":{"prompt_tokens":1000,"completion_tokens":%d,"total_tokens":0}}`
 	for _, c := range []struct {
 		name     string
 		usd      string
-		tokens   int // that the first attempt counts, beside 1000 of the prompt
+		tokens   int // completion tokens that the first attempt reports, with 1000 prompt tokens
 		attempts string
 		status   int
 	}{
-		{"room for both", "0.05", 1000, "2", 200},
-		{"no room for the second", "0.016", 1000, "1", 503},
+		{"budget for both", "0.05", 1000, "2", 200},
+		{"budget for the first only", "0.016", 1000, "1", 503},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := up.New(t, up.Script{up.ReadRequest(), up.Answer(503, "application/json", fmt.Sprintf(counted, c.tokens))})
@@ -163,7 +165,7 @@ func TestFailedAttemptsStayWithinBudget(t *testing.T) {
 			body := strings.Replace(askM, "{", `{"max_tokens":1024,`, 1)
 			r := g.Chat(t, body)
 			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != c.attempts {
-				t.Fatalf("%d after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
+				t.Fatalf("got %d after %s attempts, want %d after %s: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), c.status, c.attempts, r.Body)
 			}
 			g.Log.Request(t, r.RequestID())
 			want := int64(1000*1000 + c.tokens*10_000)
@@ -171,7 +173,7 @@ func TestFailedAttemptsStayWithinBudget(t *testing.T) {
 				want += 5*1000 + 2*10_000
 			}
 			if spent, held := readBudgets(t, g.Admin(t)); spent["key k"] != want || held["key k"] != 0 {
-				t.Errorf("the key has spent %d of its budget, want %d, and holds %d", spent["key k"], want, held["key k"])
+				t.Errorf("the key's budget: got %d spent and %d held, want %d and 0", spent["key k"], held["key k"], want)
 			}
 		})
 	}

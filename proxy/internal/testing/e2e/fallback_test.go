@@ -16,25 +16,25 @@ const (
 	demoLast  = `  { provider = "demo", model = "demo", fallback = true },`
 )
 
-// TestFailedAttemptLeavesNothing checks that neither the provider's request ID nor the time to the first event of a
-// failed attempt is reported for another.
+// TestFailedAttemptLeavesNothing checks that the provider's request ID and the time to the first event of a failed attempt are
+// not reported for a later one.
 func TestFailedAttemptLeavesNothing(t *testing.T) {
 	failing := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"error":{"message":"no","type":"server_error","code":null}}`, "X-Request-Id: up-1", "Connection: close")}
 	provider := upstreamtest.New(t, failing)
-	t.Run("another answers", func(t *testing.T) {
+	t.Run("fallback succeeds", func(t *testing.T) {
 		g := proxytest.Start(t, configuration(provider.URL(), ""))
 		r := g.Chat(t, askBoth)
 		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Upstream-Request-Id") != "" {
 			t.Errorf("%d, headers %v", r.Status, r.Header)
 		}
 	})
-	t.Run("none answers", func(t *testing.T) {
+	t.Run("all fail", func(t *testing.T) {
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), demoLast, "", 1))
 		r := g.Chat(t, askBoth)
 		wantError(t, r, 502, "upstream_error", "upstream_unreachable", "")
 		line := g.Log.Request(t, r.RequestID())
 		if r.Header.Get("X-Upstream-Request-Id") != "" || line["first_event_ms"] != "" || line["upstream_request"] != "" {
-			t.Errorf("accounted as %v, headers %v", line, r.Header)
+			t.Errorf("logged as %v, headers %v", line, r.Header)
 		}
 	})
 }
@@ -46,16 +46,15 @@ func TestUnsupportedRequestsKeepTargetHealthy(t *testing.T) {
 	g := proxytest.Start(t, config)
 	for range 4 {
 		if r := g.Chat(t, askSounds); r.Header.Get("X-Gateway-Attempts") != "2" {
-			t.Fatalf("%d after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
+			t.Fatalf("got %d after %s attempts, want 2: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
 		}
 	}
 	if r := g.Chat(t, askBoth); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "anthropic" {
-		t.Errorf("%d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+		t.Errorf("got %d from %s, want 200 from anthropic: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
 	}
 }
 
-// TestUnsupportedIsReportedLast checks that an unsupported error from one target does not mask another target's error,
-// after which a client may retry.
+// TestUnsupportedIsReportedLast checks that an unsupported error from one target does not mask a retryable error from another.
 func TestUnsupportedIsReportedLast(t *testing.T) {
 	busy := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x","code":null}}`, "Connection: close")})
 	for _, c := range []struct {
@@ -72,27 +71,27 @@ func TestUnsupportedIsReportedLast(t *testing.T) {
 			}
 			g := proxytest.Start(t, config)
 			if r := g.Chat(t, askSounds); r.Status != c.status {
-				t.Errorf("%d, want %d: %s", r.Status, c.status, r.Body)
+				t.Errorf("got %d, want %d: %s", r.Status, c.status, r.Body)
 			}
 		})
 	}
 }
 
-// TestIdleConnectionsHoldNoBodies sends large bodies on connections that stay open.
+// TestIdleConnectionsHoldNoBodies sends large bodies on connections that stay open, and measures the heap.
 //
 // covers: S19
 func TestIdleConnectionsHoldNoBodies(t *testing.T) {
 	const clients, size = 48, 1 << 20
 	g := proxytest.Start(t, configuration("", ""))
 	body := strings.Repeat(" ", size)
-	held := func() int64 {
+	heapSize := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	before := held()
+	before := heapSize()
 	for i := range clients {
 		c := dial(t, g)
 		c.send(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: large-%d\r\nContent-Length: %d\r\n\r\n%s", i, size, body))
@@ -100,12 +99,12 @@ func TestIdleConnectionsHoldNoBodies(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if more := held() - before; more > clients*size/4 {
-		t.Errorf("%d idle connections hold %d bytes", clients, more)
+	if growth := heapSize() - before; growth > clients*size/4 {
+		t.Errorf("the heap grew by %d bytes with %d idle connections", growth, clients)
 	}
 }
 
-// TestWarningsFitIntoHeader checks the size: some clients accept no more than 8 KiB of headers.
+// TestWarningsFitIntoHeader checks that the header with warnings is limited, because some clients accept at most 8 KiB of headers.
 func TestWarningsFitIntoHeader(t *testing.T) {
 	const message = `{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message)})
@@ -118,6 +117,6 @@ func TestWarningsFitIntoHeader(t *testing.T) {
 	r := g.Chat(t, b.String()+"}")
 	warning := r.Header.Get("X-Gateway-Warning")
 	if r.Status != 200 || !strings.HasPrefix(warning, "dropped x0_") || len(warning) > 2<<10 || !strings.HasSuffix(warning, " more") {
-		t.Errorf("%d, %d bytes of warnings: %.300s", r.Status, len(warning), warning)
+		t.Errorf("status %d, %d bytes of warnings: %.300s", r.Status, len(warning), warning)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// blackholeProxy is a toxiproxy in front of a server. It takes connections, and nothing of what is sent over them arrives.
+// blackholeProxy starts a toxiproxy in front of a server that accepts connections and drops all data.
 func blackholeProxy(t *testing.T, server *upstreamtest.Server) (address string) {
 	t.Helper()
 	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "provider", "127.0.0.1:0", server.Addr())
@@ -31,7 +31,7 @@ func blackholeProxy(t *testing.T, server *upstreamtest.Server) (address string) 
 	return p.Listen
 }
 
-// unusedAddress is an address at which nobody listens.
+// unusedAddress returns an address at which connections are refused.
 func unusedAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,36 +42,36 @@ func unusedAddress(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// TestUnreachableProviders checks that a client gets the documented error, or the response of another provider if the
-// model has one, and that the log has the cause.
+// TestUnreachableProviders checks that clients get the documented error, or the response of a fallback, and that the cause is
+// logged.
 //
 // covers: F27 F33
 func TestUnreachableProviders(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs of the network")
+		t.Skip("waits for network timeouts")
 	}
 	silent := upstreamtest.Script{upstreamtest.AwaitClose()}
-	unasked := upstreamtest.New(t, silent)
+	unreached := upstreamtest.New(t, silent)
 	secure := func(o upstreamtest.TLS) *upstreamtest.Server { return upstreamtest.NewTLS(t, o, silent) }
-	stranger, expired, old := secure(upstreamtest.TLS{}), secure(upstreamtest.TLS{Expired: true}), secure(upstreamtest.TLS{MaxVersion: tls.VersionTLS10})
+	untrusted, expired, old := secure(upstreamtest.TLS{}), secure(upstreamtest.TLS{Expired: true}), secure(upstreamtest.TLS{MaxVersion: tls.VersionTLS10})
 	cases := []struct {
 		name, url, timeout string
 		failure, cause     string
 	}{
 		{"refused", "http://" + unusedAddress(t), "", seenUnreachable, "connection refused"}, // covers: F27
 		// covers: F28
-		{"accepted and swallowed", "http://" + blackholeProxy(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
+		{"accepted, and data dropped", "http://" + blackholeProxy(t, unreached), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
 		// covers: F32
-		{"an unknown authority", stranger.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
+		{"unknown authority", untrusted.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
 		{"expired", expired.URL(), "", seenUnreachable, "certificate has expired"},
 		{"TLS 1.0", old.URL(), "", seenUnreachable, "protocol version not supported"},
-		{"no TLS at all", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
+		{"plain HTTP", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
 		// covers: F33
-		{"the handshake stalls", "https://" + blackholeProxy(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
+		{"stalled handshake", "https://" + blackholeProxy(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
 	}
 	if hole := upstreamtest.Blackhole(t, "127.0.0.1", 0); hole != "" {
 		cases = append(cases, struct{ name, url, timeout, failure, cause string }{
-			"connecting is swallowed", "http://" + hole, `connect = "100ms"`, seenTooLate, "connect timeout", // covers: F28
+			"SYN dropped", "http://" + hole, `connect = "100ms"`, seenTooLate, "connect timeout", // covers: F28
 		})
 	}
 	config := quietServer + demoProvider
@@ -94,11 +94,11 @@ func TestUnreachableProviders(t *testing.T) {
 						r := g.Chat(t, askOf(model, stream))
 						fails(c.failure).check(t, g, r, stream, false)
 						if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) || line["attempts"] != "1" {
-							t.Errorf("accounted as %v, want the cause %q", line, c.cause)
+							t.Errorf("logged as %v, want cause %q", line, c.cause)
 						}
 						r = g.Chat(t, askOf(model+"-or-demo", stream))
 						if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "2" {
-							t.Errorf("with another provider behind it: %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+							t.Errorf("with a fallback: got %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
 						}
 						g.Log.Await(t, "msg", "attempt failed", "request", r.RequestID(), "provider", model)
 					}
@@ -106,22 +106,22 @@ func TestUnreachableProviders(t *testing.T) {
 			}
 		}
 	})
-	for _, s := range []*upstreamtest.Server{unasked, stranger, expired, old} {
+	for _, s := range []*upstreamtest.Server{unreached, untrusted, expired, old} {
 		if n := len(s.Requests()); n != 0 {
-			t.Errorf("%d requests came to a provider that cannot be trusted", n)
+			t.Errorf("an unreachable or untrusted provider received %d requests", n)
 		}
 	}
 	if log := g.Log.String(); strings.Contains(log, canary) || strings.Contains(log, "sk-upstream") {
-		t.Error("the log holds what a client said, or a credential")
+		t.Error("the log contains text of a client, or a credential")
 	}
 }
 
-// TestNameResolution covers providers that are reached by a name. The name server is the test's own.
+// TestNameResolution covers providers with host names, which a name server of the test resolves.
 //
 // covers: F29 F31
 func TestNameResolution(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs")
+		t.Skip("waits for timeouts")
 	}
 	w := wires[0]
 	provider := upstreamtest.New(t, upstreamtest.Script{w.good()})
@@ -157,42 +157,42 @@ func TestNameResolution(t *testing.T) {
 				r := g.Chat(t, askOf(c.model, stream))
 				fails(seenUnreachable).check(t, g, r, stream, false)
 				if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) {
-					t.Errorf("accounted as %v, want the cause %q", line, c.cause)
+					t.Errorf("logged as %v, want the cause %q", line, c.cause)
 				}
 			}
 		})
 	}
-	t.Run("a name that resolves to a private address", func(t *testing.T) {
+	t.Run("private address", func(t *testing.T) {
 		n.Answer("127.0.0.1")
 		r := g.Chat(t, askOf("inside", false))
 		fails(seenUnreachable).check(t, g, r, false, false)
 		if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "address 127.0.0.1 is not allowed: loopback") || strings.Contains(r.Body, "127.0.0.1") {
-			t.Errorf("accounted as %v; the client gets %s", line, r.Body)
+			t.Errorf("logged as %v; the client received %s", line, r.Body)
 		}
 		if provider.Connections() != 0 {
-			t.Error("it was connected to")
+			t.Error("the gateway connected to a private address")
 		}
 	})
 	// covers: F31
-	t.Run("IPv6 is broken", func(t *testing.T) {
+	t.Run("broken IPv6", func(t *testing.T) {
 		p, err := net.LookupPort("tcp", port)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.Answer("::1", "127.0.0.1")
 		if upstreamtest.Blackhole(t, "::1", p) == "" {
-			t.Log("so IPv6 refuses, and does not swallow")
+			t.Log("IPv6 connections are refused, not dropped")
 		}
 		complete("good").check(t, g, g.Chat(t, askOf("good", false)), false, false)
 	})
 }
 
-// TestAllConnectionsInUse checks that a request above max_conns waits for a moment and is then told to come again.
+// TestAllConnectionsInUse checks that a request above max_conns waits briefly and then gets a 503 with Retry-After.
 //
 // covers: F7
 func TestAllConnectionsInUse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a time-out")
+		t.Skip("waits for a timeout")
 	}
 	const all = `{"error":{"message":"All connections to the provider are in use.","type":"service_unavailable_error","param":null,"code":"gateway_overloaded"}}`
 	for _, w := range wires {
@@ -228,23 +228,23 @@ targets    = [{ provider = "p", model = "m" }, { provider = "demo", model = "dem
 			for _, stream := range []bool{true, false} {
 				r := g.Chat(t, askOf("m", stream))
 				if r.Status != 503 || r.Body != all || r.Header.Get("Retry-After") != "1" {
-					t.Errorf("%d after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
+					t.Errorf("got %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
 				}
 				if line := g.Log.Request(t, r.RequestID()); line["code"] != "gateway_overloaded" || !strings.Contains(line["cause"], "no free connection") {
-					t.Errorf("accounted as %v", line)
+					t.Errorf("logged as %v", line)
 				}
 				if r = g.Chat(t, askOf("m-or-demo", stream)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
-					t.Errorf("%d from %s", r.Status, r.Header.Get("X-Gateway-Provider"))
+					t.Errorf("with a fallback: got %d from %s", r.Status, r.Header.Get("X-Gateway-Provider"))
 				}
 			}
-			// That the gateway has no connection left says nothing of the provider: its breaker is closed.
+			// Reaching max_conns is no failure of the provider, so its circuit must be closed.
 			close(proceed)
 			for _, c := range clients {
 				c.readUntil("data: [DONE]\n\n\r\n0\r\n\r\n")
 			}
 			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
 			if n := provider.Connections(); n != 2 {
-				t.Errorf("%d connections", n)
+				t.Errorf("got %d connections, want 2", n)
 			}
 		})
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// wireProvider is a provider of either kind with a model of its name.
+// wireProvider returns the configuration of a provider in a dialect, and a model of the same name.
 func wireProvider(w *wire, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\n%s\n[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", w.plugin, url, more)
 }
 
-// TestSlowDrip sends an event byte by byte: the client gets it when it is complete, and the event timeout applies
-// however steadily the bytes come.
+// TestSlowDrip sends an event byte by byte. The client must get it when it is complete, and the event timeout must apply although
+// bytes arrive.
 //
 // covers: F41
 func TestSlowDrip(t *testing.T) {
@@ -30,10 +30,10 @@ func TestSlowDrip(t *testing.T) {
 	}
 	t.Parallel()
 	for _, w := range wires {
-		t.Run("an event is handed on whole/"+w.plugin, func(t *testing.T) {
+		t.Run("only complete events/"+w.plugin, func(t *testing.T) {
 			drop := make(chan struct{})
 			begun, second := w.opening("Hal"), w.says("lo")
-			// The last byte of the second event, which would end its line, comes when the client has been looked at.
+			// The last byte of the second event, the end of its line, is sent after the client's output was checked.
 			up := upstreamtest.New(t, upstreamtest.Script{
 				upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + begun),
 				upstreamtest.Bytes(second[:len(second)-1]), upstreamtest.Wait(drop), upstreamtest.Write(second[len(second)-1:] + w.finish + w.done), upstreamtest.Close(),
@@ -43,7 +43,7 @@ func TestSlowDrip(t *testing.T) {
 			c.post("drip", askOf(w.plugin, true))
 			c.readUntil(`"content":"Hal"},"finish_reason":null}]}` + "\n\n\r\n")
 			for range 3 {
-				// The gateway waits, and has nothing of the event to say.
+				// While the event is incomplete, the gateway sends heartbeats only.
 				if beat := c.readUntil(": keep-alive\n\r\n"); !strings.HasSuffix(beat, "d\r\n: keep-alive\n\r\n") || strings.Contains(beat, "lo") {
 					t.Fatalf("got %q", beat)
 				}
@@ -53,13 +53,13 @@ func TestSlowDrip(t *testing.T) {
 				t.Errorf("got %q", rest)
 			}
 		})
-		t.Run("a limit for events/"+w.plugin, func(t *testing.T) {
-			// A comment line is no event, and neither is a line that never ends; both keep the idle limit away for ever.
+		t.Run("event timeout/"+w.plugin, func(t *testing.T) {
+			// Neither a comment nor a line without an end is an event, but both prevent the idle timeout.
 			for name, drip := range map[string]string{"comments": ": still there\n\n", "a line": "data: x"} {
-				var taken atomic.Int64
+				var written atomic.Int64
 				up := upstreamtest.New(t, upstreamtest.Script{
 					upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + w.opening("Hal")),
-					writeAcked(drip, &taken),
+					writeThenWait(drip, &written),
 				})
 				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), `timeout = { idle = "20s", event = "300ms" }`))
 				for _, stream := range []bool{true, false} {
@@ -70,7 +70,7 @@ func TestSlowDrip(t *testing.T) {
 					r := g.Chat(t, askOf(w.plugin, stream))
 					expected.check(t, g, r, stream, false)
 					if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "event timeout of 300ms") {
-						t.Errorf("%s: accounted as %v", name, line)
+						t.Errorf("%s: logged as %v", name, line)
 					}
 				}
 			}
@@ -78,7 +78,7 @@ func TestSlowDrip(t *testing.T) {
 	}
 }
 
-// TestEventTimeoutIsPerEvent checks that the timeout is between two events and not for a whole stream.
+// TestEventTimeoutIsPerEvent checks that the timeout applies between two events, and not to the whole stream.
 //
 // covers: F41
 func TestEventTimeoutIsPerEvent(t *testing.T) {
@@ -90,15 +90,15 @@ func TestEventTimeoutIsPerEvent(t *testing.T) {
 	}
 	provider := upstreamtest.New(t, append(steps, upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()))
 	toml := strings.Replace(configuration(provider.URL(), ""), `first_byte = "3s", `, `first_byte = "3s", event = "10s", `, 1)
-	var ahead atomic.Int64
+	var offset atomic.Int64 // of the gateway's clock
 	g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
-		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	})
 	c := dial(t, g)
 	c.post("words", askStream)
 	for range events {
 		c.readUntil(`"content":"word "},"finish_reason":null}]}` + "\n\n\r\n")
-		ahead.Add(int64(4 * time.Second))
+		offset.Add(int64(4 * time.Second))
 		next <- struct{}{}
 	}
 	if rest := c.readUntil("0\r\n\r\n"); !strings.Contains(rest, "[DONE]") {
@@ -106,18 +106,18 @@ func TestEventTimeoutIsPerEvent(t *testing.T) {
 	}
 }
 
-// writeAcked writes a few bytes each time the peer has taken the last ones, until it closes the connection: it waits for the
-// kernel's acknowledgement of each piece, which is slow enough for what it must show.
-func writeAcked(s string, taken *atomic.Int64) upstreamtest.Step {
+// writeThenWait writes s repeatedly, until more than 64 KiB were written on all connections, and then waits until the gateway closes the
+// connection.
+func writeThenWait(s string, written *atomic.Int64) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
 		for {
 			n, err := io.WriteString(c, s)
-			taken.Add(int64(n))
+			written.Add(int64(n))
 			if err != nil {
 				return err
 			}
-			if taken.Load() > 64<<10 {
-				// Enough to show that bytes come, and too little for the limit of an event.
+			if written.Load() > 64<<10 {
+				// Less than the size limit of an event.
 				return upstreamtest.AwaitClose()(c)
 			}
 		}
@@ -128,37 +128,37 @@ func writeAcked(s string, taken *atomic.Int64) upstreamtest.Step {
 //
 // covers: F61
 func TestResponseBeforeRequestIsComplete(t *testing.T) {
-	refuse := upstreamtest.Answer(413, "application/json", `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":null}}`)
+	tooLarge := upstreamtest.Answer(413, "application/json", `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":null}}`)
 	for _, c := range []struct {
 		name string
 		end  []upstreamtest.Step
 	}{
-		{"and reads no more", []upstreamtest.Step{upstreamtest.Wait(nil)}},
-		{"and ends its side", []upstreamtest.Step{upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
-		{"and reads on", []upstreamtest.Step{upstreamtest.DropBody(), wires[0].good()}},
+		{"stops reading", []upstreamtest.Step{upstreamtest.Wait(nil)}},
+		{"half-closes", []upstreamtest.Step{upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
+		{"keeps reading", []upstreamtest.Step{upstreamtest.DropBody(), wires[0].good()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && c.name == "and ends its side" {
-				t.Skip("24 MiB; the case without an end takes the same way")
+			if testing.Short() && c.name == "half-closes" {
+				t.Skip("sends 24 MiB, and is similar to the case before")
 			}
 			w := wires[0]
-			up := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadHead(), refuse}, c.end...), upstreamtest.Script{w.good()})
+			up := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadHead(), tooLarge}, c.end...), upstreamtest.Script{w.good()})
 			g := proxytest.Start(t, "[server]\nmax_body = \"64MiB\"\n"+proxytest.Keys+wireProvider(w, up.URL(), "max_conns = 1"))
 			r := g.Chat(t, fmt.Sprintf(`{"model":"openai","messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x", 24<<20)))
 			const body = `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":"request_too_large","provider":"openai","upstream_status":413}}`
 			if r.Status != 413 || r.Body != body {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Errorf("got %d %s, want 413 %s", r.Status, r.Body, body)
 			}
 			complete("good").check(t, g, g.Chat(t, askOf("openai", false)), false, false)
-			if n := up.Connections(); n != 2 && c.name != "and reads on" {
-				t.Errorf("%d connections: the first one has half a request on it", n)
+			if n := up.Connections(); n != 2 && c.name != "keeps reading" {
+				t.Errorf("got %d connections, want 2, because the first one carries an incomplete request", n)
 			}
 		})
 	}
 }
 
-// TestStaleConnections checks that a provider that closes idle connections at any time causes no errors for clients.
+// TestStaleConnections checks that clients get no errors when a provider closes idle connections.
 //
 // covers: F62
 func TestStaleConnections(t *testing.T) {
@@ -166,7 +166,7 @@ func TestStaleConnections(t *testing.T) {
 	for _, w := range wires {
 		good := upstreamtest.Answer(200, "application/json", w.answer("good"))
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
-			t.Run("closed while it was idle/"+name+"/"+w.plugin, func(t *testing.T) {
+			t.Run("closed while idle/"+name+"/"+w.plugin, func(t *testing.T) {
 				closing, closed := make(chan struct{}), make(chan struct{})
 				up := upstreamtest.New(t,
 					upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.Wait(closing), end, upstreamtest.Signal(closed)},
@@ -177,29 +177,29 @@ func TestStaleConnections(t *testing.T) {
 				awaitSignal(t, closed)
 				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
 				if n := len(up.Requests()); n != 2 {
-					t.Errorf("%d requests came", n)
+					t.Errorf("the provider received %d requests, want 2", n)
 				}
 			})
-			t.Run("closed with the request on it/"+name+"/"+w.plugin, func(t *testing.T) {
+			t.Run("closed after the request/"+name+"/"+w.plugin, func(t *testing.T) {
 				up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.ReadRequest(), end}, upstreamtest.Script{w.good()})
 				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), ""))
 				for range 2 {
 					r := g.Chat(t, askOf(w.plugin, false))
 					complete("good").check(t, g, r, false, false)
 					if line := g.Log.Request(t, r.RequestID()); line["attempts"] != "1" {
-						t.Errorf("accounted as %v", line)
+						t.Errorf("logged as %v", line)
 					}
 				}
 				if n := len(up.Requests()); n != 3 {
-					t.Errorf("%d requests came, where one is sent again", n)
+					t.Errorf("the provider received %d requests, want 3 with one resent", n)
 				}
 			})
 		}
 	}
 }
 
-// TestIdleTimeoutCrossesRequest has a provider that times out idle connections much too early: up to 1.5 ms after each response it
-// sends a 408 that nobody asked for, and closes the connection. What crosses it is sent again, and no client notices.
+// TestIdleTimeoutCrossesRequest has a provider with a very short idle timeout: up to 1.5 ms after each response it sends an
+// unsolicited 408 and closes the connection. Requests that cross the 408 must be resent without an error for the client.
 //
 // covers: F62
 func TestIdleTimeoutCrossesRequest(t *testing.T) {
@@ -241,8 +241,8 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 	}
 }
 
-// TestPoolAfterAbandonedStreams has a hundred clients disconnect during a stream; after that, a thousand requests over the same
-// pool each get their own response.
+// TestPoolAfterAbandonedStreams has a hundred clients disconnect during a stream, and checks that a thousand requests over the same
+// connection pool each get their own response.
 //
 // covers: F63
 func TestPoolAfterAbandonedStreams(t *testing.T) {
@@ -253,7 +253,7 @@ func TestPoolAfterAbandonedStreams(t *testing.T) {
 		t.Run(w.plugin, func(t *testing.T) {
 			const clients = 8
 			abandoned, requests := scale(100, 10), scale(1000, 60)
-			// Who asks for a stream gets one that does not end; else the answer repeats what the request says.
+			// Streams are endless; non-streaming responses repeat the ID in the request.
 			answer := func(c *upstreamtest.Conn) error {
 				if err := upstreamtest.ReadRequest()(c); err != nil {
 					return err
@@ -289,7 +289,7 @@ func TestPoolAfterAbandonedStreams(t *testing.T) {
 						id := fmt.Sprintf("id-%d-%d", i, n)
 						status, body, err := post(client, g, proxytest.Key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s"}]}`, w.plugin, id))
 						if err != nil || status != 200 || !strings.Contains(body, `"content":"`+id+`"`) {
-							t.Errorf("%s gets %d %s, %v", id, status, body, err)
+							t.Errorf("%s: got %d %s, %v", id, status, body, err)
 						}
 					}
 				})
@@ -299,7 +299,7 @@ func TestPoolAfterAbandonedStreams(t *testing.T) {
 	}
 }
 
-// abandon begins a stream and leaves it in the middle.
+// abandon starts a stream and disconnects after some bytes.
 func abandon(client *http.Client, g *proxytest.Gateway, body string) error {
 	req, err := http.NewRequest("POST", g.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {

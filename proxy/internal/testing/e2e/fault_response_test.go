@@ -9,40 +9,40 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// fault is something that goes wrong with an answer, from the end of the request on.
+// fault is a fault in a provider's response.
 type fault struct {
 	name             string
-	stream           func(*wire) []upstreamtest.Step // where the client wants a stream; nil: not tried
-	whole            func(*wire) []upstreamtest.Step // where it wants a whole answer; nil: as stream
+	stream           func(*wire) []upstreamtest.Step // response to a streaming request; nil skips it
+	whole            func(*wire) []upstreamtest.Step // response to a non-streaming request; nil means stream
 	wantStream       want
-	wantWhole        want     // where it is not the same as streamed
+	wantWhole        want     // expected by a non-streaming client, if it differs from wantStream
 	conn             connFate // of the connection
-	needsMessageStop bool     // the provider anthropic has one more event to send, without which its answer is cut
+	needsMessageStop bool     // anthropic's response counts as truncated, because it lacks message_stop
 	timeout          string
-	headSentFirst    bool // the head of a stream leaves in silence
+	headSentFirst    bool // the client gets the head of the stream before the fault
 }
 
-// connFate is what becomes of a connection behind a fault.
+// connFate says whether the connection to the provider is reused after a fault.
 type connFate uint8
 
 const (
 	dropped connFate = iota
-	kept             // it serves the next request
-	either           // as the provider's bytes happen to come
+	kept             // serves the next request
+	either           // depends on when the provider's bytes arrive
 )
 
 func steps(s ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
 	return func(*wire) []upstreamtest.Step { return s }
 }
 
-// chunks is a stream of which each part is a chunk.
+// chunks writes a stream with a chunk for each part.
 func chunks(parts func(*wire) []string, then ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
 	return func(w *wire) []upstreamtest.Step {
 		return append([]upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(parts(w)...)}, then...)
 	}
 }
 
-// ended is a stream of one chunk, with the end of its body, in one piece: what follows can be had without a wait.
+// ended writes a stream of one chunk and the end of the body in one piece, so that the gateway reads the end without waiting.
 func ended(part func(*wire) string) func(*wire) []upstreamtest.Step {
 	return func(w *wire) []upstreamtest.Step {
 		p := part(w)
@@ -53,7 +53,7 @@ func ended(part func(*wire) string) func(*wire) []upstreamtest.Step {
 	}
 }
 
-// raw is an answer as it stands.
+// raw writes a response as it is.
 func raw(s string) func(*wire) []upstreamtest.Step { return steps(upstreamtest.Write(s)) }
 
 const (
@@ -61,17 +61,17 @@ const (
 	okHead     = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 )
 
-// run plays every fault in each dialect, to clients that want a stream and to those that want a whole answer. A provider
-// may have one connection: the request behind the fault gets its answer only if that one has been given back.
+// testFaults tests every fault in each dialect, with a streaming and a non-streaming request. max_conns is 1, so that a second request
+// only gets a response if the gateway releases the first connection.
 func testFaults(t *testing.T, faults []fault) {
-	type play struct {
+	type testCase struct {
 		fault  *fault
 		wire   *wire
 		stream bool
 		model  string
 		server *upstreamtest.Server
 	}
-	var plays []play
+	var cases []testCase
 	config := quietServer
 	for i := range faults {
 		f := &faults[i]
@@ -84,7 +84,7 @@ func testFaults(t *testing.T, faults []fault) {
 				if script == nil || testing.Short() && (w != wires[0] || !stream && f.whole == nil) {
 					continue
 				}
-				p := play{f, w, stream, fmt.Sprintf("%s-%d-%v", w.plugin, i, stream), nil}
+				p := testCase{f, w, stream, fmt.Sprintf("%s-%d-%v", w.plugin, i, stream), nil}
 				p.server = upstreamtest.New(t,
 					append(append(upstreamtest.Script{upstreamtest.ReadRequest()}, script(w)...), w.good()),
 					upstreamtest.Script{w.good()})
@@ -98,14 +98,14 @@ func testFaults(t *testing.T, faults []fault) {
 				}
 				config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\nmax_conns = 1\ntimeout = { %s }\nheartbeat = %q\nbreaker = { enabled = false }\n", p.model, w.plugin, p.server.URL(), timeout, heartbeat)
 				config += fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", p.model)
-				plays = append(plays, p)
+				cases = append(cases, p)
 			}
 		}
 	}
 	g := proxytest.Start(t, config)
 	t.Run("all", func(t *testing.T) {
-		for _, p := range plays {
-			t.Run(fmt.Sprintf("%s/%s/streamed %v", p.fault.name, p.wire.plugin, p.stream), func(t *testing.T) {
+		for _, p := range cases {
+			t.Run(fmt.Sprintf("%s/%s/stream %v", p.fault.name, p.wire.plugin, p.stream), func(t *testing.T) {
 				t.Parallel()
 				expected := p.fault.wantStream
 				if !p.stream && (p.fault.wantWhole.texts != nil || p.fault.wantWhole.failure != "") {
@@ -124,44 +124,44 @@ func testFaults(t *testing.T, faults []fault) {
 				r := g.Chat(t, askOf(p.model, p.stream))
 				expected.check(t, g, r, p.stream, p.fault.headSentFirst && p.stream)
 				if p.fault.headSentFirst && p.stream && !strings.HasPrefix(r.Body, ": keep-alive\n") {
-					t.Errorf("no heartbeat comes before %s", r.Body)
+					t.Errorf("no heartbeat before %s", r.Body)
 				}
 				next := g.Chat(t, askOf(p.model, false))
 				complete("good").check(t, g, next, false, false)
 				n, requests := p.server.Connections(), len(p.server.Requests())
 				if n == 1 && p.fault.conn == dropped || n == 2 && p.fault.conn == kept || n > 2 || requests != 2 {
-					t.Errorf("%d connections for %d requests", n, requests)
+					t.Errorf("got %d connections and %d requests", n, requests)
 				}
 			})
 		}
 	})
 	if log := g.Log.String(); strings.Contains(log, canary) || strings.Contains(log, "sk-upstream") {
-		t.Errorf("the log holds what a client or a provider said, or a credential:\n%s", log)
+		t.Errorf("the log contains text of a client or a provider, or a credential:\n%s", log)
 	}
 }
 
-// TestSlowAndTruncatedResponses covers responses that stop, come late or come in pieces.
+// TestSlowAndTruncatedResponses covers late, stalled and truncated responses.
 //
 // covers: F34 F42
 func TestSlowAndTruncatedResponses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs")
+		t.Skip("waits for timeouts")
 	}
 	t.Parallel()
 	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
 	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
-	promised := func(w *wire) upstreamtest.Step {
+	incomplete := func(w *wire) upstreamtest.Step {
 		return upstreamtest.Write(fmt.Sprintf(okHead+"Content-Length: 1000\r\n\r\n%.40s", w.answer("Hal")))
 	}
 	cut := func(end ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
-		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{promised(w)}, end...) }
+		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{incomplete(w)}, end...) }
 	}
 	testFaults(t, []fault{
 		// covers: F34
-		{name: "accept, then silence", stream: steps(upstreamtest.AwaitClose()), wantStream: fails(seenTooLate), timeout: late},
+		{name: "no response", stream: steps(upstreamtest.AwaitClose()), wantStream: fails(seenTooLate), timeout: late},
 		// covers: F35
 		{
-			name: "a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
+			name: "silence after the head", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
 			wantStream: fails(seenTooLate), timeout: silent, headSentFirst: true,
 		},
 		{
@@ -187,7 +187,7 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 	})
 }
 
-// TestUnusualStreams covers streams with an unusual end or unusual pieces, and responses that are no stream.
+// TestUnusualStreams covers streams with unusual ends or framing, and responses that are not streams.
 //
 // covers: F38 F46
 func TestUnusualStreams(t *testing.T) {
@@ -205,17 +205,17 @@ func TestUnusualStreams(t *testing.T) {
 	faults := []fault{
 		// covers: F38
 		{
-			name:       "a clean end without a finish",
+			name:       "end of the body without a finish reason",
 			stream:     ended(func(w *wire) string { return w.opening("Hal") }),
 			wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:       "a clean end after the finish",
+			name:       "end of the body after the finish reason",
 			stream:     ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
 			wantStream: complete("Hal"), conn: kept, needsMessageStop: true,
 		},
 		{
-			name: "the end of the connection is that of the body",
+			name: "body ends with the connection",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+whole(w)), upstreamtest.Close())(w)
 			},
@@ -228,8 +228,8 @@ func TestUnusualStreams(t *testing.T) {
 			wantStream: complete("Hal", "lo"),
 		},
 		{
-			// More than fits into the connection's buffer: the end of the body has to be fetched.
-			name:       "a long farewell",
+			// More than fits into the connection's buffer, so the gateway must read the end of the body separately.
+			name:       "many comments after the end",
 			stream:     ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
 			wantStream: complete("Hal", "lo"), conn: kept,
 		},
@@ -241,7 +241,7 @@ func TestUnusualStreams(t *testing.T) {
 			wantStream: complete("Hal", "lo"),
 		},
 		{
-			name: "a body shorter than its length", // covers: F40
+			name: "body shorter than its length", // covers: F40
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10000\r\n\r\n%s", w.opening("Hal"))), upstreamtest.Close())(w)
 			},
@@ -264,14 +264,14 @@ func TestUnusualStreams(t *testing.T) {
 		// covers: F43
 		{name: "CRLF", stream: body(lines("\r\n")), wantStream: complete("Hal", "lo"), conn: kept},
 		{name: "CR", stream: body(lines("\r")), wantStream: complete("Hal", "lo"), conn: kept},
-		{name: "mixed line ends and a byte order mark", stream: body(func(s string) string {
+		{name: "mixed line endings and a byte order mark", stream: body(func(s string) string {
 			return "\ufeff" + strings.Replace(strings.Replace(s, "\n\n", "\r\n\n", 1), "\n\n", "\r\r", 2)
 		}), wantStream: complete("Hal", "lo"), conn: kept},
 		// covers: F44
-		{name: "every field, and events without data", stream: body(func(s string) string {
+		{name: "all fields, and events without data", stream: body(func(s string) string {
 			return "retry: 10\n\n: hello\n\nevent: ping\n\nid: 1\n\n" + strings.ReplaceAll(s, "data: ", ": comment\nid: 7\nretry: 1\nunknown: x\ndata:") + ": bye\n\n"
 		}), wantStream: complete("Hal", "lo"), conn: kept},
-		{name: "data of several lines", stream: body(func(s string) string {
+		{name: "data in several lines", stream: body(func(s string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(s, "{\"id\":\"up-1\",", "{\"id\":\"up-1\",\ndata: "), "{\"type\":", "{\ndata: \"type\":")
 		}), wantStream: complete("Hal", "lo"), conn: kept},
 		// covers: F45
@@ -281,7 +281,7 @@ func TestUnusualStreams(t *testing.T) {
 			wantStream: fails(seenTruncated, "Hal"), wantWhole: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:       "data that is no JSON",
+			name:       "data that is not JSON",
 			stream:     ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
 			wantStream: fails(seenNotJSON, "Hal"), wantWhole: fails(seenNotJSON), conn: either,
 		},
@@ -290,11 +290,11 @@ func TestUnusualStreams(t *testing.T) {
 		{name: "HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), wantStream: fails(seenNeither), conn: either},
 		// covers: F59
 		{
-			name:       "an error after an event",
+			name:       "error after an event",
 			stream:     ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
 			wantStream: fails(seenBusy, "Hal"), wantWhole: fails(seenBusy), conn: either,
 		},
-		{name: "an error first", stream: ended(func(w *wire) string { return w.failed }), wantStream: fails(seenBusy), conn: either},
+		{name: "error as the first event", stream: ended(func(w *wire) string { return w.failed }), wantStream: fails(seenBusy), conn: either},
 	}
 	testFaults(t, faults)
 }

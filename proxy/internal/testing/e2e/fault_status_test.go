@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestProviderErrorStatuses has providers send every status of the table of errors, each in its own format. The client
-// reads what they say about the request, and nothing that they say about the gateway's account.
+// TestProviderErrorStatuses has providers respond with each error status, in their own formats. The client must get messages
+// about its request, but no messages about the gateway's account.
 //
 // covers: F56
 func TestProviderErrorStatuses(t *testing.T) {
@@ -73,18 +73,18 @@ func TestProviderErrorStatuses(t *testing.T) {
 			for _, stream := range []bool{false, true} {
 				r := g.Chat(t, askOf(name, stream))
 				if r.Status != c.status || r.Body != body || r.Header.Get("Retry-After") != c.wait {
-					t.Errorf("got %d after %q %s\nwant %d after %q %s", r.Status, r.Header.Get("Retry-After"), r.Body, c.status, c.wait, body)
+					t.Errorf("got %d, retry-after %q: %s\nwant %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body, c.status, c.wait, body)
 				}
 				if line := g.Log.Request(t, r.RequestID()); line["cause"] == "" || line["complete"] != "false" || line["status"] != fmt.Sprint(c.status) {
-					t.Errorf("accounted as %v", line)
+					t.Errorf("logged as %v", line)
 				}
 			}
 			if n := servers[i].Connections(); n != 1 {
-				t.Errorf("%d connections for two requests", n)
+				t.Errorf("got %d connections for two requests, want 1", n)
 			}
 		})
 	}
 	if strings.Contains(g.Log.String(), canary) {
-		t.Error("the log holds what a client or a provider said")
+		t.Error("the log contains text of a client or a provider")
 	}
 }

@@ -19,18 +19,19 @@ const (
 	rateLimited = `{"error":{"message":"The provider's rate limit has been reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
 )
 
-// respondByNumber counts the requests that a provider reads, and answers each by its number, from 0.
-func respondByNumber(n *atomic.Int64, answer func(i int64) upstreamtest.Step) upstreamtest.Script {
+// respondByNumber counts a provider's requests, and responds to each by its number, from 0.
+func respondByNumber(n *atomic.Int64, respond func(i int64) upstreamtest.Step) upstreamtest.Script {
 	return upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), func(c *upstreamtest.Conn) error {
-		return answer(n.Add(1) - 1)(c)
+		return respond(n.Add(1) - 1)(c)
 	})}
 }
 
+// respondError responds with an error status.
 func respondError(status int, headers ...string) upstreamtest.Step {
 	return upstreamtest.Answer(status, "application/json", fmt.Sprintf(overloaded, canary), headers...)
 }
 
-// awaitSignal waits for what a provider's script says.
+// awaitSignal waits for a signal of a provider's script.
 func awaitSignal(t *testing.T, ch <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(proxytest.EventTimeout)
@@ -38,16 +39,16 @@ func awaitSignal(t *testing.T, ch <-chan struct{}) {
 	select {
 	case <-ch:
 	case <-timer.C:
-		t.Fatal("the provider's script does not come so far")
+		t.Fatal("the provider's script did not reach the signal")
 	}
 }
 
-// openAIProvider is a openAIProvider that speaks the convention, with more members.
+// openAIProvider returns the configuration of a provider with the plugin openai, and more keys.
 func openAIProvider(name, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\n%s\n", name, url, more)
 }
 
-// modelWithTargets is a modelWithTargets with these targets, each written provider/modelWithTargets.
+// modelWithTargets returns the configuration of a model. Each target is "provider/model".
 func modelWithTargets(id string, targets ...string) string {
 	var list []string
 	for i, t := range targets {
@@ -57,61 +58,61 @@ func modelWithTargets(id string, targets ...string) string {
 	return fmt.Sprintf("[[models]]\nid = %q\nretry = { attempts = 1 }\ntargets = [%s]\n", id, strings.Join(list, ", "))
 }
 
-// TestProviderReturnsOnly503 has a provider return only 503 to a model that can be tried twice on it.
+// TestProviderReturnsOnly503 has a provider return only 503 for a model with two targets at it.
 //
 // covers: F57
 func TestProviderReturnsOnly503(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many requests")
 	}
-	t.Run("the budget bounds what comes back", func(t *testing.T) {
+	t.Run("retry budget", func(t *testing.T) {
 		const requests = 400
 		var seen atomic.Int64
 		up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(503) }))
 		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), "breaker = { enabled = false }")+modelWithTargets("m", "p/one", "p/two"))
 		for range requests {
 			if r := g.Chat(t, askOf("m", false)); r.Status != 503 || !strings.Contains(r.Body, `"code":"overloaded"`) {
-				t.Fatalf("%d %s", r.Status, r.Body)
+				t.Fatalf("got %d %s, want 503 overloaded", r.Status, r.Body)
 			}
 		}
-		// The purse holds 10 at the beginning.
+		// The retry budget is 20 %, and starts with 10 retries.
 		if n := seen.Load(); n > requests*12/10+10 || n < requests*12/10 {
-			t.Errorf("the provider saw %d requests for %d", n, requests)
+			t.Errorf("the provider received %d requests for %d requests of clients", n, requests)
 		}
 	})
 
-	t.Run("the breaker opens", func(t *testing.T) {
+	t.Run("circuit opens", func(t *testing.T) {
 		const requests = 200
 		var seen atomic.Int64
 		up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(503) }))
 		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), `breaker = { pause = "10m", max_pause = "10m" }`)+modelWithTargets("m", "p/one", "p/two")+demoProvider+modelWithTargets("or-demo", "p/one", "demo/demo"))
-		refused := 0
+		rejected := 0
 		for range requests {
 			r := g.Chat(t, askOf("m", false))
 			if r.Body != unavailable {
 				continue
 			}
-			refused++
+			rejected++
 			line := g.Log.Request(t, r.RequestID())
 			wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
 			if err != nil || wait > 600 || wait < 300 || r.Status != 503 || line["attempts"] != "0" || line["code"] != "upstream_unavailable" || !strings.Contains(line["cause"], "circuit of provider p open for another ") {
-				t.Errorf("%d after %q: %v", r.Status, r.Header.Get("Retry-After"), line)
+				t.Errorf("got %d, retry-after %q: %v", r.Status, r.Header.Get("Retry-After"), line)
 			}
 		}
-		if n := seen.Load(); n != 10 || refused != requests-5 {
-			t.Errorf("the provider saw %d requests for %d, %d were refused", n, requests, refused)
+		if n := seen.Load(); n != 10 || rejected != requests-5 {
+			t.Errorf("the provider received %d requests for %d requests of clients, %d were rejected; want 10 and %d", n, requests, rejected, requests-5)
 		}
 		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "one", "pause_ms", "600000")
 		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "two", "pause_ms", "600000")
 		if r := g.Chat(t, askOf("or-demo", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "1" {
-			t.Errorf("another provider answers %d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
+			t.Errorf("with a fallback: got %d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
 		}
 		if n := seen.Load(); n != 10 {
-			t.Errorf("the provider saw %d requests", n)
+			t.Errorf("the provider received %d requests, want 10", n)
 		}
 	})
 
-	t.Run("one probe finds out that it is over", func(t *testing.T) {
+	t.Run("one probe closes the circuit", func(t *testing.T) {
 		w := wires[0]
 		var seen atomic.Int64
 		probing, answer, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -141,7 +142,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		g.Log.Await(t, "msg", "circuit opened")
 		probe := make(chan string, 1)
 		go func() {
-			// The pause may not be over yet.
+			// Retry until the pause is over.
 			for client := (&http.Client{Timeout: proxytest.EventTimeout}); ; {
 				_, body, err := post(client, g, proxytest.Key, askOf("m", true))
 				if err != nil || body != unavailable {
@@ -154,25 +155,25 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		awaitSignal(t, probing)
 		for range 20 {
 			if r := g.Chat(t, askOf("m", true)); r.Status != 503 || r.Body != unavailable || r.Header.Get("Retry-After") == "" {
-				t.Fatalf("beside the probe: %d %s", r.Status, r.Body)
+				t.Fatalf("during the probe: got %d %s, want 503", r.Status, r.Body)
 			}
 		}
 		if n := seen.Load(); n != 6 {
-			t.Errorf("the provider saw %d requests", n)
+			t.Errorf("the provider received %d requests, want 6", n)
 		}
-		// Its answer has begun: the others need not wait for its end.
+		// The circuit closes when the probe's response starts.
 		close(answer)
 		for start := time.Now(); ; {
 			if r := g.Chat(t, askOf("m", false)); r.Status == 200 {
 				break
 			}
 			if time.Since(start) > proxytest.EventTimeout {
-				t.Fatal("the breaker stays open")
+				t.Fatal("the circuit stays open")
 			}
 		}
 		close(proceed)
 		if got := <-probe; !strings.HasSuffix(got, "data: [DONE]\n\n<nil>") {
-			t.Errorf("the probe gets %s", got)
+			t.Errorf("the probe got %s", got)
 		}
 		g.Log.Await(t, "msg", "circuit closed", "provider", "p", "target", "one")
 		for range 20 {
@@ -181,8 +182,8 @@ func TestProviderReturnsOnly503(t *testing.T) {
 	})
 }
 
-// TestProviderFailsHalfOfRequests checks that another provider makes up for all failures, and another model of the same
-// provider as far as the retry budget allows.
+// TestProviderFailsHalfOfRequests checks that all failed requests are retried at another provider, and as many as the retry budget
+// allows at another model of the same provider.
 //
 // covers: F58
 func TestProviderFailsHalfOfRequests(t *testing.T) {
@@ -208,7 +209,7 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 			complete("good").check(t, g, g.Chat(t, askOf("two", false)), false, false)
 		}
 		if a, b := flapping.Load(), steady.Load(); a != requests || b != requests/2 {
-			t.Errorf("%d requests are %d to one provider and %d to the other", requests, a, b)
+			t.Errorf("%d requests: got %d at the failing provider and %d at the other", requests, a, b)
 		}
 	})
 	t.Run("the same provider", func(t *testing.T) {
@@ -220,14 +221,14 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 			}
 		}
 		if n := flapping.Load(); n > requests*12/10+10 || n < requests*12/10 || good < requests/2 {
-			t.Errorf("%d requests are %d to the provider, %d were answered", requests, n, good)
+			t.Errorf("%d requests: got %d at the provider, %d succeeded", requests, n, good)
 		}
-		t.Logf("%d of %d were answered, with %d requests", good, requests, flapping.Load())
+		t.Logf("%d of %d succeeded, with %d requests to the provider", good, requests, flapping.Load())
 	})
 }
 
-// TestRetryAfterIsObeyed checks that a provider that sends Retry-After gets no requests for that time from a model that
-// has another target, and after five in a row none at all.
+// TestRetryAfterIsObeyed checks that a provider that sends Retry-After gets no requests for that time if the model has another
+// target, and none at all after five such responses in a row.
 //
 // covers: F56
 func TestRetryAfterIsObeyed(t *testing.T) {
@@ -238,31 +239,31 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		modelWithTargets("alone", "p/one")+modelWithTargets("or-demo", "p/one", "demo/demo")+modelWithTargets("last", "failing/one", "p/one"))
 	r := g.Chat(t, askOf("or-demo", false))
 	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "2" || seen.Load() != 1 {
-		t.Fatalf("%d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
+		t.Fatalf("got %d after %s attempts, want 200 after 2", r.Status, r.Header.Get("X-Gateway-Attempts"))
 	}
 	for range 10 {
 		if r = g.Chat(t, askOf("or-demo", false)); r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
-			t.Errorf("%d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
+			t.Errorf("got %d after %s attempts, %d requests at the provider", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 		}
 	}
 	if r = g.Chat(t, askOf("last", false)); r.Status != 503 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
-		t.Errorf("as a last resort: %d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
+		t.Errorf("as the last target: got %d after %s attempts, %d requests at the provider", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 	}
 	for i := range 4 {
 		r := g.Chat(t, askOf("alone", false))
 		if r.Status != 429 || r.Header.Get("Retry-After") != "30" || !strings.Contains(r.Body, `"upstream_status":429`) || seen.Load() != int64(i+2) {
-			t.Errorf("%d after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
+			t.Errorf("got %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
 		}
 	}
 	for range 10 {
 		r := g.Chat(t, askOf("alone", true))
 		if r.Status != 429 || r.Body != rateLimited || r.Header.Get("Retry-After") == "" || seen.Load() != 5 {
-			t.Errorf("%d after %q: %s, %d requests came to it", r.Status, r.Header.Get("Retry-After"), r.Body, seen.Load())
+			t.Errorf("got %d, retry-after %q: %s, %d requests at the provider", r.Status, r.Header.Get("Retry-After"), r.Body, seen.Load())
 		}
 	}
 }
 
-// TestRetryAfterIsCapped covers a header and a plugin's value.
+// TestRetryAfterIsCapped covers a Retry-After header and a value read by a plugin.
 //
 // covers: F56
 func TestRetryAfterIsCapped(t *testing.T) {
@@ -273,7 +274,7 @@ func TestRetryAfterIsCapped(t *testing.T) {
 		modelWithTargets("by-header", "openai/one")+modelWithTargets("by-plugin", "gemini/one"))
 	for _, m := range []string{"by-header", "by-plugin"} {
 		if r := g.Chat(t, askOf(m, false)); r.Status != 429 || r.Header.Get("Retry-After") != "3600" {
-			t.Errorf("%s: %d after %q: %s", m, r.Status, r.Header.Get("Retry-After"), r.Body)
+			t.Errorf("%s: got %d, retry-after %q: %s", m, r.Status, r.Header.Get("Retry-After"), r.Body)
 		}
 	}
 }

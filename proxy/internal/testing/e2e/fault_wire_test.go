@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// wire is how a provider speaks. The faults of providers are the same in each, and a client must not see which it was.
+// wire encodes a provider's responses in its dialect. Clients must not notice differences in the faults of dialects.
 type wire struct {
 	plugin string
-	begin  string // of a stream, before any text
-	text   string // an event with the text %s
-	finish string // the end of the answer, without what ends the stream
-	done   string // what ends the stream
-	whole  string // a whole answer with the text %s
-	failed string // an event that is an error
+	begin  string // start of a stream, before any text
+	text   string // event with the text %s
+	finish string // events with the finish reason
+	done   string // end of a stream after finish
+	whole  string // non-streaming response with the text %s
+	failed string // error event
 
-	seen map[string]string // what a client sees of faults that a plugin finds, or that the gateway finds in a dialect of its own
+	seen map[string]string // what clients see of the faults whose errors differ between dialects
 }
 
 var wires = []*wire{
@@ -54,12 +54,16 @@ var wires = []*wire{
 	},
 }
 
-// says is an event with a text, whole a whole answer with one.
-func (w *wire) says(text string) string    { return fmt.Sprintf(w.text, text) }
-func (w *wire) answer(text string) string  { return fmt.Sprintf(w.whole, text) }
+// says returns an event with a text.
+func (w *wire) says(text string) string { return fmt.Sprintf(w.text, text) }
+
+// answer returns the body of a non-streaming response with a text.
+func (w *wire) answer(text string) string { return fmt.Sprintf(w.whole, text) }
+
+// opening returns the start of a stream with a first text.
 func (w *wire) opening(text string) string { return w.begin + w.says(text) }
 
-// stream is a whole stream.
+// stream returns a complete stream.
 func (w *wire) stream(texts ...string) string {
 	var b strings.Builder
 	b.WriteString(w.begin)
@@ -69,12 +73,12 @@ func (w *wire) stream(texts ...string) string {
 	return b.String() + w.finish + w.done
 }
 
-// good answers every request of a connection.
+// good responds to every request of a connection.
 func (w *wire) good() upstreamtest.Step {
 	return upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good")))
 }
 
-// What clients see of the faults of providers, to the byte.
+// The errors that clients get for faults of providers.
 const (
 	seenTruncated   = `{"error":{"message":"Upstream closed the stream before it was complete","type":"server_error","param":null,"code":"upstream_stream_truncated"}}`
 	seenUnreadable  = `{"error":{"message":"The provider's response could not be read.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`
@@ -85,14 +89,14 @@ const (
 	seenUnreachable = `{"error":{"message":"The provider could not be reached.","type":"upstream_error","param":null,"code":"upstream_unreachable"}}`
 )
 
-// What is not the same with each of them; NAME is the provider.
+// Keys of wire.seen, for errors that differ between dialects. NAME in them stands for the provider.
 const (
 	seenBusy     = "busy"
 	seenNotJSON  = "not JSON"
 	seenRedirect = "a redirect"
 )
 
-// statusBefore is the status of an error that comes before the first byte.
+// statusBefore returns the status of an error before the first byte of the response.
 func statusBefore(failure string) int {
 	if failure == seenTooLate {
 		return 504
@@ -100,23 +104,26 @@ func statusBefore(failure string) int {
 	return 502
 }
 
+// codeOf returns the code in an error body.
 func codeOf(failure string) string {
 	_, code, _ := strings.Cut(failure, `"code":"`)
 	code, _, _ = strings.Cut(code, `"`)
 	return code
 }
 
-// want is what a client gets: texts, and then an error, or a good end.
+// want is the expected response: texts, and then an error or a regular end.
 type want struct {
 	texts   []string
 	failure string
 }
 
+// complete expects a complete response.
 func complete(texts ...string) want { return want{texts: texts} }
 
+// fails expects an error, after texts if there are any.
 func fails(failure string, texts ...string) want { return want{texts, failure} }
 
-// frames is the stream that a client gets, normalized.
+// frames returns the expected stream, normalized.
 func (w want) frames() string {
 	const chunk = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"m","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}` + "\n\n"
 	var b strings.Builder
@@ -133,40 +140,39 @@ func (w want) frames() string {
 	return b.String() + "data: [DONE]\n\n"
 }
 
-// check compares an answer with what the client should get, and with how it was accounted. silent says that the head of
-// a stream had left before anything came of it.
-func (w want) check(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, streamed, silent bool) {
+// check checks a response and its access log line. headSent says that the head of the stream was sent before the fault.
+func (w want) check(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, stream, headSent bool) {
 	t.Helper()
 	line := g.Log.Request(t, r.RequestID())
 	if r.Err != nil {
-		t.Errorf("the body ends with %v", r.Err)
+		t.Errorf("reading the body: %v", r.Err)
 	}
 	status, code := 200, codeOf(w.failure)
 	switch {
-	case w.failure != "" && len(w.texts) == 0 && !silent:
+	case w.failure != "" && len(w.texts) == 0 && !headSent:
 		status = statusBefore(w.failure)
 		if r.Body != w.failure || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("the client gets %s\nwant %s", r.Body, w.failure)
+			t.Errorf("got %s\nwant %s", r.Body, w.failure)
 		}
-	case streamed:
+	case stream:
 		if got := normalized(strings.ReplaceAll(r.Body, ": keep-alive\n", "")); got != w.frames() {
-			t.Errorf("the client gets\n%s\nwant\n%s", got, w.frames())
+			t.Errorf("got\n%s\nwant\n%s", got, w.frames())
 		}
 	default:
 		if !strings.Contains(r.Body, `"content":"`+strings.Join(w.texts, "")+`"`) || !strings.Contains(r.Body, `"finish_reason":"stop"`) {
-			t.Errorf("the client gets %s", r.Body)
+			t.Errorf("got %s\nwant text %q and finish reason stop", r.Body, strings.Join(w.texts, ""))
 		}
 	}
 	if r.Status != status {
-		t.Errorf("status %d, want %d", r.Status, status)
+		t.Errorf("got status %d, want %d", r.Status, status)
 	}
 	if line["status"] != fmt.Sprint(status) || line["code"] != code || line["complete"] != fmt.Sprint(w.failure == "") {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged as %v", line)
 	}
 	if w.failure != "" && line["cause"] == "" {
-		t.Errorf("the log does not say why: %v", line)
+		t.Errorf("the access log line has no cause: %v", line)
 	}
 	if used := line["completion_tokens"]; len(w.texts) > 0 && (used == "" || used == "0") {
-		t.Errorf("what the client got is not accounted: %v", line)
+		t.Errorf("the access log line has no completion tokens: %v", line)
 	}
 }

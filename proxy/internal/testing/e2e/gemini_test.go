@@ -49,7 +49,7 @@ func TestGeminiPassesToGemini(t *testing.T) {
 		}
 		line := g.Log.Request(t, r.RequestID())
 		if line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" || line["complete"] != "true" {
-			t.Errorf("accounted as %v", line)
+			t.Errorf("logged as %v", line)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestGeminiRecordingsPassThrough(t *testing.T) {
 				t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
 			}
 			if line := g.Log.Request(t, r.RequestID()); line["complete"] != "true" || strings.Contains(want, "promptTokenCount") && (line["prompt_tokens"] == "" || line["prompt_tokens"] == "0") {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged as %v", line)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ targets = [{ provider = "demo", model = "demo" }]
 			t.Errorf("%s: status %d: %s", path, r.Status, r.Body)
 		}
 		if line := g.Log.Request(t, r.RequestID()); line["path"] != "/v1beta/models/{model}:generateContent" {
-			t.Errorf("%s: accounted as %v", path, line)
+			t.Errorf("%s: logged as %v", path, line)
 		}
 	}
 	if r := g.Do(t, "POST", "/v1/models/demo:streamGenerateContent?alt=sse", askGemini); r.Status != 200 || !strings.HasPrefix(r.Body, "data: {") {

@@ -17,7 +17,7 @@ func TestHalfClosedClientGetsResponse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for half-closed connections")
 	}
-	for name, body := range map[string]string{"whole, before the answer": ask, "streamed, before the answer": askStream} {
+	for name, body := range map[string]string{"non-streaming, before the response": ask, "streaming, before the response": askStream} {
 		t.Run(name, func(t *testing.T) {
 			probed := make(chan struct{})
 			provider := upstreamtest.New(t, upstreamtest.Script{
@@ -64,6 +64,6 @@ func wantHello(t *testing.T, g *proxytest.Gateway, client *rawClient, before str
 		t.Errorf("%v: %s", err, answer)
 	}
 	if line := g.Log.Request(t, "half"); line["status"] != "200" || line["complete"] != "true" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged as %v", line)
 	}
 }

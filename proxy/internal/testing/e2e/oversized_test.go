@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// oversizedBodies are bodies of providers that hold more than the gateway takes, by plugin. Each is the provider's failure.
+// oversizedBodies returns response bodies that exceed a limit of the gateway, by plugin and limit. Each is a failure of the provider.
 func oversizedBodies() map[string]map[string]string {
 	times := func(n int, f func(i int) string) string {
 		var b strings.Builder
@@ -19,7 +19,7 @@ func oversizedBodies() map[string]map[string]string {
 		}
 		return b.String()
 	}
-	const many = abi.MaxKeys + 1
+	const tooMany = abi.MaxKeys + 1
 	sse := func(name, data string) string {
 		if name != "" {
 			name = "event: " + name + "\n"
@@ -47,18 +47,18 @@ func oversizedBodies() map[string]map[string]string {
 	}
 	return map[string]map[string]string{
 		"anthropic": {
-			"tool calls": claude(times(many, func(i int) string {
+			"tool calls": claude(times(tooMany, func(i int) string {
 				return sse("content_block_start", fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"t%[1]d","name":"f","input":{}}}`, i))
 			})),
-			"parts of reasoning": claude(times(many, func(i int) string {
+			"parts of reasoning": claude(times(tooMany, func(i int) string {
 				return sse("content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"thinking_delta","thinking":"a"}}`, i))
 			})),
 			"event":   claudeText(`"` + blob + `"`),
 			"nesting": claudeText(nest),
 		},
 		"gemini": {
-			"tool calls": times(many, func(i int) string { return gemini(`{"functionCall":{"name":"f","args":{}}}`) }),
-			"tool calls of an event": gemini(strings.TrimSuffix(times(many, func(i int) string {
+			"tool calls": times(tooMany, func(i int) string { return gemini(`{"functionCall":{"name":"f","args":{}}}`) }),
+			"tool calls of an event": gemini(strings.TrimSuffix(times(tooMany, func(i int) string {
 				return `{"functionCall":{"name":"f","args":{}}},`
 			}), ",")),
 			"event":      gemini(`{"text":"` + blob + `"}`),
@@ -66,19 +66,19 @@ func oversizedBodies() map[string]map[string]string {
 			"nesting":    gemini(`{"functionCall":{"name":"f","args":{"a":` + nest),
 		},
 		"cohere": {
-			"tool calls": cohere(times(many, func(i int) string {
+			"tool calls": cohere(times(tooMany, func(i int) string {
 				return sse("tool-call-start", fmt.Sprintf(`{"type":"tool-call-start","index":%d,"delta":{"message":{"tool_calls":{"id":"t%[1]d","type":"function","function":{"name":"f","arguments":""}}}}}`, i))
 			})),
 			"event":   cohere(sse("content-delta", `{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"`+blob+`"}}}}`)),
 			"nesting": cohere(sse("content-delta", `{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":`+nest)),
 		},
 		"ollama": {
-			"tool calls": times(many, func(i int) string { return ollama(`"tool_calls":[{"function":{"name":"f","arguments":{}}}]`) }),
+			"tool calls": times(tooMany, func(i int) string { return ollama(`"tool_calls":[{"function":{"name":"f","arguments":{}}}]`) }),
 			"event":      ollama(`"thinking":"` + blob + `"`),
 			"nesting":    ollama(`"tool_calls":` + nest),
 		},
 		"openai": {
-			"tool calls": times(many, func(i int) string {
+			"tool calls": times(tooMany, func(i int) string {
 				return openai(fmt.Sprintf(`"tool_calls":[{"index":%d,"id":"t%[1]d","type":"function","function":{"name":"f","arguments":""}}]`, i))
 			}),
 			"event":   openai(`"content":"` + blob + `"`),
@@ -87,15 +87,14 @@ func oversizedBodies() map[string]map[string]string {
 	}
 }
 
-// TestOversizedResponses sends each excess more often than a plugin may fail before its circuit opens.
+// TestOversizedResponses sends each body more often than a plugin may fail before its circuit opens.
 func TestOversizedResponses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a gateway for each excess")
+		t.Skip("sends dozens of oversized responses")
 	}
 	const failures = 8
 	config := quietServer
-	type play struct{ model, contentType string }
-	var plays []play
+	var models []string
 	for plugin, bodies := range oversizedBodies() {
 		for name, body := range bodies {
 			model, contentType := plugin+"/"+strings.ReplaceAll(name, " ", "-"), "text/event-stream"
@@ -103,31 +102,31 @@ func TestOversizedResponses(t *testing.T) {
 				contentType = "application/x-ndjson"
 			}
 			server := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, body, "Connection: close")})
-			id := fmt.Sprintf("%s-%d", plugin, len(plays))
+			id := fmt.Sprintf("%s-%d", plugin, len(models))
 			config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nmax_event = \"64KiB\"\nauth = { secret = \"sk-upstream-canary\" }\nbreaker = { enabled = false }\n", id, plugin, server.URL())
 			config += fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = 1000\ntargets = [{ provider = %q, model = \"m\" }]\n", model, id)
-			plays = append(plays, play{model, contentType})
+			models = append(models, model)
 		}
 	}
 	g := proxytest.Start(t, config)
-	for _, p := range plays {
-		t.Run(p.model, func(t *testing.T) {
+	for _, model := range models {
+		t.Run(model, func(t *testing.T) {
 			for range failures {
-				r := g.Chat(t, askOf(p.model, true))
+				r := g.Chat(t, askOf(model, true))
 				if body := string(r.Body); !strings.Contains(body, `"code":"upstream_bad_answer"`) {
 					t.Fatalf("status %d, want upstream_bad_answer in:\n%s", r.Status, body[max(0, len(body)-300):])
 				}
 				line := g.Log.Request(t, r.RequestID())
-				if name := strings.HasSuffix(p.model, "/event"); name && !strings.Contains(line["cause"], "max_event") {
-					t.Errorf("the log does not name the setting: %s", line["cause"])
+				if strings.HasSuffix(model, "/event") && !strings.Contains(line["cause"], "max_event") {
+					t.Errorf("the logged cause does not name max_event: %s", line["cause"])
 				}
 			}
 		})
 	}
 }
 
-// TestResponseLargerThanPluginMemory sends a document and an event that the gateway takes, but that no plugin of that
-// memory can read.
+// TestResponseLargerThanPluginMemory sends a body and an event that are within the gateway's limits, but do not fit into the
+// plugin's memory.
 func TestResponseLargerThanPluginMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves a hundred megabytes")
@@ -151,11 +150,11 @@ func TestResponseLargerThanPluginMemory(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for range failures {
 			if r := g.Chat(t, askOf("m", stream)); r.Status != 502 || !strings.Contains(r.Body, `"code":"upstream_bad_answer"`) {
-				t.Fatalf("streamed %v: status %d, want upstream_bad_answer: %.300s", stream, r.Status, r.Body)
+				t.Fatalf("stream %v: status %d, want upstream_bad_answer: %.300s", stream, r.Status, r.Body)
 			}
 		}
 	}
 	if r := g.Chat(t, askOf("m", false)); r.Status != 200 {
-		t.Errorf("a good response after it gets %d: %s", r.Status, r.Body)
+		t.Errorf("valid response after the failures: got %d, want 200: %s", r.Status, r.Body)
 	}
 }
