@@ -10,21 +10,21 @@ import (
 	gateway "github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// TestOfficialClientAccumulates feeds each recorded stream, as a client would receive it, to the accumulator of the
-// official client, and compares with the non-streaming response as the same client reads it.
+// TestOfficialClientAccumulates feeds each recorded stream, as a client would receive it, to the official client's
+// accumulator, and compares the result with the same client's reading of the non-streaming response.
 func TestOfficialClientAccumulates(t *testing.T) {
 	if testing.Short() {
-		t.Skip("fifty responses, each read twice by an SDK")
+		t.Skip("reads fifty responses twice each with an SDK")
 	}
 	for _, rec := range chatRecordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
-			at := func() int { return len(rec.body) }
+			inOnePiece := func() int { return len(rec.body) }
 			const request = `{"model":"m","messages":[{"role":"user","content":"x"}]}`
-			status, whole, _ := strings.Cut(rec.read(t, gateway.API(), request, false, at), "\n")
+			status, whole, _ := strings.Cut(rec.render(t, gateway.API(), request, false, inOnePiece), "\n")
 			if status != "200" {
 				return
 			}
-			_, stream, _ := strings.Cut(rec.read(t, gateway.API(), request, true, at), "\n")
+			_, stream, _ := strings.Cut(rec.render(t, gateway.API(), request, true, inOnePiece), "\n")
 			var acc openai.ChatCompletionAccumulator
 			for frame := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
 				data := strings.TrimPrefix(frame, "data: ")
@@ -36,7 +36,7 @@ func TestOfficialClientAccumulates(t *testing.T) {
 					t.Fatalf("%v in %s", err, data)
 				}
 				if !acc.AddChunk(chunk) {
-					t.Fatalf("the client does not take %s", data)
+					t.Fatalf("the client rejects the chunk %s", data)
 				}
 			}
 			var want openai.ChatCompletion

@@ -29,15 +29,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// learned is what a client learns from a response, whatever API it uses.
+// learned is the content of a response in a form that all client APIs have in common.
 type learned struct {
 	Failed    bool
 	Text      string
 	Refusal   string
 	Reasoning string
-	Calls     []string // id, name, arguments
-	Cut       bool     // for its length or its content
-	Usage     string   // prompt, completion, total
+	Calls     []string // ID, name and arguments of each tool call
+	Cut       bool     // incomplete because of its length or the content filter
+	Usage     string   // prompt, completion and total tokens
 }
 
 func learnedUsage(prompt, completion, total int64) string {
@@ -54,7 +54,7 @@ func learnedFromChat(t *testing.T, body string) (f learned) {
 	f.Usage = learnedUsage(c.Usage.PromptTokens, c.Usage.CompletionTokens, c.Usage.TotalTokens)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
-			continue // the API has one
+			continue // the Responses API has a single choice
 		}
 		m := choice.Message
 		f.Text, f.Refusal = m.Content, m.Refusal
@@ -67,7 +67,7 @@ func learnedFromChat(t *testing.T, body string) (f learned) {
 	return f
 }
 
-// learnedCall is a call as all APIs know it. IDs have fewer characters in some.
+// learnedCall returns a tool call as text. It replaces characters of the ID that some APIs do not allow.
 func learnedCall(id, name, args string) string {
 	id = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-", r) {
@@ -101,7 +101,7 @@ func learnedFromResponse(t *testing.T, r *sdk.Response) (f learned) {
 	return f
 }
 
-// learnedFromStream reads a stream of the Responses API, event by event.
+// learnedFromStream reads a stream of the Responses API, and checks that its events add up to the final response.
 func learnedFromStream(t *testing.T, body string) learned {
 	t.Helper()
 	var acc sdk.ResponseAccumulator
@@ -109,7 +109,7 @@ func learnedFromStream(t *testing.T, body string) learned {
 	for event := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
 		name, data, ok := strings.Cut(event, "\ndata: ")
 		if !ok {
-			t.Fatalf("the event is %q", event)
+			t.Fatalf("event without data: %q", event)
 		}
 		var union sdk.ResponsesServerEventUnion
 		if err := json.Unmarshal([]byte(data), &union); err != nil {
@@ -125,24 +125,24 @@ func learnedFromStream(t *testing.T, body string) learned {
 		t.Fatalf("%v in %s", err, last)
 	}
 	if snapshot := acc.Snapshot(); snapshot.TerminalEvent == "" {
-		t.Fatalf("the stream ends with %s", last)
+		t.Fatalf("the stream ends with %s, want a terminal event", last)
 	} else if text := learnedFromResponse(t, &end.Response).Text; end.Response.Status != "failed" && snapshot.OutputText() != text {
-		t.Errorf("the pieces make %q, the whole is %q", snapshot.OutputText(), text)
+		t.Errorf("the deltas add up to %q, the final response has %q", snapshot.OutputText(), text)
 	}
 	return learnedFromResponse(t, &end.Response)
 }
 
-// askedOfResponses is a request whose response shows everything.
-const askedOfResponses = `{"model":"m","input":"x","reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],"store":false}`
+// fullResponsesRequest requests everything that a response can contain.
+const fullResponsesRequest = `{"model":"m","input":"x","reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],"store":false}`
 
-// compareLearned checks what clients of Responses learn, from a stream and from a whole response, against a chat completion. Each is
-// a status line and a body.
+// compareLearned checks that a stream and a non-streaming response of the Responses API have the same content as a chat
+// completion. Each argument is a status line and a body.
 func compareLearned(t *testing.T, chat, stream, whole string) {
 	t.Helper()
 	status, body, _ := strings.Cut(chat, "\n")
 	if status != "200" {
 		if got, _, _ := strings.Cut(whole, "\n"); got != status {
-			t.Errorf("the status is %s, of a chat completion %s", got, status)
+			t.Errorf("status %s, want %s like the chat completion", got, status)
 		}
 		if got, body, _ := strings.Cut(stream, "\n"); got == "200" && !learnedFromStream(t, body).Failed {
 			t.Errorf("the stream does not fail: %s", body)
@@ -156,20 +156,20 @@ func compareLearned(t *testing.T, chat, stream, whole string) {
 		t.Fatalf("%v in %s", err, body)
 	}
 	if got := learnedFromResponse(t, &r); !reflect.DeepEqual(got, want) {
-		t.Errorf("whole:  %+v\n chat:  %+v", got, want)
+		t.Errorf("non-streaming response %+v\nchat completion %+v", got, want)
 	}
 	_, body, _ = strings.Cut(stream, "\n")
 	if got := learnedFromStream(t, body); !reflect.DeepEqual(got, want) {
-		t.Errorf("stream: %+v\n  chat: %+v", got, want)
+		t.Errorf("stream %+v\nchat completion %+v", got, want)
 	}
 }
 
-// TestPluginVectorsAsResponses has the chatRecordings and vectors of every plugin read by clients of Responses.
+// TestPluginVectorsAsResponses translates the vectors of every plugin for clients of the Responses API.
 //
 // covers: P7.19 P5.9 P5.16
 func TestPluginVectorsAsResponses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some hundred responses, each read by two SDKs")
+		t.Skip("reads hundreds of responses with two SDKs")
 	}
 	for _, name := range []string{"anthropic", "bedrock", "cohere", "gemini", "ollama", "openai"} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestPluginVectorsAsResponses(t *testing.T) {
 			seen := 0
 			for _, v := range suite.Vectors(t) {
 				if v.Form != "" || v.Response == nil || bytes.Contains(v.Request, []byte(`"functions"`)) {
-					continue // a chat completion of the older form has other calls
+					continue // legacy function calls have no ID
 				}
 				b, err := p.Bind(string(v.Settings))
 				if err != nil {
@@ -189,21 +189,21 @@ func TestPluginVectorsAsResponses(t *testing.T) {
 				}
 				chat := v.Run(b, false).Response
 				if !strings.HasPrefix(chat, "200\n") && !strings.HasPrefix(chat, "4") && !strings.HasPrefix(chat, "5") {
-					continue // a plugin that fails
+					continue // the plugin fails
 				}
 				seen++
 				t.Run(v.Name, func(t *testing.T) {
-					compareLearned(t, chat, v.RunFor(b, "responses", []byte(askedOfResponses), true).Response, v.RunFor(b, "responses", []byte(askedOfResponses), false).Response)
+					compareLearned(t, chat, v.RunFor(b, "responses", []byte(fullResponsesRequest), true).Response, v.RunFor(b, "responses", []byte(fullResponsesRequest), false).Response)
 				})
 			}
 			if seen < 9 {
-				t.Errorf("only %d responses", seen)
+				t.Errorf("got %d responses, want at least 9", seen)
 			}
 		})
 	}
 }
 
-// anyPath allows a plugin all paths, whose segments are counted.
+// anyPath returns patterns for all paths of up to 12 segments, because a * matches a single segment.
 func anyPath() (paths []string) {
 	for n := 1; n <= 12; n++ {
 		paths = append(paths, strings.Repeat("/*", n))
@@ -211,7 +211,7 @@ func anyPath() (paths []string) {
 	return paths
 }
 
-// chatRecording is a response of a host that speaks chat completions.
+// chatRecording is the recorded response of a provider with the chat completions API.
 type chatRecording struct {
 	name string
 	body string
@@ -244,13 +244,14 @@ func chatRecordings(t *testing.T) (all []chatRecording) {
 		all = append(all, r)
 	}
 	if len(all) < 40 {
-		t.Fatalf("only %d recordings", len(all))
+		t.Fatalf("got %d recordings, want at least 40", len(all))
 	}
 	return all
 }
 
-// read reads a chatRecording that comes in pieces, for a client of an API. It returns the status and the body.
-func (rec *chatRecording) read(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
+// render translates the recording for a client of an API, and returns a status line and the body. piece returns the size of
+// the next piece in which the recording arrives.
+func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
 	t.Helper()
 	q := api.NewRequest()
 	if e := q.Parse([]byte(request), clientapi.Limits{}); e != nil {
@@ -309,28 +310,28 @@ func (rec *chatRecording) read(t *testing.T, api *clientapi.API, request string,
 	return "200\n" + string(w.AppendResponse(nil))
 }
 
-// TestChatRecordingsAsResponses has the chatRecordings of hosts that speak chat completions read by clients of Responses, whatever
-// pieces they come in.
+// TestChatRecordingsAsResponses translates recorded chat completions, in pieces of any size, for clients of the Responses
+// API.
 //
 // covers: P6.12 P7.13 P7.19
 func TestChatRecordingsAsResponses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("fifty responses, each read three times by two SDKs")
+		t.Skip("reads fifty responses three times each with two SDKs")
 	}
 	api := responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(1700000000, 0) }})
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, rec := range chatRecordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
-			all := func() int { return len(rec.body) }
-			chat := rec.read(t, openai.API(), `{"model":"m","messages":[{"role":"user","content":"x"}]}`, false, all)
-			stream := rec.read(t, api, askedOfResponses, true, all)
-			compareLearned(t, chat, stream, rec.read(t, api, askedOfResponses, false, all))
+			inOnePiece := func() int { return len(rec.body) }
+			chat := rec.render(t, openai.API(), `{"model":"m","messages":[{"role":"user","content":"x"}]}`, false, inOnePiece)
+			stream := rec.render(t, api, fullResponsesRequest, true, inOnePiece)
+			compareLearned(t, chat, stream, rec.render(t, api, fullResponsesRequest, false, inOnePiece))
 			if !rec.sse {
 				return
 			}
 			for name, piece := range map[string]func() int{"bytes": func() int { return 1 }, "random pieces": func() int { return 1 + rnd.IntN(200) }} {
-				if got := rec.read(t, api, askedOfResponses, true, piece); got != stream {
-					t.Errorf("in %s, the stream differs", name)
+				if got := rec.render(t, api, fullResponsesRequest, true, piece); got != stream {
+					t.Errorf("the stream differs if it arrives in %s: got\n%s\nwant\n%s", name, got, stream)
 				}
 			}
 		})

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// upload is more than the socket buffers of both sides take: who writes it needs a peer that reads.
+// upload is larger than the socket buffers of both sides, so that writing it blocks unless the peer reads.
 const upload = 24 << 20
 
-// TestRejectedUploadGetsResponse has clients that read only after they have written all of a large request, as most do. Each
-// refusal reaches them, though the gateway decides by the head, or after a part of the body.
+// TestRejectedUploadGetsResponse has clients that, like most, read only after they have written a whole large request. They
+// must get the error even though the gateway rejects the request by its head, or after part of the body.
 //
 // covers: F121
 func TestRejectedUploadGetsResponse(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && (strings.HasSuffix(c.name, "TLS") || strings.HasPrefix(c.name, "list of models")) {
-				t.Skip("24 MiB; the cases without TLS, and of completions, are refused in the same place")
+				t.Skip("sends 24 MiB; the other cases are rejected by the same code")
 			}
 			g := proxytest.Start(t, c.toml)
 			if c.status == 503 {
@@ -67,13 +67,13 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || resp.ContentLength < 2 {
-				t.Errorf("%v, %v", resp, err)
+				t.Errorf("got %v, %v, want status %d and a body", resp, err, c.status)
 			}
 		})
 	}
 }
 
-// TestRejectedUploadMayPause has a refused client pause for longer than a second.
+// TestRejectedUploadMayPause has a rejected client pause for more than a second between its writes.
 //
 // covers: F121
 func TestRejectedUploadMayPause(t *testing.T) {
@@ -94,7 +94,8 @@ func TestRejectedUploadMayPause(t *testing.T) {
 	}
 }
 
-// TestRejectedUploadDoesNotDelayShutdown has refused clients neither send the rest of their request nor close the connection.
+// TestRejectedUploadDoesNotDelayShutdown has a rejected client that neither sends the rest of its request nor closes the
+// connection.
 func TestRejectedUploadDoesNotDelayShutdown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a shutdown")
@@ -111,14 +112,15 @@ func TestRejectedUploadDoesNotDelayShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := time.Since(began); d > 4*time.Second {
-		t.Errorf("shut down after %v", d)
+		t.Errorf("the shutdown took %v, want at most 4s", d)
 	}
 }
 
-// TestChunkFraming checks that a chunk's extension counts as a part of the body, and the framing of small chunks does not.
+// TestChunkFraming checks that chunk extensions count towards the body's limit, and that the framing of small chunks does
+// not.
 func TestChunkFraming(t *testing.T) {
 	if testing.Short() {
-		t.Skip("frames every response in many ways")
+		t.Skip("sends a body of 1 MiB in chunks of one byte")
 	}
 	t.Parallel()
 	const limit = 1 << 20
@@ -135,11 +137,11 @@ func TestChunkFraming(t *testing.T) {
 		name, body string
 		status     int
 	}{
-		{"chunks of a byte, as large as a body may be", bytewise.String(), 200},
-		{"one byte more", "1\r\n \r\n" + bytewise.String(), 413},
+		{"chunks of one byte, at the limit", bytewise.String(), 200},
+		{"one byte above the limit", "1\r\n \r\n" + bytewise.String(), 413},
 		{"short extensions", extended(100, 100), 200},
 		{"long extensions, together too large", extended(20, 60<<10), 413},
-		{"an extension without end", "1;" + strings.Repeat("e", limit+64<<10), 413},
+		{"an unterminated extension", "1;" + strings.Repeat("e", limit+64<<10), 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := dial(t, g)
@@ -155,14 +157,14 @@ func TestChunkFraming(t *testing.T) {
 			if c.status == 200 {
 				client.post("next", hello)
 				if resp, err := http.ReadResponse(client.r, nil); err != nil || resp.StatusCode != 200 {
-					t.Errorf("the next request: %v, %v", resp, err)
+					t.Errorf("next request on the connection: %v, %v", resp, err)
 				}
 			}
 		})
 	}
 }
 
-// TestRequestIDWithCredentialIsReplaced sends other configured credentials as the request's id.
+// TestRequestIDWithCredentialIsReplaced sends configured credentials as request IDs.
 //
 // covers: F137
 func TestRequestIDWithCredentialIsReplaced(t *testing.T) {
@@ -174,14 +176,14 @@ func TestRequestIDWithCredentialIsReplaced(t *testing.T) {
 		for _, path := range []string{"/v1/chat/completions", "/v1/models", "/nothing"} {
 			r := g.Do(t, "POST", path, hello, "X-Request-Id: "+id)
 			if got := r.RequestID(); got == "" || strings.Contains(got, id) || strings.Contains(r.Body, id) {
-				t.Errorf("%s: the id is %q", path, got)
+				t.Errorf("%s: request ID %q, want a generated one", path, got)
 			}
 		}
 	}
 	if strings.Contains(g.Log.String(), "sk-") {
-		t.Errorf("the log has a credential:\n%s", g.Log)
+		t.Errorf("the log contains a credential:\n%s", g.Log)
 	}
 	if r := g.Do(t, "GET", "/v1/models", "", "X-Request-Id: mine-42"); r.RequestID() != "mine-42" {
-		t.Errorf("an ordinary id became %q", r.RequestID())
+		t.Errorf("request ID mine-42 became %q", r.RequestID())
 	}
 }

@@ -35,16 +35,16 @@ func TestReloadAppliesToNewRequests(t *testing.T) {
 	c.post("old", askStream)
 	c.readUntil(`"Hel"},"finish_reason":null}]}`)
 
-	// The next configuration has neither the model nor the key of the stream that goes on.
+	// The next configuration has neither the model nor the key of the open stream.
 	next := strings.NewReplacer(`id           = "gpt"`, `id           = "gpt-renamed"`, proxytest.Key, "sk-next-0123456789").Replace(first)
 	if err := g.Reload(t, next); err != nil {
 		t.Fatal(err)
 	}
 	if r := g.Chat(t, ask); r.Status != 401 {
-		t.Errorf("the old key gets %d %s", r.Status, r.Body)
+		t.Errorf("old key: status %d: %s", r.Status, r.Body)
 	}
 	if r := g.Do(t, "GET", "/v1/models", "", "Authorization: Bearer sk-next-0123456789"); !strings.Contains(r.Body, "gpt-renamed") {
-		t.Errorf("the new key sees %s", r.Body)
+		t.Errorf("new key: models %s, want gpt-renamed", r.Body)
 	}
 	close(proceed)
 	if rest := c.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
@@ -58,25 +58,24 @@ func TestFailedReloadKeepsConfiguration(t *testing.T) {
 	err := g.Reload(t, strings.Replace(configuration("", ""), `strategy = "priority"`, `strategy = "by whim"`, 1))
 	var build *proxy.BuildError
 	if !errors.As(err, &build) || !strings.Contains(err.Error(), "router") {
-		t.Errorf("the reload ended with %v", err)
+		t.Errorf("reload: %v, want a BuildError that names the router", err)
 	}
 	if r := g.Chat(t, hello); r.Status != 200 {
-		t.Errorf("after it: %d %s", r.Status, r.Body)
+		t.Errorf("request after the reload: status %d: %s", r.Status, r.Body)
 	}
 }
 
-// reloads is how many a storm has.
 const reloads = 40
 
-// paced is a provider of both dialects. A stream whose prompt is "held" gets a word after each of a storm's reloads;
-// every other one gets all words at once.
-type paced struct {
+// pacedProvider speaks chat completions and Messages. A stream with the prompt "held" gets a word after each reload. Any
+// other stream gets all words at once.
+type pacedProvider struct {
 	*httptest.Server
-	reloaded [reloads]chan struct{}
+	reloaded [reloads]chan struct{} // the test closes one after each reload
 }
 
-func newPaced(t *testing.T) *paced {
-	p := &paced{}
+func newPacedProvider(t *testing.T) *pacedProvider {
+	p := &pacedProvider{}
 	for i := range p.reloaded {
 		p.reloaded[i] = make(chan struct{})
 	}
@@ -123,20 +122,20 @@ func newPaced(t *testing.T) *paced {
 	return p
 }
 
-// own are the parts of a chunk that no two answers have in common.
-var own = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]+"|"created":[0-9]+`)
+// uniqueMembers matches the members of a chunk that differ between responses.
+var uniqueMembers = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]+"|"created":[0-9]+`)
 
-// TestReloadsUnderLoad reloads as fast as possible while short streams come and go, and others run from the first
-// configuration to the last. Each stream has the same bytes as one without a reload, and in the end everything that the
-// configurations held is released.
+// TestReloadsUnderLoad reloads as fast as possible while short streams start and end, and others stay open from the first
+// configuration to the last. Each stream must have the same bytes as without reloads. In the end, all resources of the old
+// configurations must be released.
 //
 // covers: F80 F83
 func TestReloadsUnderLoad(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("makes much load")
 	}
-	provider := newPaced(t)
-	// A heartbeat comes when it comes.
+	provider := newPacedProvider(t)
+	// Without heartbeats, all streams have the same bytes.
 	toml := strings.Replace(configuration(provider.URL, provider.URL), `heartbeat = "40ms"`, `heartbeat = "1h"`, 1)
 	g := proxytest.Start(t, toml)
 	admin := g.Admin(t)
@@ -159,7 +158,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		if err == nil && resp.StatusCode != 200 {
 			err = fmt.Errorf("status %d", resp.StatusCode)
 		}
-		return own.ReplaceAllString(string(b), ""), err
+		return uniqueMembers.ReplaceAllString(string(b), ""), err
 	}
 	want := map[string]string{}
 	for _, model := range []string{"gpt", "claude"} {
@@ -174,7 +173,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 
 	var streams sync.WaitGroup
 	var short atomic.Int64
-	judge := func(model, got string, err error) {
+	compare := func(model, got string, err error) {
 		if err != nil || got != want[model] {
 			t.Errorf("%s: %v, want (-), got (+):\n%s", model, err, cmp.Diff(want[model], got))
 		}
@@ -183,7 +182,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		model := []string{"gpt", "claude"}[i%2]
 		streams.Go(func() {
 			got, err := stream(model, "held")
-			judge(model, got, err)
+			compare(model, got, err)
 		})
 	}
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_in_flight") == 20 })
@@ -198,7 +197,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 				default:
 				}
 				got, err := stream(model, "short")
-				judge(model, got, err)
+				compare(model, got, err)
 				short.Add(1)
 			}
 		})
@@ -212,17 +211,17 @@ func TestReloadsUnderLoad(t *testing.T) {
 	close(stop)
 	streams.Wait()
 	if short.Load() == 0 {
-		t.Error("no short stream ran")
+		t.Error("no short stream was sent")
 	}
 	if r := g.Do(t, "GET", "/v1/models", "", "Authorization: Bearer sk-reload-39-0123456789"); r.Status != 200 {
-		t.Errorf("the last configuration is not served: %d", r.Status)
+		t.Errorf("key of the last configuration: status %d, want 200", r.Status)
 	}
 	client.CloseIdleConnections()
 	m := proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 		return m.Sum("sluice_config_generations_open") == 1 && m.Sum("sluice_requests_in_flight") == 0
 	})
 	if n := m.Sum("sluice_config_generation"); n != reloads+1 {
-		t.Errorf("generation %g", n)
+		t.Errorf("sluice_config_generation is %g, want %d", n, reloads+1)
 	}
 	t.Logf("%d short streams", short.Load())
 	settled := func() bool {
@@ -230,16 +229,16 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	for deadline := time.Now().Add(proxytest.EventTimeout); !settled(); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines and %d descriptors, before it was %d and %d", runtime.NumGoroutine(), openDescriptors(t), goroutines, descriptors)
+			t.Fatalf("%d goroutines and %d file descriptors, before the reloads %d and %d", runtime.NumGoroutine(), openDescriptors(t), goroutines, descriptors)
 		}
 	}
 }
 
-// slack is for what comes and goes by itself: workers of fasthttp that wait for work, connections to the provider that wait
-// for a request. It is less than a generation leaves behind, times the number of reloads.
+// slack allows for goroutines and descriptors that come and go: idle workers of fasthttp and idle connections to the
+// provider. It is less than a leak per reload would add up to.
 const slack = 12
 
-// openDescriptors is how many the process has, where that can be found out.
+// openDescriptors returns the number of the process's file descriptors, or 0 on systems without /proc.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -249,8 +248,8 @@ func openDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// TestReplacedConfigurationHoldsNoInstances checks that a replaced configuration, which streams may keep alive for
-// long, gives its plugin instances back.
+// TestReplacedConfigurationHoldsNoInstances checks that a replaced configuration releases its plugin instances, even while
+// an open stream still uses the configuration.
 //
 // covers: F80
 func TestReplacedConfigurationHoldsNoInstances(t *testing.T) {
@@ -269,14 +268,14 @@ func TestReplacedConfigurationHoldsNoInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What a generation does by itself may outlast it for a moment.
+	// Background work of a replaced configuration may end a moment later.
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 		return m.Sum("sluice_config_generations_open") == 2 && m.Sum("sluice_plugin_instances") <= before
 	})
 	c.Close()
 }
 
-// TestReloadChangesServerLimits covers connections that are already open as well.
+// TestReloadChangesServerLimits checks new limits on new connections and, for max_body, on an open one.
 //
 // covers: F80
 func TestReloadChangesServerLimits(t *testing.T) {
@@ -336,17 +335,17 @@ func TestLogNamesChangesThatNeedRestart(t *testing.T) {
 	if err := g.Reload(t, toml); err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	var logged []string // changes, and with "! " members that need a restart
 	for _, line := range g.Log.Lines() {
 		switch line["msg"] {
 		case "configuration reloaded":
-			said = append(said, line["changed"])
+			logged = append(logged, line["changed"])
 		case "change requires a restart; keeping the old value":
-			said = append(said, "! "+line["member"])
+			logged = append(logged, "! "+line["member"])
 		}
 	}
 	want := []string{"server.listen, server.read_timeout", "! server.listen", "nothing", "! server.listen", "server.listen, server.read_timeout"}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, logged); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }

@@ -17,19 +17,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// recording is an answer that a provider gave, and what a client must get for it.
+// recording is a recorded response of a provider, with the responses that a client must get for it.
 type recording struct {
 	name        string
 	status      int
 	contentType string
-	headers     string // more of them, each with its line end
+	headers     string // additional header lines, each with CRLF
 	body        string
 
-	stream, whole string // the expected bytes; "" where an error is expected
-	failure       string // status line and body of the expected error, without what the gateway adds
+	stream, whole string // expected streaming and non-streaming responses; "" if an error is expected
+	failure       string // status line and body of the expected error, without members that the gateway adds
 }
 
-// compatibleRecordings are those of package dialect, with the expectations that were read there.
+// compatibleRecordings returns the recordings and golden files of package openai/native.
 func compatibleRecordings(t *testing.T) (all []recording) {
 	t.Helper()
 	paths, err := filepath.Glob("../../openai/native/testdata/*/*")
@@ -70,13 +70,13 @@ func compatibleRecordings(t *testing.T) (all []recording) {
 		all = append(all, r)
 	}
 	if len(all) < 40 {
-		t.Fatalf("only %d recordings", len(all))
+		t.Fatalf("got %d recordings, want at least 40", len(all))
 	}
 	return all
 }
 
-// answers is the recording as raw bytes of HTTP: with a length, in chunks of random sizes, each cut into segments at
-// the places that cut chooses.
+// answer sends the recording as an HTTP response, with a Content-Length or in chunks of random sizes, in segments that are
+// split at the offsets that cut returns.
 func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) upstreamtest.Step {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%s", r.status, r.contentType, r.headers)
@@ -95,19 +95,20 @@ func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) 
 }
 
 var (
-	created  = regexp.MustCompile(`"created": ?\d+`)
-	extended = regexp.MustCompile(`,"(provider|upstream_status|upstream_request_id)":("[^"]*"|\d+)`)
-	priced   = regexp.MustCompile(`,"cost":([0-9.]+|\{[^}]*\})`) // see TestCostOfRecordedResponses
-	madeUp   = regexp.MustCompile(`chatcmpl-(gateway|test|[0-9a-f]{32})|call_[a-z2-7]{24}`)
+	created     = regexp.MustCompile(`"created": ?\d+`)
+	extended    = regexp.MustCompile(`,"(provider|upstream_status|upstream_request_id)":("[^"]*"|\d+)`)
+	priced      = regexp.MustCompile(`,"cost":([0-9.]+|\{[^}]*\})`) // see TestCostOfRecordedResponses
+	generatedID = regexp.MustCompile(`chatcmpl-(gateway|test|[0-9a-f]{32})|call_[a-z2-7]{24}`)
 )
 
-// plain is an answer without what differs from run to run.
-func plain(s string) string {
-	s = strings.ReplaceAll(s, ": keep-alive\n", "") // where the machine is slow
+// normalizedResponse returns a response without the parts that differ between runs, or between the gateway and the golden
+// files.
+func normalizedResponse(s string) string {
+	s = strings.ReplaceAll(s, ": keep-alive\n", "") // sent if the machine is slow
 	s = created.ReplaceAllString(s, `"created":0`)
 	s = extended.ReplaceAllString(s, "")
 	s = priced.ReplaceAllString(s, "")
-	s = madeUp.ReplaceAllString(s, "MADE-UP")
+	s = generatedID.ReplaceAllString(s, "GENERATED")
 	return strings.ReplaceAll(s, `"model":"gpt-upstream"`, `"model":"asked"`)
 }
 
@@ -120,9 +121,9 @@ func compact(t *testing.T, s string) string {
 	return b.String()
 }
 
-// TestRecordedResponsesInPieces replays every recorded response of a compatible provider through the whole gateway,
-// with real sockets and the compiled plugin, to streaming and non-streaming clients: at once, byte by byte, and split
-// at random places. The client gets the same bytes each time, which are those of the reviewed golden files.
+// TestRecordedResponsesInPieces replays every recorded response of a compatible provider through the whole gateway, with
+// real sockets and the compiled plugin, to streaming and non-streaming clients. The response arrives at once, byte by byte,
+// or split at random offsets. The client must get the bytes of the golden files each time.
 //
 // covers: S9
 func TestRecordedResponsesInPieces(t *testing.T) {
@@ -145,43 +146,44 @@ func TestRecordedResponsesInPieces(t *testing.T) {
 			return cut
 		},
 	}
-	if testing.Short() { // the decoders' own tests cut at every place
+	if testing.Short() { // the decoders' own tests split at every offset
 		delete(cuts, "in bytes")
 		delete(cuts, "at once")
 	}
 	var scripts []upstreamtest.Script
-	type run struct {
+	type testCase struct {
 		rec      *recording
 		cut      string
 		streamed bool
 	}
-	var runs []run
+	var cases []testCase
 	for i := range all {
-		for cut, places := range cuts {
+		for cut, offsets := range cuts {
 			for _, streamed := range []bool{false, true} {
-				runs = append(runs, run{&all[i], cut, streamed})
-				scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), all[i].answer(cut != "at once", rnd, places)})
+				cases = append(cases, testCase{&all[i], cut, streamed})
+				scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), all[i].answer(cut != "at once", rnd, offsets)})
 			}
 		}
 	}
 	provider := upstreamtest.New(t, scripts...)
 	g := proxytest.Start(t, configuration(provider.URL(), ""))
-	for _, r := range runs {
-		t.Run(fmt.Sprintf("%s/%s/streamed %v", r.rec.name, r.cut, r.streamed), func(t *testing.T) {
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%s/%s/streamed %v", c.rec.name, c.cut, c.streamed), func(t *testing.T) {
 			body := `{"model":"gpt","messages":[{"role":"user","content":"How is the weather just now?"}]`
-			if r.streamed {
+			if c.streamed {
 				body += `,"stream":true,"stream_options":{"include_usage":true}`
 			}
 			got := g.Chat(t, body+"}")
 			if got.Err != nil {
-				t.Fatalf("the body ended with %v", got.Err)
+				t.Fatalf("reading the body: %v", got.Err)
 			}
-			check(t, r.rec, r.streamed, got)
+			checkRecording(t, c.rec, c.streamed, got)
 		})
 	}
 }
 
-func check(t *testing.T, rec *recording, streamed bool, got *proxytest.Reply) {
+// checkRecording checks the response to a client against the golden files of a recording.
+func checkRecording(t *testing.T, rec *recording, streamed bool, got *proxytest.Reply) {
 	t.Helper()
 	want, status := rec.whole, 200
 	switch {
@@ -192,22 +194,22 @@ func check(t *testing.T, rec *recording, streamed bool, got *proxytest.Reply) {
 			status = n
 		}
 	case streamed && strings.HasPrefix(rec.stream, `data: {"error":`):
-		// Nothing came before the error: the client gets it as the answer.
+		// The golden stream has only an error, so the client gets it as an error response.
 		want = strings.TrimSuffix(strings.TrimPrefix(rec.stream, "data: "), "\n\n")
 		status = got.Status
 	case streamed:
-		if got.Status != 200 || plain(got.Body) != plain(rec.stream) {
-			t.Errorf("got %d\n%s\nwant\n%s", got.Status, plain(got.Body), plain(rec.stream))
+		if got.Status != 200 || normalizedResponse(got.Body) != normalizedResponse(rec.stream) {
+			t.Errorf("got %d\n%s\nwant\n%s", got.Status, normalizedResponse(got.Body), normalizedResponse(rec.stream))
 		}
 		return
 	case strings.HasPrefix(want, `{
   "error":`):
 		status = got.Status
 		if status < 400 {
-			t.Errorf("an error has status %d", status)
+			t.Errorf("got an error with status %d", status)
 		}
 	}
-	if got.Status != status || plain(compact(t, got.Body)) != plain(compact(t, want)) {
-		t.Errorf("got %d\n%s\nwant %d\n%s", got.Status, plain(compact(t, got.Body)), status, plain(compact(t, want)))
+	if got.Status != status || normalizedResponse(compact(t, got.Body)) != normalizedResponse(compact(t, want)) {
+		t.Errorf("got %d\n%s\nwant %d\n%s", got.Status, normalizedResponse(compact(t, got.Body)), status, normalizedResponse(compact(t, want)))
 	}
 }

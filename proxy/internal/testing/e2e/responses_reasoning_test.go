@@ -9,23 +9,23 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestResponsesReasoning runs the loop of a tool as different clients of the Responses API do, with a provider that wants its signed
-// reasoning back before every call.
+// TestResponsesReasoning runs a tool loop as different clients of the Responses API do, with a provider that requires its
+// signed reasoning before every tool call.
 func TestResponsesReasoning(t *testing.T) {
 	type items = []map[string]any
 	const key = "[server]\nreasoning_key = \"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\"\n"
 	for name, test := range map[string]struct {
-		members  string // of each request
-		previous bool   // each request goes on from the response before
-		gateways int    // that serve the requests in turn
+		members  string // additional members of each request
+		previous bool   // whether each request has previous_response_id
+		gateways int    // number of gateways, which serve the requests in turn
 		next     func(input, output items) items
 	}{
-		// Codex: seals are all that comes back to another gateway.
+		// Codex sends back sealed reasoning. It is all that another gateway has.
 		"sealed": {`"store":false,"include":["reasoning.encrypted_content"]`, false, 2, func(input, output items) items { return append(input, output...) }}, // covers: P2.26 P3.18
-		// The Agents SDK: nothing is sealed.
+		// The Agents SDK does not request sealed reasoning.
 		"not sealed": {`"store":false`, false, 1, func(input, output items) items { return append(input, output...) }}, // covers: P3.20
 		"calls only": {`"store":false`, false, 1, func(input, output items) items { return append(input, output[len(output)-1]) }},
-		// The AI SDK: what the gateway has stored is referred to.
+		// The AI SDK refers to items that the gateway has stored.
 		"references": {`"store":true`, false, 1, func(input, output items) items { // covers: P3.22 P9.6
 			for _, item := range output {
 				input = append(input, map[string]any{"type": "item_reference", "id": item["id"]})

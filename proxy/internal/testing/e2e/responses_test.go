@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestPreviousResponse goes on from a response that the gateway keeps, asks for it, and deletes it.
+// TestPreviousResponse continues from a response that the gateway has stored, retrieves it, and deletes it.
 //
 // covers: P1.3 P2.22 P9.2 P9.3 P9.5 P9.9 P9.10
 func TestPreviousResponse(t *testing.T) {
@@ -29,7 +29,7 @@ func TestPreviousResponse(t *testing.T) {
 				_, id, ok := strings.Cut(r.Body, `"id":"resp_`)
 				id, _, _ = strings.Cut(id, `"`)
 				if r.Status != 200 || !ok || strings.Count(r.Body, `"id":"resp_`+id) != strings.Count(r.Body, `"id":"resp_`) {
-					t.Fatalf("status %d, not one id: %s", r.Status, r.Body)
+					t.Fatalf("status %d, want the same response ID everywhere: %s", r.Status, r.Body)
 				}
 				return "resp_" + id
 			}
@@ -40,7 +40,7 @@ func TestPreviousResponse(t *testing.T) {
 			second := ask(`,"previous_response_id":"` + first + `"`)
 			id(second)
 			if sent := string(provider.Requests()[1].Body); strings.Count(sent, "a question") != 2 || strings.Count(sent, "an answer") != 1 {
-				t.Errorf("the provider gets %s", sent)
+				t.Errorf("the provider gets %s, want both questions and the answer between them", sent)
 			}
 			for _, r := range []*proxytest.Reply{ask(`,"previous_response_id":"`+first+`"`, other), ask(`,"previous_response_id":"resp_nothing"`)} {
 				wantError(t, r, 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
@@ -66,7 +66,7 @@ func TestPreviousResponse(t *testing.T) {
 			r := g.Do(t, "GET", "/v1/responses/"+first, "")
 			wantError(t, r, 404, "invalid_request_error", "", "")
 			if line := g.Log.Request(t, r.RequestID()); line["path"] != "/v1/responses/{id}" {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged %v, want path /v1/responses/{id}", line)
 			}
 		})
 	}
@@ -123,8 +123,8 @@ func TestResponsesInputTokens(t *testing.T) {
 	}
 }
 
-// TestResponsesPassThrough checks that a provider that speaks the API gets what the client wrote, and the client what the provider wrote, and
-// that a request goes to the target whose provider has the response that it goes on from.
+// TestResponsesPassThrough checks that requests to and responses from a provider with the Responses API are passed on
+// unchanged, and that a request with previous_response_id goes to the provider of that response.
 //
 // covers: P2.37 P9.7
 func TestResponsesPassThrough(t *testing.T) {
@@ -143,11 +143,11 @@ func TestResponsesPassThrough(t *testing.T) {
 		t.Fatalf("status %d: %s\nsent %s\n%s", r.Status, r.Body, second.Requests()[0].Head, second.Requests()[0].Body)
 	}
 	if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged %v, want 3 prompt and 5 completion tokens", line)
 	}
 	r = g.Do(t, "POST", "/v1/responses", strings.Replace(body, "{", `{"previous_response_id":"resp_a",`, 1))
 	if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "second" {
-		t.Errorf("status %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+		t.Errorf("status %d from %s, want second: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
 	}
 	r = g.Do(t, "POST", "/v1/responses", body)
 	if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "first" {
@@ -155,7 +155,8 @@ func TestResponsesPassThrough(t *testing.T) {
 	}
 }
 
-// TestResponsesRestoreThinking has a client send back a call without the reasoning before it, which it has not asked for.
+// TestResponsesRestoreThinking has a client send back a tool call without its reasoning, which the client did not request.
+// The gateway must restore it for the provider.
 func TestResponsesRestoreThinking(t *testing.T) {
 	const call = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":"c2lnbmF0dXJl"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
 	provider := upstreamtest.New(t,

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestResponsesUpstream asks a model by the Responses API for clients of every API: a turn that thinks and calls a tool, as it was
-// recorded of OpenAI. A client of the API itself gets its events as they came; the others what they mean, with the sealed reasoning
-// where they send it back.
+// TestResponsesUpstream sends requests of every client API to a provider with the Responses API, which responds with a
+// recorded turn of OpenAI with reasoning and a tool call. A client of the Responses API gets the events unchanged. For the
+// others they are translated, and the sealed reasoning is in a member that clients send back.
 func TestResponsesUpstream(t *testing.T) {
 	recorded, err := os.ReadFile("../../responses/testdata/recorded/stream-reasoning-summary-tool-t1.resp.sse")
 	if err != nil {
@@ -20,8 +20,8 @@ func TestResponsesUpstream(t *testing.T) {
 	const tool = `"description":"d","parameters":{"type":"object","properties":{"location":{"type":"string"}}}`
 	for _, c := range []struct {
 		path, request string
-		sent          string   // the beginning of the input
-		want          []string // in the response
+		sent          string   // start of the provider's request
+		want          []string // parts of the client's response
 	}{
 		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"weather",` + tool + `}}]}`,
 			`{"model":"gpt-5","tools":[{"type":"function","name":"weather","description":"d","parameters":{"type":"object","properties":{"location":{"type":"string"}}},"strict":false}],"input":[{"type":"message","role":"user","content":"x"}],"store":false,"include":["reasoning.encrypted_content"],`,
@@ -38,7 +38,7 @@ func TestResponsesUpstream(t *testing.T) {
 			r := g.Do(t, "POST", c.path, c.request)
 			sent := provider.Requests()[0]
 			if sent.Path != "/responses" || !strings.HasPrefix(string(sent.Body), c.sent) {
-				t.Errorf("the provider gets %s %s", sent.Path, sent.Body)
+				t.Errorf("the provider gets %s %s, want %s", sent.Path, sent.Body, c.sent)
 			}
 			for _, want := range c.want {
 				if r.Status != 200 || !strings.Contains(r.Body, want) {
@@ -46,7 +46,7 @@ func TestResponsesUpstream(t *testing.T) {
 				}
 			}
 			if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] == "0" || line["completion_tokens"] == "0" {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged %v, want prompt and completion tokens", line)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// oneTarget is a gateway with a model m of one target, with more keys of the provider and the model.
+// oneTarget returns a configuration with a model m of one target, and additional keys of the provider and the model.
 func oneTarget(url, provider, keys string) string {
 	return fmt.Sprintf("[providers.a]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n%s\n", url, provider) +
 		"[[keys]]\nname = \"k\"\nsecret = \"" + proxytest.Key + "\"\nmodels = [\"*\"]\n" +
@@ -23,13 +23,13 @@ func busy(status int, headers ...string) up.Step {
 	return up.Answer(status, "application/json", busyError, append(headers, "Connection: close")...)
 }
 
-// TestRetriesAtTheSameTarget has a provider that rejects the first request.
+// TestRetriesAtTheSameTarget has a provider that fails the first request.
 func TestRetriesAtTheSameTarget(t *testing.T) {
 	for _, c := range []struct {
 		name, keys string
 		first      up.Step
 		status     int
-		attempts   string
+		attempts   string // X-Gateway-Attempts
 	}{
 		{"502", `retry = { backoff = "1ms" }`, busy(502), 200, "2"},
 		{"503", `retry = { backoff = "1ms" }`, busy(503), 200, "2"},
@@ -41,7 +41,7 @@ func TestRetriesAtTheSameTarget(t *testing.T) {
 		{"429", `retry = { backoff = "1ms" }`, busy(429), 429, "1"},
 		{"504", `retry = { backoff = "1ms" }`, busy(504), 504, "1"},
 		{"400", `retry = { backoff = "1ms" }`, busy(400), 400, "1"},
-		{"reset while it responds", `retry = { backoff = "1ms" }`, up.Reset(), 502, "1"},
+		{"connection reset", `retry = { backoff = "1ms" }`, up.Reset(), 502, "1"},
 		{"503, off", `retry = { attempts = 1 }`, busy(503), 503, "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRetriesAtTheSameTarget(t *testing.T) {
 			g := proxytest.Start(t, oneTarget(p.URL(), "", c.keys))
 			r := g.Chat(t, askM)
 			if r.Status != c.status || r.Header.Get("X-Gateway-Attempts") != c.attempts {
-				t.Fatalf("%d after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), r.Body)
+				t.Fatalf("status %d after %s attempts, want %d after %s: %s", r.Status, r.Header.Get("X-Gateway-Attempts"), c.status, c.attempts, r.Body)
 			}
 			if c.attempts == "1" {
 				return
@@ -57,13 +57,13 @@ func TestRetriesAtTheSameTarget(t *testing.T) {
 			g.Log.Await(t, "msg", "attempt failed", "request", r.RequestID(), "attempt", "1", "provider", "a")
 			m := proxytest.Scrape(t, g.Admin(t))
 			if n := m.Sum("sluice_target_retries_total", "provider", "a", "target", "m"); n != 1 {
-				t.Errorf("%v retries are counted", n)
+				t.Errorf("sluice_target_retries_total is %v, want 1", n)
 			}
 		})
 	}
 }
 
-// TestRetriesConnecting has a provider that is not there at first: nothing listens at its port.
+// TestRetriesConnecting has a provider that starts listening after two failed attempts.
 func TestRetriesConnecting(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,12 +84,12 @@ func TestRetriesConnecting(t *testing.T) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if n := r.Header.Get("X-Gateway-Attempts"); n < "3" && len(n) == 1 {
-		t.Errorf("%s attempts", n)
+		t.Errorf("got %s attempts, want at least 3", n)
 	}
 }
 
-// TestRetryBudgetLimitsRetries sends many requests to a provider that rejects all of them: it gets no more than twice the requests at
-// first, and then hardly more than the clients send.
+// TestRetryBudgetLimitsRetries sends many requests to a provider that fails all of them. After a burst of ten retries, at
+// most one in ten requests is retried.
 func TestRetryBudgetLimitsRetries(t *testing.T) {
 	p := up.New(t, up.Script{up.Loop(up.ReadRequest(), up.Answer(503, "application/json", busyError))})
 	g := proxytest.Start(t, oneTarget(p.URL(), "retry_budget = 0.1\nbreaker = { enabled = false }", `retry = { attempts = 3, backoff = "0s" }`))
@@ -100,11 +100,11 @@ func TestRetryBudgetLimitsRetries(t *testing.T) {
 		}
 	}
 	if n := len(p.Requests()); n <= requests || n > requests+10+requests/10 {
-		t.Errorf("the provider got %d requests of %d", n, requests)
+		t.Errorf("the provider got %d requests for %d of clients, want up to %d", n, requests, requests+10+requests/10)
 	}
 }
 
-// TestClientDisconnectEndsBackoff has a client that leaves during a pause of a minute.
+// TestClientDisconnectEndsBackoff has a client disconnect during a backoff of a minute.
 func TestClientDisconnectEndsBackoff(t *testing.T) {
 	p := up.New(t, up.Script{up.ReadRequest(), busy(503)}, up.Script{up.Loop(up.ReadRequest(), respond("second"))})
 	g := proxytest.Start(t, oneTarget(p.URL(), "", `retry = { backoff = "60s" }`))
@@ -114,11 +114,11 @@ func TestClientDisconnectEndsBackoff(t *testing.T) {
 	c.disconnect(false)
 	line := g.Log.Request(t, "leaver")
 	if line["status"] != "499" || line["attempts"] != "1" || len(p.Requests()) != 1 {
-		t.Errorf("%v, %d requests", line, len(p.Requests()))
+		t.Errorf("logged %v, %d upstream requests, want status 499 and one attempt", line, len(p.Requests()))
 	}
 }
 
-// TestShutdownEndsBackoff, which is longer than the time to shut down.
+// TestShutdownEndsBackoff shuts down during a backoff that is longer than the shutdown's timeout.
 func TestShutdownEndsBackoff(t *testing.T) {
 	p := up.New(t, up.Script{up.ReadRequest(), busy(503)})
 	g := proxytest.Start(t, oneTarget(p.URL(), "", `retry = { backoff = "60s" }`))
@@ -133,9 +133,10 @@ func TestShutdownEndsBackoff(t *testing.T) {
 	}
 }
 
-// TestDisconnectEndsBothAttempts has a client that leaves while two targets are silent.
+// TestDisconnectEndsBothAttempts checks that a client disconnect, and a shutdown, end both attempts of a hedged request
+// while the targets are silent.
 func TestDisconnectEndsBothAttempts(t *testing.T) {
-	for _, end := range []string{"client leaves", "gateway shuts down"} {
+	for _, end := range []string{"client disconnects", "gateway shuts down"} {
 		t.Run(end, func(t *testing.T) {
 			hedged := make(chan struct{})
 			a := up.New(t, up.Script{up.ReadRequest(), up.AwaitClose()})
@@ -146,7 +147,7 @@ func TestDisconnectEndsBothAttempts(t *testing.T) {
 			c.post("leaver", askMStream)
 			<-hedged
 			want := "499"
-			if end == "client leaves" {
+			if end == "client disconnects" {
 				c.disconnect(false)
 			} else {
 				want = "503"
@@ -158,9 +159,9 @@ func TestDisconnectEndsBothAttempts(t *testing.T) {
 			awaitEnd(t, b)
 			line := g.Log.Request(t, "leaver")
 			if line["status"] != want || line["attempts"] != "2" || line["cancelled_tokens"] == "" {
-				t.Errorf("%v", line)
+				t.Errorf("logged %v, want status %s and two attempts", line, want)
 			}
-			if end == "client leaves" {
+			if end == "client disconnects" {
 				proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 					return m.Sum("sluice_target_in_flight") == 0 && m.Sum("sluice_completions_in_flight") == 0 && m.Sum("sluice_body_memory_bytes") == 0
 				})

@@ -199,7 +199,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 			status, want, retryAfter := section(r.want, map[bool]string{false: "whole", true: "stream"}[r.streamed])
 			body := strings.TrimRight(got.Body, "\n")
 			clean := func(s string) string {
-				return thinkingToken.ReplaceAllString(estimate.ReplaceAllString(plain(s), `$1$2`), ``)
+				return thinkingToken.ReplaceAllString(estimate.ReplaceAllString(normalizedResponse(s), `$1$2`), ``)
 			}
 			if got.Status != status || clean(body) != clean(want) {
 				t.Errorf("got %d\n%s\nwant %d\n%s", got.Status, clean(body), status, clean(want))
