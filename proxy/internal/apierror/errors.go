@@ -111,6 +111,35 @@ func Fail(kind abi.FailKind, code, param, message string) *Error {
 	return e
 }
 
+// StatusKind returns the kind of failure that the HTTP status of a provider's error response stands for, if its body is
+// no more specific. Status 499 is from nginx, 522 and 524 from Cloudflare, 529 from Anthropic.
+func StatusKind(status int) abi.FailKind {
+	switch status {
+	case 401, 403:
+		return abi.FailAuth
+	case 402:
+		return abi.FailBilling
+	case 404:
+		return abi.FailModelNotFound
+	case 408, 504, 522, 524:
+		return abi.FailTimeout
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 499:
+		return abi.FailCancelled
+	case 503, 529:
+		return abi.FailOverloaded
+	}
+	if status >= 400 && status < 500 {
+		return abi.FailInvalidRequest
+	}
+	return abi.FailServer
+}
+
 // BadAnswer returns the error for a provider's response that cannot be read. The cause is for the log only.
 func BadAnswer(cause error) *Error {
 	e := Fail(abi.FailBadAnswer, "", "", "")

@@ -67,7 +67,7 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 	}
 	kind, known := rpcCodeKinds[code]
 	if !known {
-		kind = statusKind(status)
+		kind = apierror.StatusKind(status)
 	}
 	reason, delay := readDetails(v.Get("details"))
 	cause := &upstreamError{status, code}
@@ -122,32 +122,4 @@ func readDetails(details jsondoc.Value) (reason string, delay time.Duration) {
 		}
 	}
 	return reason, delay
-}
-
-// statusKind classifies an HTTP status, for errors without a known google.rpc.Code.
-func statusKind(status int) abi.FailKind {
-	switch status {
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 408, 504, 522, 524:
-		return abi.FailTimeout
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 499:
-		return abi.FailCancelled
-	case 503, 529:
-		return abi.FailOverloaded
-	}
-	if status >= 400 && status < 500 {
-		return abi.FailInvalidRequest
-	}
-	return abi.FailServer
 }

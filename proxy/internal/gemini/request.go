@@ -24,11 +24,9 @@ type Request struct {
 	camel   []byte // for a name that is converted to camel case
 	part    part   // the part that is being checked
 
-	edits      jsondoc.Edits // the changes to the document for a provider that speaks the API
-	edited     bool          // edits is in use
-	hasSeal    bool          // the content that is being checked has a seal
-	noThinking bool          // the model does not support thinking
-	native     nativeDocument
+	edited     clientapi.EditedDocument // the document for a provider that speaks the API
+	hasSeal    bool                     // the content that is being checked has a seal
+	noThinking bool                     // the model does not support thinking
 
 	chat lowering
 }
@@ -37,13 +35,6 @@ type Request struct {
 type members struct {
 	contents, system, tools, toolConfig, config, safety, cached, labels jsondoc.Value
 	callingConfig, mode, allowed                                        jsondoc.Value // of toolConfig.functionCallingConfig
-}
-
-// nativeDocument is the client's document after the edits.
-type nativeDocument struct {
-	doc   jsondoc.Doc
-	body  []byte
-	ready bool
 }
 
 var (
@@ -63,25 +54,16 @@ func (r *Request) Address(model string, stream bool) { r.facts.Model, r.facts.St
 
 // Reset drops the request and its reference to the body. It frees buffers that a very large request has grown.
 func (r *Request) Reset() {
-	const keepNative = 64 << 10
+	const keepScratch = 64 << 10
 	r.doc.Reset()
-	if r.edited {
-		r.edits.Reset(nil)
-	}
-	if r.native.ready {
-		r.native.doc.Reset()
-		r.native.ready = false
-	}
-	if r.native.body = r.native.body[:0]; cap(r.native.body) > keepNative {
-		r.native.body = nil
-	}
-	if cap(r.scratch) > keepNative {
+	r.edited.Reset()
+	if cap(r.scratch) > keepScratch {
 		r.scratch = nil
 	}
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
 	r.body, r.m, r.config, r.part, r.limits = nil, members{}, config{}, part{}, clientapi.Limits{}
-	r.edited, r.noThinking = false, false
+	r.noThinking = false
 	r.chat.reset()
 }
 
@@ -133,33 +115,13 @@ func (r *Request) parse(body []byte, l clientapi.Limits) (jsondoc.Value, *apierr
 	return clientapi.ReadDocument(&r.doc, body, &r.limits, &r.facts)
 }
 
-// edit returns the list of edits to the client's document, to add to it.
-func (r *Request) edit() *jsondoc.Edits {
-	if !r.edited {
-		r.edited = true
-		r.edits.Reset(&r.doc)
-	}
-	return &r.edits
-}
+// edit returns the recorder of edits of the client's document.
+func (r *Request) edit() *jsondoc.Edits { return r.edited.Edit(&r.doc) }
 
 // Document implements clientapi.Request. It returns the client's document without the gateway's seals (see cutSeals),
 // and with the limits that FitModel has lowered.
 func (r *Request) Document() (*jsondoc.Doc, []byte) {
-	if !r.edited {
-		return &r.doc, r.body
-	}
-	n := &r.native
-	if !n.ready {
-		body, err := r.edits.Apply(n.body[:0])
-		if err == nil {
-			err = n.doc.Parse(body, r.limits.Document())
-		}
-		if err != nil {
-			panic("gemini: edited document is invalid: " + err.Error()) // cannot happen: edits remove or replace values, each at most once
-		}
-		n.body, n.ready = body, true
-	}
-	return &n.doc, n.body
+	return r.edited.Document(&r.doc, r.body, &r.limits)
 }
 
 // FitModel implements clientapi.Request. Thinking is accepted even for models without thinking, because Google's

@@ -18,7 +18,7 @@ type lowering struct {
 	media          []jsondoc.Value // images and files in the function responses of the current turn
 	tools          int             // number of functions that have been written
 	compact        []byte          // scratch of writeEscapedJSON
-	origins        origins
+	origins        clientapi.Origins
 }
 
 // maxWarnings bounds the warnings about one request, which clients receive in a header.
@@ -32,7 +32,7 @@ func (c *lowering) reset() {
 	if c.compact = c.compact[:0]; cap(c.compact) > keepCompact {
 		c.compact = nil
 	}
-	c.origins.reset()
+	c.origins.Reset()
 }
 
 // drop adds a warning that v is left out, unless v is absent or null.

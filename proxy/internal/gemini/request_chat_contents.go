@@ -81,7 +81,7 @@ func (r *Request) lowerContents() *apierror.Error {
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if n := len(c.origins.messages); n == 0 || n == 1 && c.origins.messages[0].self == r.m.system {
+	if m := c.origins.Messages(); len(m) == 0 || len(m) == 1 && m[0] == r.m.system {
 		return clientapi.InvalidValue(r.m.contents, clientapi.CodeInvalidValue, "'%s' must have at least one part with data.")
 	}
 	c.write("]")
@@ -90,10 +90,10 @@ func (r *Request) lowerContents() *apierror.Error {
 
 // beginMessage begins a message whose origin is v.
 func (c *lowering) beginMessage(v jsondoc.Value, role string) {
-	if len(c.origins.messages) > 0 {
+	if len(c.origins.Messages()) > 0 {
 		c.write(",")
 	}
-	c.origins.addMessage(v)
+	c.origins.AddMessage(v)
 	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
 }
 
@@ -139,7 +139,7 @@ func (r *Request) lowerModelTurn(first, end element) *apierror.Error {
 	if e := r.collectCalls(first, end); e != nil {
 		return e
 	}
-	mark, origins := len(c.dst), len(c.origins.messages)
+	mark, messages := len(c.dst), len(c.origins.Messages())
 	c.beginMessage(first.Value, "assistant")
 	reasoning := r.lowerReasoning(first, end)
 	texts := r.lowerModelTexts(first, end)
@@ -154,7 +154,7 @@ func (r *Request) lowerModelTurn(first, end element) *apierror.Error {
 		c.write(`,"content":""`)
 	default: // nothing that other providers accept from an assistant
 		c.dst = c.dst[:mark]
-		c.origins.cut(origins)
+		c.origins.Truncate(messages)
 		return nil
 	}
 	c.write("}")
@@ -252,7 +252,7 @@ func (r *Request) lowerCalls(first, end element) {
 		} else {
 			c.write(",")
 		}
-		c.origins.calls = append(c.origins.calls, p.call)
+		c.origins.AddCall(p.call)
 		c.write(`{"id":"`)
 		c.dst = c.calls[n].appendID(c.dst)
 		c.write(`","type":"function","function":{"name":`)
@@ -335,7 +335,7 @@ func (r *Request) lowerUserContent(content element) *apierror.Error {
 	if n == 0 {
 		return nil
 	}
-	mark, origins := len(c.dst), len(c.origins.messages)
+	mark, messages := len(c.dst), len(c.origins.Messages())
 	c.beginMessage(content.Value, "user")
 	c.write(`,"content":`)
 	if n == 1 && texts == 1 {
@@ -354,7 +354,7 @@ func (r *Request) lowerUserContent(content element) *apierror.Error {
 	}
 	if l.parts == 0 {
 		c.dst = c.dst[:mark]
-		c.origins.cut(origins)
+		c.origins.Truncate(messages)
 		return nil
 	}
 	c.write("]}")

@@ -22,7 +22,7 @@ func (c *lowering) beginPart(l *partList, v jsondoc.Value, prefix string) {
 		c.write(",")
 	}
 	l.parts++
-	c.origins.parts = append(c.origins.parts, v)
+	c.origins.AddPart(v)
 	c.write(prefix)
 }
 

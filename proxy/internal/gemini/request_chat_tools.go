@@ -32,7 +32,7 @@ func (r *Request) lowerTools() *apierror.Error {
 			} else {
 				c.write(",")
 			}
-			c.origins.tools = append(c.origins.tools, v.Value)
+			c.origins.AddTool(v.Value)
 			r.lowerFunction(v.Value, name)
 		}
 	}

@@ -1,51 +1,22 @@
 package gemini
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// origins maps the parts of the request that AppendChat has written to the client's values that they come from.
-type origins struct {
-	messages []originMessage
-	parts    []jsondoc.Value // content parts of all messages
-	calls    []jsondoc.Value // function calls of all messages
-	tools    []jsondoc.Value
-}
-
-// originMessage is the origin of one message.
-type originMessage struct {
-	self         jsondoc.Value
-	parts, calls int // where the message's begin in origins.parts and origins.calls; they end where the next message's begin
-}
-
-func (o *origins) reset() {
-	o.messages, o.parts, o.calls, o.tools = o.messages[:0], o.parts[:0], o.calls[:0], o.tools[:0]
-}
-
-func (o *origins) addMessage(v jsondoc.Value) {
-	o.messages = append(o.messages, originMessage{v, len(o.parts), len(o.calls)})
-}
-
-// cut drops the messages from an index on, with their parts and calls.
-func (o *origins) cut(from int) {
-	m := o.messages[from]
-	o.messages, o.parts, o.calls = o.messages[:from], o.parts[:m.parts], o.calls[:m.calls]
-}
-
 // Origin implements clientapi.Request.
 func (r *Request) Origin(path string) string {
-	name, rest := cutMember(path)
+	name, _ := clientapi.CutMember(path)
 	c := &r.config
 	var v jsondoc.Value
 	switch name {
 	case "messages":
-		return r.messageOrigin(rest)
+		return r.messageOrigin(path)
 	case "tools":
-		return r.toolOrigin(rest)
+		return r.toolOrigin(path)
 	case "model":
 		return "model"
 	case "max_tokens", "max_completion_tokens":
@@ -94,42 +65,29 @@ func (r *Request) Origin(path string) string {
 	return clientapi.Path(v)
 }
 
-// messageOrigin returns the client's path for a path in the written messages, such as "[2].content[0].text".
-func (r *Request) messageOrigin(rest string) string {
-	o := &r.chat.origins
-	i, rest, ok := cutIndex(rest)
-	if !ok || i >= len(o.messages) {
+// messageOrigin returns the client's path for a path in the written messages, such as "messages[2].content[0].text".
+func (r *Request) messageOrigin(path string) string {
+	kind, v, rest := r.chat.origins.Find(path)
+	switch kind {
+	case clientapi.OriginNone:
 		return "contents"
-	}
-	from, end := o.messages[i], originMessage{parts: len(o.parts), calls: len(o.calls)}
-	if i+1 < len(o.messages) {
-		end = o.messages[i+1]
-	}
-	member, rest := cutMember(rest)
-	n, rest, indexed := cutIndex(rest)
-	switch {
-	case member == "content" && indexed && n < end.parts-from.parts:
-		return clientapi.Path(o.parts[from.parts+n])
-	case member == "tool_calls" && indexed && n < end.calls-from.calls:
-		call := o.calls[from.calls+n]
+	case clientapi.OriginCall:
 		for _, known := range [...][2]string{{".function.name", "name"}, {".function.arguments", "args"}, {".id", "id"}} {
-			if v := r.field(call, known[1]); strings.HasPrefix(rest, known[0]) && v.Exists() {
-				return clientapi.Path(v)
+			if member := r.field(v, known[1]); strings.HasPrefix(rest, known[0]) && member.Exists() {
+				return clientapi.Path(member)
 			}
 		}
-		return clientapi.Path(call)
 	}
-	return clientapi.Path(from.self)
+	return clientapi.Path(v)
 }
 
-// toolOrigin returns the client's path for a path in the written tools, such as "[0].function.name".
-func (r *Request) toolOrigin(rest string) string {
-	i, rest, ok := cutIndex(rest)
-	if !ok || i >= len(r.chat.origins.tools) {
+// toolOrigin returns the client's path for a path in the written tools, such as "tools[0].function.name".
+func (r *Request) toolOrigin(path string) string {
+	kind, v, rest := r.chat.origins.Find(path)
+	if kind == clientapi.OriginNone {
 		return "tools"
 	}
-	v := r.chat.origins.tools[i]
-	switch member, _ := cutMember(strings.TrimPrefix(rest, ".function")); member {
+	switch member, _ := clientapi.CutMember(rest); member {
 	case "name", "description":
 		v = r.field(v, member)
 	case "parameters":
@@ -140,26 +98,4 @@ func (r *Request) toolOrigin(rest string) string {
 		}
 	}
 	return clientapi.Path(v)
-}
-
-// cutMember splits the first member off a path: ".a[0].b" into "a" and "[0].b".
-func cutMember(path string) (member, rest string) {
-	path = strings.TrimPrefix(path, ".")
-	if i := strings.IndexAny(path, ".["); i >= 0 {
-		return path[:i], path[i:]
-	}
-	return path, ""
-}
-
-// cutIndex splits a leading index off a path: "[0].b" into 0 and ".b".
-func cutIndex(path string) (index int, rest string, ok bool) {
-	inside, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
-	if !ok || path[0] != '[' {
-		return 0, path, false
-	}
-	index, err := strconv.Atoi(inside)
-	if err != nil || index < 0 {
-		return 0, path, false
-	}
-	return index, rest, true
 }

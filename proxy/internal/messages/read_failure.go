@@ -76,7 +76,7 @@ func failure(v jsondoc.Value, status int) *apierror.Error {
 	}
 	kind, known := errorTypeKinds[typ]
 	if !known {
-		kind = statusKind(status)
+		kind = apierror.StatusKind(status)
 	}
 	switch {
 	case kind == abi.FailInvalidRequest:
@@ -118,34 +118,4 @@ type upstreamError struct {
 
 func (e *upstreamError) Error() string {
 	return fmt.Sprintf("upstream status %d, type %q", e.status, e.kind)
-}
-
-// statusKind classifies an HTTP status, for errors of an unknown type.
-func statusKind(status int) abi.FailKind {
-	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 408, 504, 522, 524:
-		return abi.FailTimeout
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 499:
-		return abi.FailCancelled
-	case 503, 529:
-		return abi.FailOverloaded
-	}
-	if status >= 400 && status < 500 {
-		return abi.FailInvalidRequest
-	}
-	return abi.FailServer
 }

@@ -25,12 +25,10 @@ type Request struct {
 	counting bool   // the request only asks for its number of tokens
 	scratch  []byte // for the text of an escaped string
 
-	edits         jsondoc.Edits   // the changes to the document for a provider that speaks the API
-	edited        bool            // edits is in use
-	foreignBlocks int             // number of reasoning blocks so far that came from other APIs: see foreign
-	longNames     []jsondoc.Value // tool names that are shortened for providers of other APIs
-	noThinking    bool            // the model does not support thinking
-	native        nativeDocument
+	edited        clientapi.EditedDocument // the document for a provider that speaks the API
+	foreignBlocks int                      // number of reasoning blocks so far that came from other APIs: see foreign
+	longNames     []jsondoc.Value          // tool names that are shortened for providers of other APIs
+	noThinking    bool                     // the model does not support thinking
 
 	chat lowering
 }
@@ -45,13 +43,6 @@ type members struct {
 	cacheControl, serviceTier, container, mcpServers      jsondoc.Value
 }
 
-// nativeDocument is the client's document after the edits.
-type nativeDocument struct {
-	doc   jsondoc.Doc
-	body  []byte
-	ready bool
-}
-
 var _ clientapi.CountRequest = (*Request)(nil)
 
 // NewRequest returns a Request that opens reasoning sealed by sealer. If sealer is nil, no sealed reasoning can be
@@ -63,21 +54,11 @@ func (r *Request) Describe() *clientapi.Facts { return &r.facts }
 
 // Reset drops the request and its reference to the body. It frees buffers that a very large request has grown.
 func (r *Request) Reset() {
-	const keepNative = 64 << 10
 	r.doc.Reset()
-	if r.edited {
-		r.edits.Reset(nil)
-	}
-	if r.native.ready {
-		r.native.doc.Reset()
-		r.native.ready = false
-	}
-	if r.native.body = r.native.body[:0]; cap(r.native.body) > keepNative {
-		r.native.body = nil
-	}
+	r.edited.Reset()
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
-	r.body, r.m, r.limits, r.counting, r.edited, r.foreignBlocks, r.noThinking = nil, members{}, clientapi.Limits{}, false, false, 0, false
+	r.body, r.m, r.limits, r.counting, r.foreignBlocks, r.noThinking = nil, members{}, clientapi.Limits{}, false, 0, false
 	r.longNames = r.longNames[:0]
 	r.chat.reset()
 }
@@ -129,33 +110,13 @@ func (r *Request) repairSurrogates() error {
 	return nil
 }
 
-// edit returns the list of edits to the client's document, to add to it.
-func (r *Request) edit() *jsondoc.Edits {
-	if !r.edited {
-		r.edited = true
-		r.edits.Reset(&r.doc)
-	}
-	return &r.edits
-}
+// edit returns the recorder of edits of the client's document.
+func (r *Request) edit() *jsondoc.Edits { return r.edited.Edit(&r.doc) }
 
 // Document implements clientapi.Request. It returns the client's document byte for byte, unless reasoning from other
 // APIs must be removed (see cutReasoning) or FitModel has lowered a limit.
 func (r *Request) Document() (*jsondoc.Doc, []byte) {
-	if !r.edited {
-		return &r.doc, r.body
-	}
-	n := &r.native
-	if !n.ready {
-		body, err := r.edits.Apply(n.body[:0])
-		if err == nil {
-			err = n.doc.Parse(body, r.limits.Document())
-		}
-		if err != nil {
-			panic("messages: edited document is invalid: " + err.Error()) // cannot happen: edits only remove values, each at most once
-		}
-		n.body, n.ready = body, true
-	}
-	return &n.doc, n.body
+	return r.edited.Document(&r.doc, r.body, &r.limits)
 }
 
 // FitModel implements clientapi.Request. Adaptive thinking and an effort are accepted even for models without thinking,

@@ -22,7 +22,7 @@ type lowering struct {
 	toolNames      []jsondoc.Value // names of the tools that have been written
 	media          []jsondoc.Value // images and files in the tool results of the current turn
 	plainReasoning []jsondoc.Value // reasoning of the current message whose origin is unknown
-	origins        origins
+	origins        clientapi.Origins
 }
 
 // openCall is a tool use that needs a result.
@@ -45,7 +45,7 @@ func (c *lowering) reset() {
 	c.dst, c.effort = nil, jsondoc.Value{}
 	c.warnings, c.calls, c.toolChanges, c.toolNames, c.media, c.plainReasoning = c.warnings[:0], c.calls[:0], c.toolChanges[:0], c.toolNames[:0], c.media[:0], c.plainReasoning[:0]
 	c.unanswered, c.nextCall = 0, 0
-	c.origins.reset()
+	c.origins.Reset()
 }
 
 // drop adds a warning that v is left out.

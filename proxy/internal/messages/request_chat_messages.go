@@ -27,7 +27,7 @@ func (r *Request) lowerMessages() *apierror.Error {
 	if e := r.checkAnswered(); e != nil {
 		return e
 	}
-	if len(c.dst) == start || len(c.origins.messages) == 1 && r.m.system.Exists() && c.origins.messages[0].self == r.m.system {
+	if len(c.dst) == start || len(c.origins.Messages()) == 1 && r.m.system.Exists() && c.origins.Messages()[0] == r.m.system {
 		return r.unsupported(r.m.messages, "The provider of this model does not support any of the messages' content.")
 	}
 	c.write("]")
@@ -36,10 +36,10 @@ func (r *Request) lowerMessages() *apierror.Error {
 
 // beginMessage begins a message whose origin is v.
 func (c *lowering) beginMessage(v jsondoc.Value, role string) {
-	if len(c.origins.messages) > 0 {
+	if len(c.origins.Messages()) > 0 {
 		c.write(",")
 	}
-	c.origins.addMessage(v)
+	c.origins.AddMessage(v)
 	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
 }
 
@@ -106,7 +106,7 @@ func (r *Request) callsTool(message jsondoc.Value) bool {
 // lowerAssistant appends one assistant message, merged from the messages from first up to end (exclusive).
 func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 	c := &r.chat
-	mark, origins := len(c.dst), c.origins.mark()
+	mark, messages := len(c.dst), len(c.origins.Messages())
 	c.beginMessage(first, "assistant")
 	reasoning := r.lowerReasoning(first, end)
 	calls, e := r.lowerCalls(first, end)
@@ -125,7 +125,7 @@ func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
 		c.write(`,"content":""`)
 	default: // only blocks of server tools
 		c.dst = c.dst[:mark]
-		c.origins.cut(origins)
+		c.origins.Truncate(messages)
 		return nil
 	}
 	c.write("}")
@@ -207,7 +207,7 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 				c.write(",")
 			}
 			c.calls = append(c.calls, openCall{id: b.id})
-			c.origins.addCall(v)
+			c.origins.AddCall(v)
 			c.write(`{"id":`)
 			c.writeRaw(b.id)
 			c.write(`,"type":"function","function":{"name":`)
@@ -323,7 +323,7 @@ func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 // lowerUserMessage appends a user message without its tool results.
 func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 	c, content := &r.chat, m.Get("content")
-	mark, origins := len(c.dst), c.origins.mark()
+	mark, messages := len(c.dst), len(c.origins.Messages())
 	c.beginMessage(m, "user")
 	c.write(`,"content":`)
 	var p partList
@@ -341,7 +341,7 @@ func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
 	}
 	if !c.endParts(&p) {
 		c.dst = c.dst[:mark]
-		c.origins.cut(origins)
+		c.origins.Truncate(messages)
 		return nil
 	}
 	c.write("}")

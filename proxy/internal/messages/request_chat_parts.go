@@ -58,7 +58,7 @@ func (c *lowering) beginPart(p *partList, v jsondoc.Value, prefix string) {
 		c.write(",")
 	}
 	p.parts++
-	c.origins.parts = append(c.origins.parts, v)
+	c.origins.AddPart(v)
 	c.write(prefix)
 }
 

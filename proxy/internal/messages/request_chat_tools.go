@@ -28,7 +28,7 @@ func (r *Request) lowerTools() *apierror.Error {
 			c.write(",")
 		}
 		c.toolNames = append(c.toolNames, t.name)
-		c.origins.tools = append(c.origins.tools, v)
+		c.origins.AddTool(v)
 		c.lowerTool(&t)
 	}
 	for _, change := range c.toolChanges {

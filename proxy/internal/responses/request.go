@@ -36,7 +36,7 @@ type Request struct {
 	previousItems int      // number of items of full that come from previous_response_id
 
 	calls    callTable
-	origins  []origin
+	origins  clientapi.Origins
 	warnings []clientapi.Warning // warnings of AppendChat
 }
 
@@ -58,12 +58,13 @@ func (r *Request) Reset() {
 		r.full.Reset()
 	}
 	r.doc.Reset()
+	r.origins.Reset()
 	clear(r.facts.Warnings)
 	clear(r.warnings)
 	*r = Request{
 		sealer: r.sealer, store: r.store, doc: r.doc, facts: clientapi.Facts{N: 1, Warnings: r.facts.Warnings[:0]},
 		items: trim(r.items, keepItems), tools: trim(r.tools, keepItems), renamed: trim(r.renamed, keepItems), names: trim(r.names, keepScratch),
-		scratch: trim(r.scratch, keepScratch), full: r.full, calls: r.calls.reset(), origins: trim(r.origins, keepItems),
+		scratch: trim(r.scratch, keepScratch), full: r.full, calls: r.calls.reset(), origins: r.origins,
 		warnings: trim(r.warnings, keepItems),
 	}
 }

@@ -15,7 +15,8 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 	} else if e := r.notFound(); e != nil {
 		return dst, nil, e
 	}
-	q.warnings, q.origins = q.warnings[:0], q.origins[:0]
+	q.warnings = q.warnings[:0]
+	q.origins.Reset()
 	w := lowering{r: q, client: r, dst: dst}
 	if e := w.writeRequest(); e != nil {
 		if r.expanded {
@@ -28,11 +29,10 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 
 // lowering writes the chat completions request. Texts are copied without unescaping them.
 type lowering struct {
-	r        *Request // the request that is translated, with references resolved
-	client   *Request // the request as the client sent it
-	dst      []byte
-	messages int // number of messages that have begun
-	dropped  dropped
+	r       *Request // the request that is translated, with references resolved
+	client  *Request // the request as the client sent it
+	dst     []byte
+	dropped dropped
 }
 
 // dropped is the set of kinds of items whose omission has been warned about.
@@ -243,7 +243,7 @@ func (w *lowering) writeInput() *apierror.Error {
 			return e
 		}
 	}
-	if w.messages == 0 {
+	if len(w.r.origins.Messages()) == 0 {
 		return apierror.Fail(abi.FailUnsupported, "", "input", "This model's provider supports none of the items in the input.")
 	}
 	return nil
@@ -251,19 +251,13 @@ func (w *lowering) writeInput() *apierror.Error {
 
 // beginMessage begins a message whose origin is v.
 func (w *lowering) beginMessage(role string, v jsondoc.Value) {
-	if w.messages > 0 {
+	if len(w.r.origins.Messages()) > 0 {
 		w.write(",")
 	}
-	w.recordOrigin(originMessage, w.messages, 0, v)
-	w.messages++
+	w.r.origins.AddMessage(v)
 	w.write(`{"role":"`)
 	w.write(role)
 	w.write(`"`)
-}
-
-// recordOrigin records the client's value that a part of the chat completions request comes from.
-func (w *lowering) recordOrigin(kind originKind, index, part int, v jsondoc.Value) {
-	w.r.origins = append(w.r.origins, origin{kind, int32(index), int32(part), v})
 }
 
 // writeMessage writes a user, system or developer message.

@@ -39,7 +39,7 @@ func (w *lowering) writeTools() (n int, e *apierror.Error) {
 		} else {
 			w.write(",")
 		}
-		w.recordOrigin(originTool, n, 0, t.v)
+		w.r.origins.AddTool(t.v)
 		n++
 		w.writeTool(t)
 	}

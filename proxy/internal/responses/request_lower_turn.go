@@ -53,7 +53,7 @@ func (w *lowering) writeTurn(i, end int) *apierror.Error {
 				if n > 0 {
 					w.write(",")
 				}
-				w.recordOrigin(originCall, w.messages-1, n, it.v)
+				w.r.origins.AddCall(it.v)
 				w.writeCall(it)
 				n++
 			}
@@ -143,7 +143,7 @@ func (w *lowering) beginPart(n int, source jsondoc.Value) {
 	if n > 0 {
 		w.write(",")
 	}
-	w.recordOrigin(originPart, w.messages-1, n, source)
+	w.r.origins.AddPart(source)
 }
 
 // writeCall writes a tool call.

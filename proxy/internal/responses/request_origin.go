@@ -8,28 +8,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// origin is the client's value that a part of the chat completions request comes from.
-type origin struct {
-	kind        originKind
-	index, part int32 // index of the message or tool, and of the part or call within the message
-	v           jsondoc.Value
-}
-
-type originKind uint8
-
-const (
-	originMessage originKind = iota
-	originPart
-	originCall
-	originTool
-)
-
 // clientPath converts a path in the expanded request to a path in the client's request. The first before items of the
 // expanded request come from the previous response.
 func (r *Request) clientPath(before int, path string) string {
-	index, rest, ok := cutIndex(path, "input")
+	list, rest := clientapi.CutMember(path)
+	index, rest, ok := clientapi.CutIndex(rest)
 	switch {
-	case !ok:
+	case !ok || list != "input":
 		return path
 	case index < before:
 		return "previous_response_id"
@@ -37,17 +22,6 @@ func (r *Request) clientPath(before int, path string) string {
 		return "input"
 	}
 	return "input[" + strconv.Itoa(index-before) + "]" + rest
-}
-
-// cutIndex splits a path like "list[3].rest" into 3 and ".rest".
-func cutIndex(path, list string) (index int, rest string, ok bool) {
-	path, ok = strings.CutPrefix(path, list+"[")
-	if !ok {
-		return 0, "", false
-	}
-	digits, rest, ok := strings.Cut(path, "]")
-	index, err := strconv.Atoi(digits)
-	return index, rest, ok && err == nil && index >= 0
 }
 
 // Origin implements clientapi.Request.
@@ -65,17 +39,19 @@ func (r *Request) Origin(path string) string {
 
 // loweredOrigin is Origin for the request that AppendChat has translated, which may be the expanded request.
 func (r *Request) loweredOrigin(path string) string {
-	if index, rest, ok := cutIndex(path, "messages"); ok {
-		if part, rest, ok := cutIndex(rest, ".content"); ok {
-			return r.originPath(originPart, index, part, partMembers.Replace(rest))
+	switch kind, v, rest := r.origins.Find(path); kind {
+	case clientapi.OriginNone:
+		if strings.HasPrefix(path, "messages[") || strings.HasPrefix(path, "tools[") {
+			return ""
 		}
-		if call, rest, ok := cutIndex(rest, ".tool_calls"); ok {
-			return r.originPath(originCall, index, call, callMembers.Replace(rest))
-		}
-		return r.originPath(originMessage, index, 0, messageMembers.Replace(rest))
-	}
-	if index, rest, ok := cutIndex(path, "tools"); ok {
-		return r.originPath(originTool, index, 0, strings.TrimPrefix(rest, ".function"))
+	case clientapi.OriginMessage:
+		return messageOrigin(v, rest)
+	case clientapi.OriginPart:
+		return elementOrigin(v, partMembers.Replace(rest))
+	case clientapi.OriginCall:
+		return elementOrigin(v, callMembers.Replace(rest))
+	case clientapi.OriginTool:
+		return elementOrigin(v, rest)
 	}
 	for _, m := range topMembers {
 		if rest, ok := strings.CutPrefix(path, m[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
@@ -100,24 +76,22 @@ var (
 	messageMembers = strings.NewReplacer(".tool_call_id", ".call_id", ".reasoning_content", "", ".reasoning_details", "")
 )
 
-// originPath returns the path of the value that a part of the chat completions request comes from, followed by rest. If
-// the origin of a part or call is unknown, it returns that of its message.
-func (r *Request) originPath(kind originKind, index, part int, rest string) string {
-	for _, o := range r.origins {
-		if o.index != int32(index) || o.kind != kind || kind != originMessage && kind != originTool && o.part != int32(part) {
-			continue
-		}
-		path := clientapi.Path(o.v)
-		switch {
-		case o.v.Kind() == jsondoc.String: // instructions, or input as a string
-			return path
-		case kind == originMessage && rest == ".content" && o.v.Get("output").Exists():
-			return path + ".output"
-		}
-		return path + rest
+// messageOrigin returns the path of a member of a message that was written from v.
+func messageOrigin(v jsondoc.Value, rest string) string {
+	switch {
+	case strings.Contains(rest, "["): // a part or call without an origin of its own
+		rest = ""
+	case rest == ".content" && v.Get("output").Exists():
+		rest = ".output"
 	}
-	if kind == originPart || kind == originCall {
-		return r.originPath(originMessage, index, 0, "")
+	return elementOrigin(v, messageMembers.Replace(rest))
+}
+
+// elementOrigin returns the path of v followed by rest. It omits rest if v is a string: instructions, or input as a
+// string.
+func elementOrigin(v jsondoc.Value, rest string) string {
+	if v.Kind() == jsondoc.String {
+		rest = ""
 	}
-	return ""
+	return clientapi.Path(v) + rest
 }

@@ -231,10 +231,6 @@ func (w *providerError) classify(status int) abi.FailKind {
 			return abi.FailModelNotFound
 		}
 		return abi.FailInvalidRequest
-	case 401:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
 	case 403:
 		switch {
 		case w.moderation, w.isPolicyViolation():
@@ -248,23 +244,10 @@ func (w *providerError) classify(status int) abi.FailKind {
 			return abi.FailModelNotFound
 		}
 		return abi.FailServer // the URL is wrong, not the model
-	case 408, 504, 522, 524:
-		return abi.FailTimeout
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 498, 503, 529:
+	case 498: // Groq: the capacity of the tier is used up
 		return abi.FailOverloaded
-	case 499:
-		return abi.FailCancelled
 	}
-	if status >= 400 && status < 500 {
-		return abi.FailInvalidRequest
-	}
-	return abi.FailServer
+	return apierror.StatusKind(status)
 }
 
 // classifyByCode is classify for an error without a status.
