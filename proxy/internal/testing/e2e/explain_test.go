@@ -22,19 +22,19 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// modelProvider is a provider whose models do as their names say: ok-…, down-…, limited-…, refuses-…, broken-…, silent-…. Its base URLs are
-// below one path for each configured provider.
+// modelProvider is a provider whose models behave as their names say: ok-…, down-…, limited-…, refuses-…, broken-…, silent-…. The first
+// segment of the URL's path is the name of the configured provider.
 type modelProvider struct {
 	*httptest.Server
 	mu       sync.Mutex
-	requests []string // "provider/model" of each request
+	requests []string // "provider/model" of each counted request
 
-	// mark is in the requests that count; "": all do. One that was cancelled may arrive when the next is on its way.
+	// mark is the text by which requests are counted, because a cancelled request may arrive late. "" counts all requests.
 	mark string
 
-	// silence is called by a silent model that is asked first, and returns when it responds; nil: it responds at once.
+	// silence delays the response of a silent model that gets the first request. nil means no delay.
 	silence func(r *http.Request, failed <-chan struct{})
-	failed  chan struct{} // closed when a model fails that is asked after the first
+	failed  chan struct{} // closed when the model that gets the second request fails
 }
 
 func newModelProvider(t testing.TB) *modelProvider {
@@ -55,25 +55,25 @@ func newModelProvider(t testing.TB) *modelProvider {
 		}
 		p.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		does, _, _ := strings.Cut(body.Model, "-")
-		if n == 2 && does != "ok" && does != "silent" {
+		behaviour, _, _ := strings.Cut(body.Model, "-")
+		if n == 2 && behaviour != "ok" && behaviour != "silent" {
 			defer close(failed)
 		}
-		if does == "silent" && n == 1 && silence != nil {
+		if behaviour == "silent" && n == 1 && silence != nil {
 			silence(r, failed)
 		}
 		switch {
-		case does == "down":
+		case behaviour == "down":
 			w.WriteHeader(503)
 			_, _ = io.WriteString(w, `{"error":{"message":"overloaded"}}`)
-		case does == "limited":
+		case behaviour == "limited":
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
 			_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
-		case does == "refuses":
+		case behaviour == "refuses":
 			w.WriteHeader(400)
 			_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error"}}`)
-		case does == "broken":
+		case behaviour == "broken":
 			_, _ = io.WriteString(w, `{"choices":"none"}`)
 		case body.Stream:
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -90,19 +90,19 @@ func newModelProvider(t testing.TB) *modelProvider {
 func (p *modelProvider) takeRequests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	asked := p.requests
+	requests := p.requests
 	p.requests, p.failed = nil, make(chan struct{})
-	return asked
+	return requests
 }
 
-// setMark has requests count that have a mark.
+// setMark makes the provider count only requests that contain a mark.
 func (p *modelProvider) setMark(mark string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mark = mark
 }
 
-// inFlight is how many attempts at the targets of models are in flight.
+// inFlight returns the number of attempts in flight.
 func inFlight(g *proxytest.Gateway) (n int64) {
 	for _, m := range g.Server.Status(admin.Page{Number: 1, Size: 10}).Models {
 		for i := range m.Targets {
@@ -112,16 +112,16 @@ func inFlight(g *proxytest.Gateway) (n int64) {
 	return n
 }
 
-// explained is what both explain and x-gateway-route say of a request.
+// explained is the routing decision for a request, as shown by both explain and x-gateway-route.
 type explained struct {
 	rule, affinity, canary string
 	order                  []string
-	left                   []string // "target (reason)"
-	shadows                []string // that get a copy
-	failed                 string   // "status code", of a request that is rejected
+	left                   []string // targets left out, as "target (reason)"
+	shadows                []string // targets that get a copy
+	failed                 string   // "status code" if the request is rejected
 }
 
-// parseExplained reads the result of explain.
+// parseExplained parses the result of explain.
 func parseExplained(t *testing.T, data []byte) (e explained) {
 	t.Helper()
 	var doc struct {
@@ -190,7 +190,7 @@ func parseExplained(t *testing.T, data []byte) (e explained) {
 	return e
 }
 
-// parseRoute reads the header x-gateway-route; attempts are "target outcome".
+// parseRoute parses the header x-gateway-route. Attempts are "target outcome".
 func parseRoute(line string) (e explained, random string, attempts []string) {
 	list := func(text string) []string { return strings.Split(text, ", ") }
 	for part := range strings.SplitSeq(line, "; ") {
@@ -216,19 +216,19 @@ func parseRoute(line string) (e explained, random string, attempts []string) {
 	return e, random, attempts
 }
 
-// randomGateway is a random configuration with a clock.
+// randomGateway generates a random configuration and random requests, and controls the gateway's clock and random numbers.
 type randomGateway struct {
 	*rand.Rand
 	provider     *modelProvider
 	clock        atomic.Int64
 	randomNumber atomic.Uint64 // of the next request
 
-	retries int  // attempts at one target
+	retries int  // maximum number of attempts at one target
 	hedged  bool // silent targets are hedged
 }
 
-// silence is the provider's: it makes an attempt seem late, and ends when that is cancelled, or its hedge has failed. Where no hedge can
-// be sent, it ends after a while.
+// silence is used as the provider's silence. It advances the clock so that a hedge is due, and returns when the attempt is cancelled, the
+// hedge has failed, or no hedge was sent for a while.
 func (w *randomGateway) silence(r *http.Request, failed <-chan struct{}) {
 	if !w.hedged {
 		return
@@ -241,7 +241,7 @@ func (w *randomGateway) silence(r *http.Request, failed <-chan struct{}) {
 	}
 }
 
-func (w *randomGateway) pick(of ...string) string { return of[w.IntN(len(of))] }
+func (w *randomGateway) pick(options ...string) string { return options[w.IntN(len(options))] }
 
 func (w *randomGateway) maybe(chance int, text string) string {
 	if w.IntN(100) < chance {
@@ -250,17 +250,17 @@ func (w *randomGateway) maybe(chance int, text string) string {
 	return ""
 }
 
-// when is a condition.
+// when returns a random condition.
 func (w *randomGateway) when() string {
 	return w.pick(`{ stream = true }`, `{ stream = false }`, `{ tools = true }`, `{ tools = false }`, `{ prompt_tokens = [0, 50] }`, `{ prompt_tokens = [50] }`,
 		`{ key = ["te*"] }`, `{ tag = { plan = ["gold"] } }`, `{ team = ["research"] }`, `{ api = ["messages"] }`, `{ api = ["chat"], stream = false }`)
 }
 
-// toml is a gateway with four providers and a model.
+// toml returns a random configuration with four providers and a model.
 func (w *randomGateway) toml() string {
 	var b strings.Builder
 	b.WriteString(strings.Replace(proxytest.Keys, "models = ", "explain = true\nteam = \"research\"\ntags = { plan = \""+w.pick("gold", "free")+"\" }\nmodels = ", 1))
-	b.WriteString("\n[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\ntags = { plan = \"gold\" }\n") // or a condition could never hold
+	b.WriteString("\n[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\ntags = { plan = \"gold\" }\n") // so that every condition can hold
 	b.WriteString("\n[[teams]]\nname = \"research\"\n")
 	for i := range 4 {
 		fmt.Fprintf(&b, "\n[providers.p%d]\nplugin = \"openai\"\nbase_url = \"%s/p%d\"\nbreaker = { failures = %d, share = 0.1, pause = \"5s\" }\nretry_budget = 1\n", i, w.provider.URL, i, 1+w.IntN(3))
@@ -307,7 +307,7 @@ func (w *randomGateway) toml() string {
 	return b.String()
 }
 
-// request is a random chat completion, with headers.
+// request returns a random chat completions request.
 func (w *randomGateway) request(mark string) (body string, headers map[string]string) {
 	body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]`, mark+strings.Repeat("secret words ", 1+w.IntN(40)))
 	body += w.maybe(30, `,"stream":true`) + w.maybe(30, `,"user":"u`+w.pick("1", "2", "3")+`"`)
@@ -322,12 +322,12 @@ func (w *randomGateway) request(mark string) (body string, headers map[string]st
 	return body, headers
 }
 
-// TestExplainEqualsRequest explains random requests to random gateways, and then makes them: what was explained is what happens, and
-// the header says what happened. Circuits open and close on the way.
+// TestExplainEqualsRequest explains random requests to random gateways, and then sends them. Explanations must match the decisions, and
+// the header the attempts. Circuits open and close meanwhile.
 func TestExplainEqualsRequest(t *testing.T) {
 	const requests = 8
 	provider := newModelProvider(t)
-	explainedTwo, tried, open, rejected, retried, hedged := 0, 0, 0, 0, 0, 0 // what the cases have covered
+	severalTargets, severalAttempts, open, rejected, retried, hedged := 0, 0, 0, 0, 0, 0 // coverage of the random cases
 	for seed := range scale(70, 4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := &randomGateway{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
@@ -353,19 +353,19 @@ func TestExplainEqualsRequest(t *testing.T) {
 					t.Fatalf("%v\n%s", err, toml)
 				}
 				if text := string(before.JSON) + string(before.Text); strings.Contains(text, "secret words") {
-					t.Fatalf("the prompt is explained:\n%s", text)
+					t.Fatalf("the explanation contains the prompt:\n%s", text)
 				}
-				if asked := provider.takeRequests(); len(asked) > 0 {
-					t.Fatalf("explaining asked %v", asked)
+				if requests := provider.takeRequests(); len(requests) > 0 {
+					t.Fatalf("explain sent requests to %v", requests)
 				}
 				lines := []string{"x-gateway-explain: 1"}
 				for name, value := range headers {
 					lines = append(lines, name+": "+value)
 				}
 				reply := g.Do(t, "POST", "/v1/chat/completions", body, lines...)
-				g.Log.Request(t, reply.RequestID()) // from here on the outcome is in the statistics, but for a cancelled attempt's
+				g.Log.Request(t, reply.RequestID()) // now the statistics include all outcomes except for those of cancelled attempts
 				if !binarytest.Await(func() bool { return inFlight(g) == 0 }) {
-					t.Fatal("attempts go on after the end of the request")
+					t.Fatal("attempts are in flight after the end of the request")
 				}
 				want := parseExplained(t, before.JSON)
 				got, random, attempts := parseRoute(reply.Header.Get("X-Gateway-Route"))
@@ -385,10 +385,10 @@ func TestExplainEqualsRequest(t *testing.T) {
 				retried += strings.Count(strings.Join(attempts, ","), "(retry)")
 				hedged += strings.Count(strings.Join(attempts, ","), "(hedge)")
 				if len(want.order) > 1 {
-					explainedTwo++
+					severalTargets++
 				}
 				if len(attempts) > 1 {
-					tried++
+					severalAttempts++
 				}
 				if strings.Contains(strings.Join(want.order, ""), "circuit open") {
 					open++
@@ -396,21 +396,21 @@ func TestExplainEqualsRequest(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d orders of several targets, %d requests with several attempts, %d with an open circuit, %d rejected, %d retries, %d hedges", explainedTwo, tried, open, rejected, retried, hedged)
-	if !testing.Short() && (explainedTwo < 100 || tried < 50 || open < 30 || rejected < 3 || retried < 10 || hedged < 10) {
-		t.Error("the cases have become too simple")
+	t.Logf("%d orders of several targets, %d requests with several attempts, %d with an open circuit, %d rejected, %d retries, %d hedges", severalTargets, severalAttempts, open, rejected, retried, hedged)
+	if !testing.Short() && (severalTargets < 100 || severalAttempts < 50 || open < 30 || rejected < 3 || retried < 10 || hedged < 10) {
+		t.Error("the random cases cover too few situations")
 	}
 }
 
-// routeAttempt is an attempt in x-gateway-route: a target, why it was made, its status and error code, or how it ended without.
+// routeAttempt matches an attempt in x-gateway-route: target, reason, and either status and error code, or another outcome.
 var routeAttempt = regexp.MustCompile(`^([!-~]+?/[!-~]+?)(?: \((retry|hedge)\))? (?:(not_permitted)|(cancelled) \d+ms|(\d{3})(?: ([!-~]+))? \d+ms)$`)
 
-// checkAttempts compares the attempts of a route with the order, with what the providers were asked, and with the response.
-func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
+// checkAttempts compares the attempts in x-gateway-route with the order of targets, the providers' requests, and the response.
+func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, requests []string, reply *proxytest.Reply) {
 	t.Helper()
-	walked, inRow, made, ended := 0, 0, 0, false
+	visited, inRow, made, ended := 0, 0, 0, false // targets visited, attempts in a row at the last one, attempts made, request ended
 	last, hedge := "", false
-	asked = slices.Clone(asked)
+	requests = slices.Clone(requests)
 	for i, text := range attempts {
 		m := routeAttempt.FindStringSubmatch(text)
 		if m == nil {
@@ -418,22 +418,22 @@ func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, asked []str
 			return
 		}
 		target, why, refused, cancelled, status := m[1], m[2], m[3] != "", m[4] != "", m[5]
-		does, _, _ := strings.Cut(target[strings.IndexByte(target, '/')+1:], "-")
+		behaviour, _, _ := strings.Cut(target[strings.IndexByte(target, '/')+1:], "-")
 		switch why {
 		case "retry":
 			if inRow++; target != last || inRow > w.retries {
-				t.Errorf("attempt %d is number %d in a row at %s, after one at %s", i+1, inRow, target, last)
+				t.Errorf("attempt %d is number %d in a row at %s, after an attempt at %s", i+1, inRow, target, last)
 			}
 		default:
 			planned := ""
-			if walked < len(order) {
-				planned, _, _ = strings.Cut(order[walked], " ")
+			if visited < len(order) {
+				planned, _, _ = strings.Cut(order[visited], " ")
 			}
-			if walked, inRow = walked+1, 1; target != planned {
+			if visited, inRow = visited+1, 1; target != planned {
 				t.Errorf("attempt %d is at %s, want %s", i+1, target, planned)
 			}
 		}
-		if late := refused && w.hedged && made == 1; ended && why != "hedge" && !late { // a hedge that was not permitted is no attempt
+		if lateHedge := refused && w.hedged && made == 1; ended && why != "hedge" && !lateHedge { // a hedge that was not permitted is not an attempt
 			t.Errorf("attempt %d comes after the end of the request", i+1)
 		}
 		if refused {
@@ -443,40 +443,40 @@ func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, asked []str
 		if why == "hedge" {
 			hedge = true
 			if made != 2 || !w.hedged || !strings.Contains(last, "/silent-") {
-				t.Errorf("attempt %d is a hedge of one at %s", i+1, last)
+				t.Errorf("attempt %d is a hedge of an attempt at %s", i+1, last)
 			}
 		}
-		if at := slices.Index(asked, target); at >= 0 {
-			asked = slices.Delete(asked, at, at+1)
+		if at := slices.Index(requests, target); at >= 0 {
+			requests = slices.Delete(requests, at, at+1)
 		} else if !cancelled {
-			t.Errorf("the provider of attempt %d was not asked", i+1)
+			t.Errorf("the provider received no request for attempt %d", i+1)
 		}
-		want := map[string]string{"ok": "200", "silent": "200", "limited": "429", "refuses": "400", "down": "503", "broken": "502"}[does]
+		want := map[string]string{"ok": "200", "silent": "200", "limited": "429", "refuses": "400", "down": "503", "broken": "502"}[behaviour]
 		switch {
 		case cancelled:
 			if !w.hedged || made > 2 || !strings.Contains(strings.Join(attempts, " "), "(hedge)") {
-				t.Errorf("attempt %d was cancelled without another one", i+1)
+				t.Errorf("attempt %d was cancelled without a hedge", i+1)
 			}
 		case status != want:
-			t.Errorf("attempt %d has the status %s, want %s", i+1, status, want)
-		case does == "refuses" && why != "hedge", want == "200":
+			t.Errorf("attempt %d has status %s, want %s", i+1, status, want)
+		case behaviour == "refuses" && why != "hedge", want == "200":
 			ended = true
 		}
-		if why != "hedge" || does == "broken" { // which has won, and then failed
+		if why != "hedge" || behaviour == "broken" { // a broken hedge wins, and then fails
 			last = target
 		}
 	}
-	if len(asked) > 0 {
-		t.Errorf("providers were asked %v beside the attempts %v", asked, attempts)
+	if len(requests) > 0 {
+		t.Errorf("providers received requests %v without attempts, attempts %v", requests, attempts)
 	}
 	if !hedge && strings.Contains(strings.Join(attempts, " "), "cancelled") {
-		t.Errorf("an attempt was cancelled: %v", attempts)
+		t.Errorf("an attempt was cancelled without a hedge: %v", attempts)
 	}
 	if n := reply.Header.Get("X-Gateway-Attempts"); made > 0 && n != fmt.Sprint(made) {
-		t.Errorf("x-gateway-attempts is %s with the attempts %v", n, attempts)
+		t.Errorf("x-gateway-attempts is %s for attempts %v", n, attempts)
 	}
 	succeeded := strings.Contains(strings.Join(attempts, ", ")+",", " 200 ")
-	if succeeded != (reply.Status == 200) || !ended && walked != len(order) {
-		t.Errorf("status %d after the attempts %v of the order %v", reply.Status, attempts, order)
+	if succeeded != (reply.Status == 200) || !ended && visited != len(order) {
+		t.Errorf("status %d after attempts %v in the order %v", reply.Status, attempts, order)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// corpus are texts with things to find: numbers that issuers, registries and vendors publish for tests, and keys made up after their formats.
+// corpus has texts with personal data and secrets: test numbers published by issuers, registries and vendors, and made-up keys.
 var corpus = []struct {
 	name, text, want string
-	secrets          []string // nothing of which may reach the client
+	secrets          []string // must not reach the client
 }{
 	{
 		"an order",
@@ -63,16 +63,17 @@ plugin  = "blocklist"
 options = { phrases = ["Project X", "机密"] }
 `
 
-// lead begins each text. It passes at once, so that a client that has it knows that the gateway has read what came with it.
+// lead is the start of each text. The filters release it immediately, so a client that receives it knows that the gateway has processed
+// the first piece.
 const lead = "So. "
 
-// cutResponse is the provider's next answer: two pieces of a text, of which the second one waits until the client has the beginning.
+// cutResponse is the provider's next response: a text in two pieces. The second is sent when the client has received lead.
 type cutResponse struct {
 	first, rest string
 	begun       chan struct{}
 }
 
-// escaped is a text as the inside of a JSON string.
+// escaped returns a text as the inside of a JSON string.
 func escaped(text string) string {
 	p, err := json.Marshal(text)
 	if err != nil {
@@ -81,15 +82,15 @@ func escaped(text string) string {
 	return string(p[1 : len(p)-1])
 }
 
-// plainText joins the text of a response as its reader understands it.
+// plainText returns the decoded text of a response.
 func (in *ingress) plainText(t *testing.T, body string, stream bool) string {
 	t.Helper()
-	begin := in.textPrefix
+	prefix := in.textPrefix
 	if stream {
-		begin = in.deltaPrefix
+		prefix = in.deltaPrefix
 	}
 	var b strings.Builder
-	for _, piece := range strings.Split(body, begin)[1:] {
+	for _, piece := range strings.Split(body, prefix)[1:] {
 		var text string
 		if err := json.NewDecoder(strings.NewReader(`"` + piece)).Decode(&text); err != nil {
 			t.Fatalf("%v in %q", err, piece)
@@ -99,8 +100,8 @@ func (in *ingress) plainText(t *testing.T, body string, stream bool) string {
 	return b.String()
 }
 
-// TestFilterCorpusCutAnywhere checks that clients of each API get the same text wherever the provider's is cut, and nothing of what is
-// to be found, and that they get the beginning of a text while its end is awaited.
+// TestFilterCorpusCutAnywhere checks that clients of each API get the same filtered text wherever the provider's text is cut, and that they
+// get the start of a text before the provider sends its end.
 func TestFilterCorpusCutAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends hundreds of requests")
@@ -135,11 +136,11 @@ func TestFilterCorpusCutAnywhere(t *testing.T) {
 					next.Store(a)
 					body := in.streamed(t, g, a.begun)
 					if got := in.plainText(t, body, true); got != lead+c.want {
-						t.Errorf("%s cut at %d: the client reads %q, want %q", c.name, at, got, lead+c.want)
+						t.Errorf("%s cut at %d: got %q, want %q", c.name, at, got, lead+c.want)
 					}
 					for _, s := range c.secrets {
 						if strings.Contains(body, escaped(s)) {
-							t.Errorf("%s cut at %d: %q is in %s", c.name, at, s, body)
+							t.Errorf("%s cut at %d: secret %q in %s", c.name, at, s, body)
 						}
 					}
 				}
@@ -148,7 +149,7 @@ func TestFilterCorpusCutAnywhere(t *testing.T) {
 	}
 }
 
-// streamed asks for a stream and reads it. It closes begun as soon as it has the beginning of the text.
+// streamed requests a stream and reads it. It closes begun when it has received lead.
 func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struct{}) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+in.pathTo("m", true), strings.NewReader(in.requestBody("m", "x", true)))
@@ -179,8 +180,8 @@ func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struc
 	}
 }
 
-// TestFilterCorpusUncut is TestFilterCorpusCutAnywhere for texts in one piece, in front of providers of each dialect, and for what the
-// providers are sent.
+// TestFilterCorpusUncut is like TestFilterCorpusCutAnywhere for texts in one piece, in requests and responses, with providers of each
+// dialect.
 func TestFilterCorpusUncut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API and dialect")
@@ -201,12 +202,12 @@ func TestFilterCorpusUncut(t *testing.T) {
 			for n, stream := range []bool{false, true} {
 				r := g.Do(t, "POST", in.pathTo("m", stream), in.requestBody("m", c.text, stream))
 				if got := in.plainText(t, r.Body, stream); r.Status != 200 || got != c.want {
-					t.Errorf("%s: status %d, the client reads %q, want %q", c.name, r.Status, got, c.want)
+					t.Errorf("%s: got %d %q, want %q", c.name, r.Status, got, c.want)
 				}
 				sent := string(provider.Requests()[2*i+n].Body)
 				for _, s := range c.secrets {
 					if strings.Contains(r.Body, escaped(s)) || strings.Contains(sent, escaped(s)) {
-						t.Errorf("%s: %q is in %s or in %s", c.name, s, r.Body, sent)
+						t.Errorf("%s: secret %q in response %s or request %s", c.name, s, r.Body, sent)
 					}
 				}
 			}
@@ -214,10 +215,10 @@ func TestFilterCorpusUncut(t *testing.T) {
 	})
 }
 
-// TestBundledFilters uses the bundle as the binary has it, whole texts and streams of a bundled provider included.
+// TestBundledFilters tests the filters in the embedded bundle of plugins.
 func TestBundledFilters(t *testing.T) {
 	if _, err := fs.ReadFile(plugins.FS(), "all.wasm"); err != nil {
-		t.Skip("the bundle is not built: make plugins")
+		t.Skip("plugins/bundle is empty: run make plugins")
 	}
 	g := proxytest.StartWith(t, quietServer+demoProvider+corpusFilters, func(o *proxy.Options) { o.Bundled = plugins.FS() })
 	for _, stream := range []bool{false, true} {

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// maskWith is a filter that masks a phrase.
+// maskWith returns the configuration of a filter that masks a phrase.
 func maskWith(mask string) string {
 	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\"], mask = %q }\n", mask)
 }
 
-// TestFilterReload adds a filter, changes it and removes it while streams run: each has the filters of the configuration that it began
-// with to its end.
+// TestFilterReload adds, changes and removes filters while streams are open. Each stream must keep the filters of the configuration with
+// which it started.
 func TestFilterReload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
@@ -49,15 +49,15 @@ func TestFilterReload(t *testing.T) {
 		for i, c := range open {
 			body := "…" + in.deltaPrefix + escaped(strings.TrimSpace(lead)) + c.readUntil("0\r\n\r\n")
 			if got := in.plainText(t, body, true); got != lead+steps[i].want {
-				t.Errorf("stream %d has %q, want %q", i, got, lead+steps[i].want)
+				t.Errorf("stream %d: got %q, want %q", i, got, lead+steps[i].want)
 			}
 		}
 		proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_config_generations_open") == 1 })
 	})
 }
 
-// TestDisconnectFromFilteredStream has clients leave while a filter holds a part of the text: the provider's connection is closed, and
-// nothing stays behind.
+// TestDisconnectFromFilteredStream has clients disconnect while a filter holds back text. The provider's connection must be closed, and all
+// resources released.
 func TestDisconnectFromFilteredStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
@@ -91,8 +91,8 @@ func trappingFilter() []byte {
 	return m.Bytes()
 }
 
-// TestFilterTraps checks what on_failure says of a filter that traps, at a text of the request and at one of the response, and that a stream
-// and requests beside it are not concerned.
+// TestFilterTraps checks each on_failure with a filter that traps on a text of the request or the response, and that concurrent and later
+// requests are not affected.
 func TestFilterTraps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
@@ -155,7 +155,7 @@ func TestFilterTraps(t *testing.T) {
 				close(proceed)
 				body := "…" + in.deltaPrefix + strings.TrimSpace(lead) + neighbour.readUntil("0\r\n\r\n")
 				if got := in.plainText(t, body, true); got != lead+good {
-					t.Errorf("the stream beside it has %q", got)
+					t.Errorf("concurrent stream: got %q, want %q", got, lead+good)
 				}
 			})
 		}

@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// blocklist is a filter of two phrases.
+// blocklist returns the configuration of a filter for two phrases.
 func blocklist(action, more string) string {
 	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\", \"quuxer\"], mask = \"[x]\", action = %q }\n%s\n", action, more)
 }
 
-// TestFilterMasks checks that no client and no provider gets a phrase, wherever texts are cut and whoever translates them.
+// TestFilterMasks checks that neither clients nor providers get a phrase, wherever texts are cut, with and without translation.
 func TestFilterMasks(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		pieces := []string{"a to", "p", " sec", "ret an", "d quux", "ers t", "op secre"}
@@ -31,11 +31,11 @@ func TestFilterMasks(t *testing.T) {
 			closing("text/event-stream", w.stream(pieces...)), closing("application/json", w.answer(whole)),
 		)
 		g := proxytest.Start(t, w.gatewayConfig(provider.URL())+blocklist("mask", ""))
-		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
+		for i, stream := range []bool{false, true, false, true} { // for the last two, the provider's response has the other form
 			r := g.Do(t, "POST", in.pathTo("m", stream), in.requestBody("m", "say top  secret, no: Top Secret \" now", stream))
 			in.wantText(t, g, r, stream, "a [x] and quuxers top secre")
 			if strings.Contains(r.Body, "top secret") {
-				t.Errorf("the client has the phrase in\n%s", r.Body)
+				t.Errorf("the response contains the phrase:\n%s", r.Body)
 			}
 			sent := provider.Requests()[i].Body
 			if !strings.Contains(string(sent), `say top  secret, no: [x] \" now`) {
@@ -45,8 +45,8 @@ func TestFilterMasks(t *testing.T) {
 	})
 }
 
-// TestFilterRefuses checks that what a filter refuses is an error in the API's own form, before the first byte and after it, and that nothing
-// of the text goes out.
+// TestFilterRefuses checks that refused texts are an error in the client's API, before and after the first byte, and that no part of the
+// phrase is sent.
 func TestFilterRefuses(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		closing := func(contentType, body string) upstreamtest.Script {
@@ -69,11 +69,11 @@ func TestFilterRefuses(t *testing.T) {
 	})
 }
 
-// TestFailedStreamDropsHeldText checks that what a filter holds of a stream that is cut off is not sent.
+// TestFailedStreamDropsHeldText checks that text held back by a filter is not sent when the stream is truncated.
 func TestFailedStreamDropsHeldText(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		stream := w.stream("the first. ", "and top secre", "more")
-		at := strings.Index(stream, "secre") // the event with it is whole, the next one is not there
+		at := strings.Index(stream, "secre") // truncate the stream after the event with this text
 		end := at + strings.Index(stream[at:], "\n\n") + 2
 		g := proxytest.Start(t, w.gatewayConfig(upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Write(stream[:end]), upstreamtest.Reset(),
@@ -95,7 +95,7 @@ func TestFilterTagsRequest(t *testing.T) {
 	}
 }
 
-// TestFilterKindMustMatchUse expects an error where a filter is used as something else, or something else as a filter.
+// TestFilterKindMustMatchUse checks that only filters can be used as filters, and filters as nothing else.
 func TestFilterKindMustMatchUse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads the bundled plugins for each case")
@@ -114,16 +114,16 @@ func TestFilterKindMustMatchUse(t *testing.T) {
 			s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir()})
 			if err == nil {
 				s.Close()
-				t.Fatal("it starts")
+				t.Fatal("the gateway accepted the configuration")
 			}
 			if !strings.Contains(err.Error(), c.reason) {
-				t.Errorf("the error is %q, want it to say %q", err, c.reason)
+				t.Errorf("got error %q, want one containing %q", err, c.reason)
 			}
 		})
 	}
 }
 
-// TestFilterLegacyCompletions checks the API whose responses are only passed on.
+// TestFilterLegacyCompletions checks filters in an API whose responses are otherwise passed on.
 func TestFilterLegacyCompletions(t *testing.T) {
 	chunk := func(text, reason string) string {
 		return fmt.Sprintf("data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":%q,\"finish_reason\":%s}]}\n\n", text, reason)

@@ -18,7 +18,7 @@ const (
 	streamGemini = "/v1beta/models/m:streamGenerateContent?alt=sse"
 )
 
-// geminiWire is the dialect of a provider of the Gemini API.
+// geminiWire is the dialect of the Gemini API.
 var geminiWire = &wire{
 	plugin: "gemini",
 	text:   `data: {"candidates": [{"content": {"parts": [{"text": "%s"}],"role": "model"},"index": 0}],"modelVersion": "up-m","responseId": "up-1"}` + "\r\n\r\n",
@@ -27,7 +27,7 @@ var geminiWire = &wire{
 	failed: "data: {\"error\":{\"code\":503,\"message\":\"busy\",\"status\":\"UNAVAILABLE\"}}\n\n",
 }
 
-// TestGeminiPassesToGemini checks that a provider of the Gemini API gets what the client wrote, and the client what the provider wrote.
+// TestGeminiPassesToGemini checks that requests and responses are passed on byte for byte if the provider speaks the Gemini API.
 func TestGeminiPassesToGemini(t *testing.T) {
 	const odd = `{ "contents": [ {"parts":[{"text":"\u0078"},{"of_tomorrow":{"a":1.50}}],"role":"user"} ], "generation_config":{"topK":40.0}, "new": null}`
 	stream, whole := geminiWire.stream("H\\u0069", "!"), geminiWire.answer("H\\u0069")
@@ -41,11 +41,11 @@ func TestGeminiPassesToGemini(t *testing.T) {
 	} {
 		r := g.Do(t, "POST", c.path, odd, "x-goog-api-client: canary")
 		if r.Status != 200 || r.Body != c.want {
-			t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, c.want)
+			t.Errorf("got status %d, body\n%s\nwant\n%s", r.Status, r.Body, c.want)
 		}
 		sent := provider.Requests()[i]
 		if string(sent.Body) != odd || !strings.HasPrefix(sent.Head, "POST "+c.sent+" ") || sent.Header.Get("x-goog-api-client") != "" {
-			t.Errorf("the provider gets\n%s\n%s", sent.Head, sent.Body)
+			t.Errorf("the provider received\n%s\n%s", sent.Head, sent.Body)
 		}
 		line := g.Log.Request(t, r.RequestID())
 		if line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" || line["complete"] != "true" {
@@ -54,12 +54,12 @@ func TestGeminiPassesToGemini(t *testing.T) {
 	}
 }
 
-// TestGeminiRecordingsPassThrough replays recorded responses of Google's to a client of the same API: each arrives byte for byte, and is
-// accounted.
+// TestGeminiRecordingsPassThrough replays recorded responses of Google to a client of the same API. Each must arrive byte for byte, with its
+// usage logged.
 func TestGeminiRecordingsPassThrough(t *testing.T) {
 	paths, err := filepath.Glob("../../../../plugins/gemini/testdata/vectors/*-recorded-*/answer.*")
 	if err != nil || len(paths) < 15 {
-		t.Fatalf("%d recordings, %v", len(paths), err)
+		t.Fatalf("got %d recordings, want at least 15, %v", len(paths), err)
 	}
 	for _, path := range paths {
 		name := filepath.Base(filepath.Dir(path))
@@ -80,7 +80,7 @@ func TestGeminiRecordingsPassThrough(t *testing.T) {
 			g := proxytest.Start(t, geminiWire.gatewayConfig(provider.URL()))
 			r := g.Do(t, "POST", request, askGemini)
 			if r.Status != 200 || r.Body != want {
-				t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+				t.Errorf("got status %d, body\n%s\nwant\n%s", r.Status, r.Body, want)
 			}
 			if line := g.Log.Request(t, r.RequestID()); line["complete"] != "true" || strings.Contains(want, "promptTokenCount") && (line["prompt_tokens"] == "" || line["prompt_tokens"] == "0") {
 				t.Errorf("logged as %v", line)
@@ -89,7 +89,7 @@ func TestGeminiRecordingsPassThrough(t *testing.T) {
 	}
 }
 
-// TestGeminiNativeFailures checks what a client sees of a provider of the same API that fails.
+// TestGeminiNativeFailures checks the errors that clients get when a provider of the same API fails.
 func TestGeminiNativeFailures(t *testing.T) {
 	quota, err := os.ReadFile("../../../../plugins/gemini/testdata/vectors/G35-recorded-error-429/answer.json")
 	if err != nil {
@@ -175,7 +175,7 @@ targets = [{ provider = "demo", model = "demo" }]
 	r := g.Do(t, "POST", pathGemini+"?key="+proxytest.Key, askGemini, "Authorization:")
 	message := gemini.wantError(t, g, r, 401, "missing_api_key")
 	if !strings.Contains(message, "x-goog-api-key") || !strings.Contains(message, "in the URL") || strings.Contains(g.Log.String(), proxytest.Key) {
-		t.Errorf("a key in the URL: %s\n%s", message, g.Log.String())
+		t.Errorf("key in the URL: message %s, log\n%s", message, g.Log.String())
 	}
 }
 
@@ -213,7 +213,7 @@ func TestGeminiModels(t *testing.T) {
 	var openAI struct{ Data []struct{ ID string } }
 	get("/v1/models", &openAI)
 	if len(list.Models) == 0 || len(openAI.Data) != len(list.Models) {
-		t.Errorf("%d models for clients of Google's, %d for those of OpenAI", len(list.Models), len(openAI.Data))
+		t.Errorf("got %d models in Google's format and %d in OpenAI's", len(list.Models), len(openAI.Data))
 	}
 }
 
@@ -226,13 +226,13 @@ func TestGeminiCountTokens(t *testing.T) {
 			t.Errorf("status %d, %v: %s", r.Status, err, r.Body)
 		}
 		if r.Header.Get("X-Gateway-Warning") == "" {
-			t.Error("nothing says that it is an estimate")
+			t.Error("no warning that the count is an estimate")
 		}
 	}
 }
 
-// TestGeminiReasoningReturns has a client return what a provider of Messages has thought and signed: it gets its thinking back, and
-// another provider never sees the seal.
+// TestGeminiReasoningReturns has a client return signed thinking of a Messages provider. The provider must get its thinking back, and
+// another provider must not get the signature.
 func TestGeminiReasoningReturns(t *testing.T) {
 	const thought = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"Hm","signature":"c2lnbmVk"},{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
 	provider := upstreamtest.New(t,
@@ -255,18 +255,18 @@ func TestGeminiReasoningReturns(t *testing.T) {
 	sent := string(provider.Requests()[1].Body)
 	for _, want := range []string{`"thinking":"Hm"`, `"signature":"c2lnbmVk"`, `"tool_use_id":"toolu_1"`} {
 		if !strings.Contains(sent, want) {
-			t.Errorf("no %s in what the provider gets: %s", want, sent)
+			t.Errorf("no %s in the provider's request: %s", want, sent)
 		}
 	}
 	if r := g.Do(t, "POST", "/v1beta/models/g:generateContent", next); r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	if sent := string(google.Requests()[0].Body); strings.Contains(sent, "Signature") || strings.Contains(sent, `"Hm"`) || !strings.Contains(sent, `"functionCall"`) {
-		t.Errorf("Google gets %s", sent)
+		t.Errorf("Google received %s", sent)
 	}
 }
 
-// TestGeminiIsFiltered checks that filters see what is otherwise passed on as it came.
+// TestGeminiIsFiltered checks that filters apply to requests and responses that are otherwise passed on unchanged.
 func TestGeminiIsFiltered(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", geminiWire.answer("a top secret b"), "Connection: close")},
@@ -275,7 +275,7 @@ func TestGeminiIsFiltered(t *testing.T) {
 	gemini := ingresses[len(ingresses)-1]
 	for i, path := range []string{pathGemini, streamGemini} {
 		r := g.Do(t, "POST", path, `{"contents":{"parts":{"text":"the top secret"}},"system_instruction":{"parts":[{"text":"a top secret"}]}}`)
-		r.Body = strings.ReplaceAll(r.Body, `": `, `":`) // as the ingress' own responses are spelled
+		r.Body = strings.ReplaceAll(r.Body, `": `, `":`) // as in responses that the gateway renders
 		gemini.wantText(t, g, r, i == 1, "a [x] b")
 		if sent := string(provider.Requests()[i].Body); strings.Contains(sent, "secret") || strings.Count(sent, "[x]") != 2 {
 			t.Errorf("the provider was sent %s", sent)
@@ -283,8 +283,8 @@ func TestGeminiIsFiltered(t *testing.T) {
 	}
 }
 
-// TestGeminiFramesAreFiltered checks that of a frame that a filter changes the rest stays as it came, that what is held comes before
-// what follows it, and that of changed thoughts the rest and the signature are left out.
+// TestGeminiFramesAreFiltered checks that the rest of a filtered frame is unchanged, that held text precedes later frames, and that the
+// rest and the signature of changed thoughts are dropped.
 func TestGeminiFramesAreFiltered(t *testing.T) {
 	const more = `"usageMetadata":{"promptTokenCount":3,"totalTokenCount":9},"x":1.0`
 	frame := func(parts, rest string) string {
@@ -313,10 +313,10 @@ func TestGeminiFramesAreFiltered(t *testing.T) {
 		frame(`{"functionCall":{"name":"f","args":{"q":"the [x]","n":1.50}}}`, "") +
 		frame(`{"text":"end "},{"text":"[x]."}`, `,"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["[x]"]}`)
 	if want = strings.ReplaceAll(want, "\r\n", "\n"); r.Status != 200 || r.Body != want {
-		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+		t.Errorf("got status %d, body\n%s\nwant\n%s", r.Status, r.Body, want)
 	}
 	r = g.Do(t, "POST", pathGemini, ask)
 	if want := strings.Replace(whole, "top secret", "[x]", 1); r.Status != 200 || r.Body != want {
-		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+		t.Errorf("got status %d, body\n%s\nwant\n%s", r.Status, r.Body, want)
 	}
 }

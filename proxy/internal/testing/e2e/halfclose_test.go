@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestHalfClosedClientGetsResponse checks that closing the sending side after a request is not a disconnect. It looks
-// like one until the gateway has written something, which it does as a probe.
+// TestHalfClosedClientGetsResponse checks that closing the sending side after a request does not count as a disconnect. The gateway
+// distinguishes them by writing a probe.
 //
 // covers: F21
 func TestHalfClosedClientGetsResponse(t *testing.T) {
@@ -41,7 +41,7 @@ func TestHalfClosedClientGetsResponse(t *testing.T) {
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(probed),
 			upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
 		})
-		// No heartbeat: what is written in the silence is the probe.
+		// Without heartbeats, the next write is the probe.
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), `heartbeat = "40ms"`, `heartbeat = "0s"`, 1))
 		client := dial(t, g)
 		client.post("half", askStream)
@@ -55,13 +55,13 @@ func TestHalfClosedClientGetsResponse(t *testing.T) {
 	})
 }
 
-// wantHello reads what is left of an answer, of which the client has seen what stands before.
+// wantHello reads the rest of a response. before is the part that was already read.
 func wantHello(t *testing.T, g *proxytest.Gateway, client *rawClient, before string) {
 	t.Helper()
 	rest, err := io.ReadAll(client.r)
 	answer := before + string(rest)
 	if err != nil || !strings.Contains(answer, "HTTP/1.1 200") || content(answer) != "Hello" {
-		t.Errorf("%v: %s", err, answer)
+		t.Errorf("got %s, %v, want a response with the text Hello", answer, err)
 	}
 	if line := g.Log.Request(t, "half"); line["status"] != "200" || line["complete"] != "true" {
 		t.Errorf("logged as %v", line)

@@ -18,7 +18,7 @@ type errorBody struct {
 	}
 }
 
-// wantError checks an error answer: its status, type, code and param, "" being null.
+// wantError checks an error response. "" for code or param means null.
 func wantError(t *testing.T, r *proxytest.Reply, status int, typ, code, param string) {
 	t.Helper()
 	var e errorBody
@@ -37,11 +37,11 @@ func wantError(t *testing.T, r *proxytest.Reply, status int, typ, code, param st
 	}
 	for _, member := range []string{`"message":`, `"type":`, `"param":`, `"code":`} {
 		if !strings.Contains(r.Body, member) {
-			t.Errorf("%s is missing in %s", member, r.Body)
+			t.Errorf("member %s is missing in %s", member, r.Body)
 		}
 	}
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("content type %q", got)
+		t.Errorf("got content type %q", got)
 	}
 	if r.RequestID() == "" {
 		t.Error("no x-request-id")
@@ -103,7 +103,7 @@ func TestErrorsBeforeUpstream(t *testing.T) {
 			r := g.Do(t, c.method, c.path, c.body, c.headers...)
 			wantError(t, r, c.status, invalid, c.code, c.param)
 			if name, value, ok := strings.Cut(c.wantHeader, ": "); ok && r.Header.Get(name) != value {
-				// net/http takes Connection: close out of the header.
+				// net/http removes Connection: close from the headers.
 				if name != "Connection" {
 					t.Errorf("%s: %q, want %q", name, r.Header.Get(name), value)
 				}
@@ -112,10 +112,12 @@ func TestErrorsBeforeUpstream(t *testing.T) {
 		})
 	}
 	if log := g.Log.String(); strings.Contains(log, "sk-") {
-		t.Errorf("the log holds a key:\n%s", log)
+		t.Errorf("the log contains a key:\n%s", log)
 	}
 }
 
+// TestSameErrorForUnknownAndForbiddenModel checks that a key cannot find out which other models exist.
+//
 // covers: V3 V4
 func TestSameErrorForUnknownAndForbiddenModel(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
@@ -129,7 +131,7 @@ func TestSameErrorForUnknownAndForbiddenModel(t *testing.T) {
 		t.Errorf("unknown   %s\nforbidden %s", unknown, forbidden)
 	}
 	if got := g.Do(t, "GET", "/v1/models/gpt", "", narrow).Body; got != forbidden {
-		t.Errorf("one model %s", got)
+		t.Errorf("GET of a forbidden model: got %s, want %s", got, forbidden)
 	}
 }
 
@@ -158,7 +160,7 @@ func TestModels(t *testing.T) {
 	}
 	r = g.Do(t, "GET", "/v1/models", "", "Authorization: bearer   sk-narrow-0123456789 ")
 	if strings.Contains(r.Body, `"gpt"`) || !strings.Contains(r.Body, `"demo"`) {
-		t.Errorf("a narrow key sees %s", r.Body)
+		t.Errorf("a key with a narrow pattern got %s", r.Body)
 	}
 	for _, path := range []string{"/v1/models/vendor/model-with/slashes", "/v1/models/vendor%2Fmodel-with%2fslashes", "/v1/models/demo"} {
 		r := g.Do(t, "GET", path, "")
@@ -175,7 +177,7 @@ func TestClientRequestIDIsKept(t *testing.T) {
 	}
 	for _, bad := range []string{"two words", strings.Repeat("x", 129)} {
 		if got := g.Do(t, "POST", "/v1/chat/completions", hello, "X-Request-Id: "+bad).RequestID(); got == bad || got == "" {
-			t.Errorf("%q became %q", bad, got)
+			t.Errorf("invalid ID %q: got %q, want a new one", bad, got)
 		}
 	}
 }

@@ -11,35 +11,35 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestRequestAfterStream checks that it is parsed by the same rules as a connection's first request.
+// TestRequestAfterStream checks that a request after a stream is parsed like the first request on a connection.
 //
 // covers: F24
 func TestRequestAfterStream(t *testing.T) {
 	withAndWithoutTLS(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
-		for name, c := range map[string]struct{ behind, want string }{
-			"a head that just fits":   {longHead(30<<10) + sized(hello), "HTTP/1.1 200 "},
-			"a head that is too long": {longHead(40<<10) + sized(hello), "HTTP/1.1 431 "},
-			"no head at all":          {"GARBAGE\r\n\r\n", "HTTP/1.1 400 "},
-			"a stream":                {postHead + sized(stream), "HTTP/1.1 200 "},
+		for name, c := range map[string]struct{ second, want string }{
+			"long head":     {longHead(30<<10) + sized(hello), "HTTP/1.1 200 "},
+			"too long head": {longHead(40<<10) + sized(hello), "HTTP/1.1 431 "},
+			"invalid head":  {"GARBAGE\r\n\r\n", "HTTP/1.1 400 "},
+			"stream":        {postHead + sized(stream), "HTTP/1.1 200 "},
 		} {
-			for _, together := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/%t", name, together), func(t *testing.T) {
+			for _, pipelined := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/pipelined %t", name, pipelined), func(t *testing.T) {
 					client := dial(t, g)
 					first := postHead + sized(stream)
-					if together {
-						first += c.behind
+					if pipelined {
+						first += c.second
 					}
 					client.send(first)
 					if got := client.readUntil("0\r\n\r\n"); !strings.Contains(got, "[DONE]") {
-						t.Fatalf("first %s", got)
+						t.Fatalf("first response: %s", got)
 					}
-					if !together {
-						client.send(c.behind)
+					if !pipelined {
+						client.send(c.second)
 					}
 					if got := client.readUntil("\r\n\r\n"); !strings.HasPrefix(got, c.want) {
-						t.Errorf("then %s", got)
+						t.Errorf("second response: got %s, want %s", got, c.want)
 					}
 				})
 			}
@@ -47,10 +47,10 @@ func TestRequestAfterStream(t *testing.T) {
 	})
 }
 
-// longHead is the head of a request, of about n bytes.
+// longHead returns the head of a request, of about n bytes.
 func longHead(n int) string { return postHead + "X-Padding: " + strings.Repeat("x", n) + "\r\n" }
 
-// TestSilenceAfterStream checks that the connection ends without a response to a request that never came.
+// TestSilenceAfterStream checks that an idle connection is closed after a stream without another response.
 //
 // covers: F24
 func TestSilenceAfterStream(t *testing.T) {
@@ -66,18 +66,18 @@ func TestSilenceAfterStream(t *testing.T) {
 				}
 			}
 			if rest, err := io.ReadAll(client.r); err != nil || len(rest) > 0 {
-				t.Errorf("%s: %v %s", closing, err, rest)
+				t.Errorf("closed %s: got %q, %v, want EOF", closing, rest, err)
 			}
 		}
 		if log := g.Log.String(); strings.Contains(log, "request_timeout") || strings.Contains(log, "bad_request") {
-			t.Errorf("the log says %s", log)
+			t.Errorf("the log has an error for an idle connection:\n%s", log)
 		}
 	})
 }
 
-// TestSilentStreamMemory checks that the buffers of a request are released by the time its stream is silent: both sides
-// of the gateway, the client and the provider of this test together hold less than the buffer for a request's head. No other API's stream
-// holds more than one of chat completions, but for a few kilobytes of what it has to repeat at its end.
+// TestSilentStreamMemory checks that a request's buffers are released while its stream is silent. The gateway, the client and the provider of
+// this test together must hold less than the buffer for a request head per stream. Streams of other APIs may hold only a few kilobytes more
+// than chat completions, for the text that they repeat at the end.
 //
 // covers: F3
 func TestSilentStreamMemory(t *testing.T) {
@@ -102,13 +102,13 @@ func TestSilentStreamMemory(t *testing.T) {
 		for range streams {
 			clients = append(clients, open())
 		}
-		each := (heapInUse() - before) / streams
-		t.Logf("%d bytes of the heap a stream", each)
+		perStream := (heapInUse() - before) / streams
+		t.Logf("%d bytes of heap per stream", perStream)
 		if in.name == "chat" {
-			chat = each
+			chat = perStream
 		}
-		if chat > 26<<10 || each > chat+4<<10 {
-			t.Errorf("a silent stream holds %d bytes of the heap, one of chat completions %d", each, chat)
+		if chat > 26<<10 || perStream > chat+4<<10 {
+			t.Errorf("a silent stream holds %d bytes of heap, a chat completions stream %d", perStream, chat)
 		}
 		close(end)
 		for _, c := range clients {
@@ -119,10 +119,10 @@ func TestSilentStreamMemory(t *testing.T) {
 	})
 }
 
-// heapInUse is how many bytes of the heap are in use, those in pools not among them.
+// heapInUse returns the size of the live heap, without pooled objects.
 func heapInUse() int64 {
 	var m runtime.MemStats
-	// A pool lets go of its content at the second collection.
+	// A sync.Pool is emptied by two collections.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)

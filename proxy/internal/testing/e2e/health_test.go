@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestAdminRoutesAreNotOnClientListener requests the admin paths where clients are served, in every spelling, with a
-// key and without.
+// TestAdminRoutesAreNotOnClientListener requests the admin paths on the client listener, in many spellings, with a key.
 //
 // covers: F138
 func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
@@ -40,31 +39,30 @@ func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				said := string(answer)
-				code, _, _ := strings.Cut(strings.TrimPrefix(said, "HTTP/1.1 "), " ")
-				listing := path == "/v1/models/../../" || strings.HasPrefix(path, "/v1/models/") // an id that does not exist
+				response := string(answer)
+				code, _, _ := strings.Cut(strings.TrimPrefix(response, "HTTP/1.1 "), " ")
+				listing := path == "/v1/models/../../" || strings.HasPrefix(path, "/v1/models/") // an unknown model, for which POST is a 405
 				if code != "404" && code != "400" && !(listing && code == "405") {
-					t.Errorf("%s %s is %s", method, whole, said)
+					t.Errorf("%s %s: got %s, want 404 or 400", method, whole, response)
 				}
-				if method == "GET" && !strings.Contains(said, `{"error":{`) || strings.Contains(said, "sluice_") || strings.Contains(said, "<html") {
-					t.Errorf("%s %s says %s", method, whole, said)
+				if method == "GET" && !strings.Contains(response, `{"error":{`) || strings.Contains(response, "sluice_") || strings.Contains(response, "<html") {
+					t.Errorf("%s %s: got %s, want a plain error", method, whole, response)
 				}
 			}
 		}
 	}
 }
 
-// TestCanariesAppearNowhere puts marks into every place that can hold a credential, a prompt or a response, lets
-// requests succeed and fail, and searches for the marks in everything that operators see, and for the credentials in
-// all output.
+// TestCanariesAppearNowhere puts marks into every place that can contain a credential, a prompt or a response. It lets requests
+// succeed and fail, and checks that no mark appears in the output for operators, and no credential in any output.
 //
 // covers: F137
 func TestCanariesAppearNowhere(t *testing.T) {
 	const (
-		secret = "sk-canary-secret-" // of the gateway: client keys and providers' credentials
-		said   = "canary-said-"      // by clients and providers
+		secret = "sk-canary-secret-" // mark of client keys and providers' credentials
+		said   = "canary-said-"      // mark of texts of clients and providers
 	)
-	// The type and the code of a provider's error are in the log: they say what kind of error it is.
+	// The type and the code of a provider's error are logged, so they only contain secrets.
 	complaint := `{"error":{"message":"` + secret + `provider and ` + said + `prompt","type":"` + secret + `provider","code":"` + secret + `provider"}}`
 	answer := func(status int, body string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", body, "Connection: close", "X-Request-Id: "+secret+"provider", "Set-Cookie: "+said+"cookie")}
@@ -113,7 +111,7 @@ func TestCanariesAppearNowhere(t *testing.T) {
 	keep(g.Do(t, "POST", "/v1/chat/completions?api_key="+said, prompt("demo", ""), "X-Api-Key: "+said, "Cookie: "+said, "User-Agent: "+said, "X-Forwarded-For: "+said))
 	g.Log.Await(t, "msg", "request", "path", "/v1/chat/completions", "status", "404")
 
-	// What is wrong with configurations is said without their secrets.
+	// Errors of configurations must not contain secrets.
 	for _, change := range []string{
 		`auth     = { secret = "` + secret + `provider", secrat = "` + secret + `provider" }`,
 		`options  = { key = "` + secret + `provider" }`,
@@ -123,22 +121,22 @@ func TestCanariesAppearNowhere(t *testing.T) {
 		broken := strings.Replace(marked(configuration(provider.URL(), "")), "timeout  =", change+"\ntimeout  =", 1)
 		_, err := config.Parse("gateway.toml", []byte(broken), config.Options{Bundled: plugins.Names()})
 		if err == nil {
-			t.Fatalf("%s is taken", change)
+			t.Fatalf("the invalid configuration was accepted: %s", change)
 		}
 		g.Server.ReloadFailed(err)
 		if s := getStatus(t, at); s.Config.ReloadError == "" {
-			t.Error("the status does not say what is wrong")
+			t.Error("the status has no reload error")
 		}
 		checkOperatorOutput(t, g, at, secret)
 	}
 	checkOperatorOutput(t, g, at, secret, said)
 	for _, a := range answers {
 		if strings.Contains(a, secret) {
-			t.Errorf("a client is told a credential: %s", a)
+			t.Errorf("a response contains a credential: %s", a)
 		}
 	}
 	if len(answers) < 20 || len(provider.Requests()) < 12 {
-		t.Errorf("%d answers, %d requests of the provider", len(answers), len(provider.Requests()))
+		t.Errorf("got %d responses and %d requests to the provider, want at least 20 and 12", len(answers), len(provider.Requests()))
 	}
 }
 
@@ -152,7 +150,7 @@ func checkOperatorOutput(t *testing.T, g *proxytest.Gateway, at string, marks ..
 	for where, text := range everything {
 		for _, mark := range marks {
 			if i := strings.Index(text, mark); i >= 0 {
-				t.Errorf("%s holds %s", where, text[max(0, i-200):min(len(text), i+200)])
+				t.Errorf("%s contains a mark: %s", where, text[max(0, i-200):min(len(text), i+200)])
 			}
 		}
 	}
@@ -181,17 +179,17 @@ func TestReadinessFollowsState(t *testing.T) {
 	ready := func(want int, words string) {
 		t.Helper()
 		if code, body := proxytest.Get(t, at+"/readyz"); code != want || !strings.Contains(body, words) {
-			t.Errorf("ready: %d %q, want %d %q", code, body, want, words)
+			t.Errorf("/readyz: got %d %q, want %d %q", code, body, want, words)
 		}
 		if code, _ := proxytest.Get(t, at+"/healthz"); code != 200 {
-			t.Errorf("alive: %d", code)
+			t.Errorf("/healthz: got %d, want 200", code)
 		}
 		m := proxytest.Scrape(t, at)
 		if got := m.Sum("sluice_ready"); got != float64(map[bool]int{true: 1}[want == 200]) {
 			t.Errorf("sluice_ready is %v", got)
 		}
 		if st := getStatus(t, at); st.Ready != (want == 200) || want != 200 && !strings.Contains(words, st.Reason) {
-			t.Errorf("the status is ready %v, %q", st.Ready, st.Reason)
+			t.Errorf("/status: ready %v, reason %q", st.Ready, st.Reason)
 		}
 	}
 	ready(503, "not ready: the gateway is not serving yet")
@@ -217,7 +215,7 @@ func TestReadinessFollowsState(t *testing.T) {
 	s.Drain()
 	ready(503, "not ready: the gateway is shutting down")
 	if _, err := net.Dial("tcp", ln.Addr().String()); err != nil {
-		t.Errorf("a gateway that only drains takes no connections: %v", err)
+		t.Errorf("a draining gateway does not accept connections: %v", err)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -228,11 +226,11 @@ func TestReadinessFollowsState(t *testing.T) {
 		}
 	}
 	if _, err := net.Dial("tcp", adminLn.Addr().String()); err == nil {
-		t.Error("the admin listener is open behind the end")
+		t.Error("the admin listener is open after Shutdown")
 	}
 }
 
-// TestNotReadyDuringShutdown holds a stream: a load balancer must not send more requests while it finishes.
+// TestNotReadyDuringShutdown checks that /readyz fails while shutdown waits for a stream, so that load balancers send no more requests.
 //
 // covers: F77
 func TestNotReadyDuringShutdown(t *testing.T) {
@@ -247,16 +245,16 @@ func TestNotReadyDuringShutdown(t *testing.T) {
 	c.post("held", askStream)
 	c.readUntil(`"Hel"},"finish_reason":null}]}`)
 	if code, _ := proxytest.Get(t, at+"/readyz"); code != 200 {
-		t.Errorf("ready before the end: %d", code)
+		t.Errorf("/readyz before shutdown: got %d, want 200", code)
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(proxytest.EventTimeout) }()
 	awaitRefusal(t, g)
 	if code, body := proxytest.Get(t, at+"/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
-		t.Errorf("ready while it shuts down: %d %s", code, body)
+		t.Errorf("/readyz during shutdown: got %d %s", code, body)
 	}
 	if m := proxytest.Scrape(t, at); m.Sum("sluice_streams_in_flight") != 1 {
-		t.Errorf("%v streams are in flight", m.Sum("sluice_streams_in_flight"))
+		t.Errorf("got %v streams in flight, want 1", m.Sum("sluice_streams_in_flight"))
 	}
 	close(proceed)
 	c.readUntil("0\r\n\r\n")
@@ -265,7 +263,7 @@ func TestNotReadyDuringShutdown(t *testing.T) {
 	}
 }
 
-// TestReloadMetrics reloads a valid configuration, one that a plugin rejects, and one that cannot be read.
+// TestReloadMetrics reloads valid configurations, one whose plugin is missing, and one that cannot be parsed.
 //
 // covers: F80 F81
 func TestReloadMetrics(t *testing.T) {
@@ -284,14 +282,14 @@ func TestReloadMetrics(t *testing.T) {
 				m.Sum("sluice_config_reloads_total", "result", "success"), m.Sum("sluice_config_reloads_total", "result", "failure"))
 		}
 		if m.Sum("sluice_config_last_reload_timestamp_seconds") < m.Sum("sluice_config_loaded_timestamp_seconds") {
-			t.Error("a configuration was loaded after the last time that one was tried")
+			t.Error("sluice_config_last_reload_timestamp_seconds is before sluice_config_loaded_timestamp_seconds")
 		}
 		s := getStatus(t, at)
 		if s.Config.Generation != int64(generation) || !strings.Contains(s.Config.ReloadError, words) || (words == "") != (s.Config.ReloadError == "") {
-			t.Errorf("the status says %+v", s.Config)
+			t.Errorf("/status: got %+v, want generation %v and reload error %q", s.Config, generation, words)
 		}
 		if _, page := proxytest.Get(t, at+"/"); strings.Contains(page, "configuration reload failed") != (words != "") {
-			t.Error("the page does not show it")
+			t.Errorf("the status page shows a reload error: %v, want %v", words == "", words != "")
 		}
 	}
 	want(1, 0, 0, "")
@@ -300,7 +298,7 @@ func TestReloadMetrics(t *testing.T) {
 	}
 	want(2, 1, 0, "")
 	if err := g.Reload(t, configuration("", "")+"\n[plugins.bad]\nfile = \"nothing.wasm\"\nsha256 = \""+strings.Repeat("0", 64)+"\"\n[providers.bad]\nplugin = \"bad\"\n"); err == nil {
-		t.Fatal("a plugin that is not there is taken")
+		t.Fatal("a configuration with a missing plugin was accepted")
 	}
 	want(2, 1, 1, "plugin bad")
 	g.Server.ReloadFailed(errors.New("gateway.toml:3:1: server.lisen: unknown key"))

@@ -11,7 +11,7 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// twoTargets is a gateway with a model m of the targets a and b, in this order, with more keys of the model.
+// twoTargets returns a configuration with a model m whose targets are a and b, in this order. keys are more keys of the model's table.
 func twoTargets(a, b, keys string) string {
 	provider := "[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n"
 	return fmt.Sprintf(provider+provider, "a", a, "b", b) +
@@ -24,12 +24,12 @@ const (
 	askMStream = `{"model":"m","stream":true,"messages":[{"role":"user","content":"a prompt of some words"}]}`
 )
 
-// chatResponse is a provider's response with a text.
+// chatResponse returns a provider's non-streaming response with a text.
 func chatResponse(text string) string {
 	return fmt.Sprintf(`{"id":"r","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`, text)
 }
 
-// streamOf is the same as a stream.
+// streamOf returns a provider's stream with a text.
 func streamOf(text string) string {
 	return fmt.Sprintf("data: {\"id\":\"r\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":null}]}\n\n"+
 		"data: {\"id\":\"r\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", text)
@@ -43,12 +43,12 @@ func respondStream(text string) up.Step {
 	return up.Answer(200, "text/event-stream", streamOf(text), "X-Request-Id: up-"+text)
 }
 
-// TestHedgeWins has a first target that says nothing until the second one has responded: without the hedge, the request would never end.
+// TestHedgeWins has a first target that never responds, so that only the hedge can succeed.
 func TestHedgeWins(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		respond    func(string) up.Step
-		silent     []up.Step // of the first target, after it has read the request
+		silent     []up.Step // steps of the first target after it has read the request
 	}{
 		{"non-streaming", askM, respond, nil},
 		{"stream", askMStream, respondStream, nil},
@@ -67,7 +67,7 @@ func TestHedgeWins(t *testing.T) {
 			if h := r.Header; h.Get("X-Gateway-Provider") != "b" || h.Get("X-Gateway-Attempts") != "2" || h.Get("X-Upstream-Request-Id") != "up-second" {
 				t.Errorf("headers %v", h)
 			}
-			awaitEnd(t, a) // the loser's connection is closed
+			awaitEnd(t, a) // the connection of the cancelled attempt is closed
 			line := g.Log.Request(t, r.RequestID())
 			if line["provider"] != "b" || line["attempts"] != "2" || line["complete"] != "true" || line["cancelled_tokens"] == "" {
 				t.Errorf("log %v", line)
@@ -81,13 +81,13 @@ func TestHedgeWins(t *testing.T) {
 				}
 			}
 			if n := m.Sum("sluice_attempts_total", "provider", "b", "outcome", "answered"); n != 1 {
-				t.Errorf("%v attempts at b succeeded", n)
+				t.Errorf("got %v successful attempts at b, want 1", n)
 			}
 		})
 	}
 }
 
-// TestHedgeLoses has a second target that says nothing until the first one has responded.
+// TestHedgeLoses has a second target that never responds.
 func TestHedgeLoses(t *testing.T) {
 	hedged := make(chan struct{})
 	a := up.New(t, up.Script{up.ReadRequest(), up.Wait(hedged), respondStream("first")})
@@ -104,19 +104,19 @@ func TestHedgeLoses(t *testing.T) {
 	})
 }
 
-// TestHedgeAfterFailures checks which error counts, and that the response of the one that has not failed is used.
+// TestHedgeAfterFailures checks that the response of the attempt that does not fail is used, and which error is returned if both fail.
 func TestHedgeAfterFailures(t *testing.T) {
 	const failure = `{"error":{"message":"no","type":"x","code":null}}`
 	for _, c := range []struct {
 		name            string
-		a, b            int // status; 0: responds
+		a, b            int // error status; 0 means success
 		status          int
 		provider, tries string
 	}{
-		{"the first fails while the hedge goes on", 500, 0, 200, "b", "2"},
-		{"the hedge fails while the first goes on", 0, 500, 200, "a", "2"},
+		{"first attempt fails", 500, 0, 200, "b", "2"},
+		{"hedge fails", 0, 500, 200, "a", "2"},
 		{"both fail", 500, 503, 502, "a", "2"},
-		{"the request is at fault", 400, 0, 400, "a", "2"},
+		{"invalid request", 400, 0, 400, "a", "2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hedged, failed := make(chan struct{}), make(chan struct{})
@@ -155,14 +155,14 @@ func TestHedgeAfterFailures(t *testing.T) {
 	}
 }
 
-// TestHedgeBudget sends requests all of which are slow: the first target responds once it has been decided about the hedge.
+// TestHedgeBudget sends slow requests only. The first target responds after the gateway has sent or suppressed the hedge.
 func TestHedgeBudget(t *testing.T) {
 	requests := scale(100, 20)
 	var hedges atomic.Int64
 	count := func(*up.Conn) error { hedges.Add(1); return nil }
 	var admin atomic.Pointer[string]
-	var deciding sync.RWMutex // read: a request waits for its decision; a hedge may have responded to it meanwhile
-	over := false             // nothing waits any more: the gateway is about to end
+	var deciding sync.RWMutex // read-locked while a request waits for its decision, even if the hedge has already responded
+	over := false             // do not wait for decisions, because the gateway is being stopped
 	decided := func(c *up.Conn) error {
 		deciding.RLock()
 		defer deciding.RUnlock()
@@ -189,11 +189,11 @@ func TestHedgeBudget(t *testing.T) {
 	over = true
 	deciding.Unlock()
 	if n := hedges.Load(); n == 0 || n > int64(requests)/20 {
-		t.Errorf("%d hedges of %d requests with a budget of 5 %%", n, requests)
+		t.Errorf("got %d hedges for %d requests with a budget of 5 %%", n, requests)
 	}
 }
 
-// TestHedgeByQuantile hedges nothing until the times of 100 responses are known, and then a response that never comes.
+// TestHedgeByQuantile checks that nothing is hedged until the times of 100 responses are known, and then a request without a response.
 func TestHedgeByQuantile(t *testing.T) {
 	silent := func(c *up.Conn) error {
 		if len(c.Server.Requests()) > 100 {
@@ -213,18 +213,18 @@ func TestHedgeByQuantile(t *testing.T) {
 		if r.Status != 200 || !strings.Contains(r.Body, want) {
 			t.Fatalf("request %d: %d %s", n, r.Status, r.Body)
 		}
-		g.Log.Request(t, r.RequestID()) // by then its time is a sample
+		g.Log.Request(t, r.RequestID()) // now its time is in the statistics
 	}
 	if n := len(b.Requests()); n != 1 {
-		t.Errorf("%d hedges", n)
+		t.Errorf("got %d hedges, want 1", n)
 	}
 }
 
-// TestHedgesRareSlowResponses has a provider of whose responses 2 % never come: each of these requests is served by the other one, with
-// no more requests than the budget permits.
+// TestHedgesRareSlowResponses has a provider that does not respond to 2 % of requests. The other provider must serve these, with no more
+// requests than the budget permits.
 func TestHedgesRareSlowResponses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each slow response takes 0.3 s until it is hedged")
+		t.Skip("waits 0.3 s before each hedge")
 	}
 	const requests = 200
 	rare := func(c *up.Conn) error {
@@ -247,11 +247,11 @@ func TestHedgesRareSlowResponses(t *testing.T) {
 		}
 	}
 	if all := len(a.Requests()) + len(b.Requests()); second < requests/50 || float64(all) > 1.05*float64(requests) {
-		t.Errorf("%d of %d requests served by the second target, with %d requests to providers", second, requests, all)
+		t.Errorf("the second target served %d of %d requests, with %d requests to providers", second, requests, all)
 	}
 }
 
-// TestHedgeReservesTokens has a key whose limit leaves room for one attempt: there is no second.
+// TestHedgeReservesTokens has a key whose token limit only allows one attempt, so that no hedge may be sent.
 func TestHedgeReservesTokens(t *testing.T) {
 	suppressed := make(chan struct{})
 	a := up.New(t, up.Script{up.ReadRequest(), up.Wait(suppressed), respond("first")})
@@ -267,6 +267,6 @@ func TestHedgeReservesTokens(t *testing.T) {
 	})
 	r := g.Chat(t, askM)
 	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || len(b.Requests()) != 0 {
-		t.Errorf("%d, headers %v, %d hedges", r.Status, r.Header, len(b.Requests()))
+		t.Errorf("got status %d, headers %v, %d hedges", r.Status, r.Header, len(b.Requests()))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestGatewayAsItsOwnProvider checks that it responds after a few rounds and calls itself only once per round.
+// TestGatewayAsItsOwnProvider checks that a loop ends after a few hops, with one request per hop.
 func TestGatewayAsItsOwnProvider(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,9 +38,9 @@ targets = [{ provider = "self", model = "gpt" }, { provider = "self", model = "g
 			n++
 		}
 	}
-	// The client's own, and one for each gateway that a request may pass.
+	// Per client request: itself, and one for each gateway that a request may pass.
 	if n != 2*6 {
-		t.Errorf("%d requests were made of 2", n)
+		t.Errorf("got %d requests for 2 requests of the client, want 12", n)
 	}
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)
@@ -69,13 +69,13 @@ func TestClientHopsHeader(t *testing.T) {
 		if sent == "" {
 			wantError(t, r, 400, "invalid_request_error", "loop_detected", "")
 			if r.Header.Get("X-Should-Retry") != "false" {
-				t.Errorf("%s: it may be tried again", said)
+				t.Errorf("%s: no x-should-retry: false", said)
 			}
 			continue
 		}
 		all := provider.Requests()
 		if got := all[len(all)-1].Header.Values("X-Sluice-Hops"); r.Status != 200 || strings.Join(got, " ") != sent {
-			t.Errorf("%q: sent on as %q, want %s", said, got, sent)
+			t.Errorf("hops %q: got %q upstream, want %s", said, got, sent)
 		}
 	}
 }
