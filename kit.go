@@ -1,5 +1,5 @@
-// Package sluice embeds the files that `sluice plugin new` writes: the SDKs, the examples on which new plugins are based, and
-// their licence. It has no code, and only proxy/plugindev/project imports it.
+// Package sluice embeds the files that `sluice plugin new` writes: the SDKs, the examples on which new plugins are
+// based, and their licence. It has no code, and only proxy/plugindev/project imports it.
 package sluice
 
 import "embed"

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the last column of the proof tables")
 
-// proofTables are the documents with the proof tables, and the groups of rows in each. A row's ID is the name of its group and
-// a number, such as "S15". If the group's name has a digit, a period separates them: "M3.4".
+// proofTables are the documents with the proof tables, and the groups of rows in each. A row's ID is the name of its
+// group and a number, such as "S15". If the group's name has a digit, a period separates them: "M3.4".
 var proofTables = map[string][]string{
 	"docs/proof/translation.md": {"S", "A", "T", "R", "G", "B", "O", "V"},
 	"docs/proof/faults.md":      {"F"},
@@ -72,9 +72,10 @@ var (
 	decidedID = regexp.MustCompile(`[A-Z][\d.]+`)
 )
 
-// TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is explained in
-// decisions.md. A test lists the rows that it covers in a comment, "// covers: S15 F18", above the function, above the first of several
-// cases or at the end of a case's line. A case may also have a field named covers. A vector has the IDs in its folder's name.
+// TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is
+// explained in decisions.md. A test lists the rows that it covers in a comment, "// covers: S15 F18", above the
+// function, above the first of several cases or at the end of a case's line. A case may also have a field named covers.
+// A vector has the IDs in its folder's name.
 func TestProofTables(t *testing.T) {
 	decisions, err := os.ReadFile("docs/proof/decisions.md")
 	if err != nil {
@@ -286,8 +287,8 @@ func proofsInSource(name string, src []byte, add func(kind proofKind, name strin
 	return nil
 }
 
-// coversField returns the value of the field named covers of a composite literal, and the first other string in it, which is the
-// case's name.
+// coversField returns the value of the field named covers of a composite literal, and the first other string in it,
+// which is the case's name.
 func coversField(n *ast.CompositeLit) (covers, name string) {
 	for _, element := range n.Elts {
 		value, field := element, ""
@@ -331,7 +332,8 @@ func functionAt(file *ast.File, pos token.Pos) *ast.FuncDecl {
 	return nil
 }
 
-// caseAt returns the name of the case that a comment belongs to: the first string on the comment's line or on one of the next two.
+// caseAt returns the name of the case that a comment belongs to: the first string on the comment's line or on one of
+// the next two.
 func caseAt(firstName map[int]string, line int) string {
 	for _, n := range []int{line, line + 1, line + 2} {
 		if name := firstName[n]; name != "" {

@@ -88,8 +88,8 @@ func standard(i imported) bool {
 	return !i.own && !strings.Contains(first, ".")
 }
 
-// heavy are the packages that plugins must not import, because they make modules larger and slower to start, or need something
-// that the sandbox does not provide.
+// heavy are the packages that plugins must not import, because they make modules larger and slower to start, or need
+// something that the sandbox does not provide.
 var heavy = []string{"fmt", "encoding/json", "reflect", "net", "os", "time", "log", "context", "syscall"}
 
 // importRules are the import rules. broken reports whether an import violates the rule.
@@ -333,7 +333,8 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// TestPluginDependencies checks indirect imports, because the packages that light packages import are in the module too.
+// TestPluginDependencies checks indirect imports, because the packages that light packages import are in the module
+// too.
 func TestPluginDependencies(t *testing.T) {
 	args := []string{"list", "-deps"}
 	for _, p := range packages(t) {
@@ -461,7 +462,8 @@ var (
 	machinePath = regexp.MustCompile(`(?:/ro` + `ot|/wo` + `rk|/Us` + `ers/\w+|/ho` + `me/\w+)/|[A-Z]:\\Us` + `ers\\`)
 )
 
-// literals has a substring of everything that toDo and machinePath match. Searching for these first takes a tenth of the time.
+// literals has a substring of everything that toDo and machinePath match. Searching for these first takes a tenth of
+// the time.
 var literals = []string{"TO" + "DO", "FIX" + "ME", "/ro" + "ot/", "/wo" + "rk/", "/Us" + "ers/", "/ho" + "me/", `:\Us` + `ers\`}
 
 // exampleHomes are home directories that may be used in examples.

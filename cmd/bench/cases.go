@@ -156,8 +156,8 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 	return after.Sub(before), to - from, nil
 }
 
-// firstEvent measures the time to a stream's first text event on one connection. The latency that the gateway adds is the
-// difference to the bare proxy, which needs the same number of context switches.
+// firstEvent measures the time to a stream's first text event on one connection. The latency that the gateway adds is
+// the difference to the bare proxy, which needs the same number of context switches.
 func firstEvent(s *stage) (rows []report.Row, err error) {
 	names := append([]string{direct}, s.names()...)
 	for _, dialect := range s.dialects() {

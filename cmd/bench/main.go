@@ -1,10 +1,10 @@
-// Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of nginx if
-// it is installed. It needs no network: it starts a provider, a load generator, the bare proxy, nginx and the gateway as
-// separate processes, and reads the resource usage of each from the operating system.
+// Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of
+// nginx if it is installed. It needs no network: it starts a provider, a load generator, the bare proxy, nginx and the
+// gateway as separate processes, and reads the resource usage of each from the operating system.
 //
-// The main result is CPU time, as a ratio to the bare proxy's in the same round, because wall time on a shared machine means
-// little. This package defines the measurements (cases) and the processes (stage). The roles are in packages provider, load,
-// bare and process, and the results in package report.
+// The main result is CPU time, as a ratio to the bare proxy's in the same round, because wall time on a shared machine
+// means little. This package defines the measurements (cases) and the processes (stage). The roles are in packages
+// provider, load, bare and process, and the results in package report.
 package main
 
 import (

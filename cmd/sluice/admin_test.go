@@ -26,8 +26,8 @@ func TestBannerLinksStatusPage(t *testing.T) {
 	}
 }
 
-// TestDefaultAdminAddressInUse expects a warning and not an error, since the address is only a default. The test occupies the address,
-// unless another process has already done so.
+// TestDefaultAdminAddressInUse expects a warning and not an error, since the address is only a default. The test
+// occupies the address, unless another process has already done so.
 //
 // covers: F88
 func TestDefaultAdminAddressInUse(t *testing.T) {

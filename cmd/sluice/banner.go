@@ -21,8 +21,8 @@ const localKey = "sk-local"
 // maxBannerModels is how many models the banner lists.
 const maxBannerModels = 40
 
-// printBanner shows what is served, what is off and why, and a command to try. It writes the banner with one call, so that no log line
-// lands in the middle of it.
+// printBanner shows what is served, what is off and why, and a command to try. It writes the banner with one call, so
+// that no log line lands in the middle of it.
 func printBanner(out io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, took time.Duration) {
 	w := new(bytes.Buffer)
 	base := "http://" + dialAddress(addr)
@@ -135,8 +135,8 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// curlAuthorization returns curl's option with a key that may use the model ("" for any model), and a note about the key. No secret
-// is printed except localKey.
+// curlAuthorization returns curl's option with a key that may use the model ("" for any model), and a note about the
+// key. No secret is printed except localKey.
 func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""

@@ -72,8 +72,8 @@ func TestBudgetCommand(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	p.wait()
 
-	// 0.02 of 0.015 + 0.01 dollars are spent. The reset raises the budget by another 0.01, because 0.01 of the 0.02 are covered by
-	// the first raise, so that the configured 0.015 are left.
+	// 0.02 of 0.015 + 0.01 dollars are spent. The reset raises the budget by another 0.01, because 0.01 of the 0.02 are
+	// covered by the first raise, so that the configured 0.015 are left.
 	if got := command("reset", "key", "a", "--per", "total", "--reason", "a new start"); !strings.HasPrefix(got, "no gateway is running: the change is made when one starts with ") {
 		t.Errorf("%q", got)
 	}

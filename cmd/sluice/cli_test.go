@@ -16,9 +16,9 @@ func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // script is a file in testdata. It consists of sections, each of which starts with a line "-- name --".
 //
-// args is the command line, or several with the same result, one per line; env is the environment; bare selects the binary
-// without plugins; want, stdout and stderr are the expected result. All other sections are files in the working directory, and
-// ROOT stands for the repository.
+// args is the command line, or several with the same result, one per line; env is the environment; bare selects the
+// binary without plugins; want, stdout and stderr are the expected result. All other sections are files in the working
+// directory, and ROOT stands for the repository.
 type script struct {
 	comment string
 	names   []string

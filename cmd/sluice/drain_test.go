@@ -24,7 +24,8 @@ func streamCount() int {
 	return 500
 }
 
-// manyStreams starts a gateway and opens streams that have received one event each. The provider sends the rest when proceed is closed.
+// manyStreams starts a gateway and opens streams that have received one event each. The provider sends the rest when
+// proceed is closed.
 func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *process, base, admin string, streams []heldStream) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"

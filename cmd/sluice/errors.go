@@ -74,7 +74,8 @@ func missingPlugins(plugins []string) string {
 	return "this binary was built without its bundled plugins (" + strings.Join(plugins, ", ") + ")"
 }
 
-// splitError takes joined errors apart: the names of bundled plugins that this binary lacks, sorted, and the other errors.
+// splitError takes joined errors apart: the names of bundled plugins that this binary lacks, sorted, and the other
+// errors.
 func splitError(err error) (missing []string, others []error) {
 	switch e := err.(type) {
 	case *proxy.NoPluginError:

@@ -108,8 +108,8 @@ var adminClient = http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// getAdmin sends a GET request to an admin address and reads up to limit bytes of the response. timeout is the timeout of ctx, for
-// error texts.
+// getAdmin sends a GET request to an admin address and reads up to limit bytes of the response. timeout is the timeout
+// of ctx, for error texts.
 func getAdmin(ctx context.Context, address string, limit int64, timeout time.Duration) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -118,8 +118,8 @@ func getAdmin(ctx context.Context, address string, limit int64, timeout time.Dur
 	return doAdmin(req, limit, timeout, "Is the gateway running with this configuration? --url checks another address.")
 }
 
-// doAdmin sends a request to an admin address and reads up to limit bytes of the response. Error texts mention timeout, which is the
-// timeout of the request's context, and end with hint if there is no response.
+// doAdmin sends a request to an admin address and reads up to limit bytes of the response. Error texts mention timeout,
+// which is the timeout of the request's context, and end with hint if there is no response.
 func doAdmin(req *http.Request, limit int64, timeout time.Duration, hint string) (status int, body []byte, err error) {
 	resp, err := adminClient.Do(req)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 // killsVariable is the environment variable with the number of kills in TestLedgerSurvivesKill. A long run has 60.
 const killsVariable = "SLUICE_TEST_KILLS"
 
-// journalConfig configures a gateway with a budget and a journal. Its arguments are the folder and the provider's base URL.
+// journalConfig configures a gateway with a budget and a journal. Its arguments are the folder and the provider's base
+// URL.
 const journalConfig = `
 [server]
 listen = "127.0.0.1:0"

@@ -21,10 +21,10 @@ const maxProviderLines = 60
 // sources are the files with the plugins of new folders.
 var sources = map[string]string{"go": "plugin.go", "rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"}
 
-// TestPluginInEachLanguage takes an author's first steps, in an empty folder outside of the repository: write a plugin, build it, run
-// its vectors, check it, serve a gateway with it and send a request through it. Every step before the gateway runs without a network
-// if the system allows that. `make test-plugins` runs the test. A language without its compiler is skipped, or fails if $COMPILERS is
-// "required".
+// TestPluginInEachLanguage takes an author's first steps, in an empty folder outside of the repository: write a plugin,
+// build it, run its vectors, check it, serve a gateway with it and send a request through it. Every step before the
+// gateway runs without a network if the system allows that. `make test-plugins` runs the test. A language without its
+// compiler is skipped, or fails if $COMPILERS is "required".
 func TestPluginInEachLanguage(t *testing.T) {
 	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -98,8 +98,8 @@ func testNewPlugin(t *testing.T, language, kind string, vars []string) {
 	}
 }
 
-// TestPluginTestWatchBuilds edits a plugin while `sluice plugin test --watch` runs: first to source that does not compile, then to a
-// plugin with other results, and finally the want.txt to match them.
+// TestPluginTestWatchBuilds edits a plugin while `sluice plugin test --watch` runs: first to source that does not
+// compile, then to a plugin with other results, and finally the want.txt to match them.
 func TestPluginTestWatchBuilds(t *testing.T) {
 	vars := []string{"PATH=" + os.Getenv("PATH")}
 	parent := t.TempDir()

@@ -30,8 +30,8 @@ func (o *options) load(listen string) (*config.Config, error) {
 	return nil, readError{err}
 }
 
-// errEmpty reports a configuration without providers and models. A running gateway does not load one, because most likely the
-// file is just being written.
+// errEmpty reports a configuration without providers and models. A running gateway does not load one, because most
+// likely the file is just being written.
 var errEmpty = errors.New("no providers and no models are configured")
 
 // warnings returns the configuration's warnings, including one if it is empty.

@@ -1,7 +1,7 @@
 // Command sluice serves a gateway, checks its configuration, and helps to write it.
 //
-// It contains flags, wiring and output for people; package proxy is the gateway. Results go to standard output. Errors, and
-// everything that serve prints, go to standard error.
+// It contains flags, wiring and output for people; package proxy is the gateway. Results go to standard output. Errors,
+// and everything that serve prints, go to standard error.
 package main
 
 import (

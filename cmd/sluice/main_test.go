@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildSluice builds the binary once, with or without bundled plugins. It skips the test under -short, because starting a process
-// takes too long.
+// buildSluice builds the binary once, with or without bundled plugins. It skips the test under -short, because starting
+// a process takes too long.
 func buildSluice(t *testing.T, withPlugins bool) string {
 	t.Helper()
 	if testing.Short() && t.Name() != "TestBannerCommand" {

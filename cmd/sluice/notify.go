@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// serviceManager notifies the process that started this one, such as systemd for a unit with Type=notify, of the gateway's state
-// (see sd_notify(3)). A nil serviceManager does nothing.
+// serviceManager notifies the process that started this one, such as systemd for a unit with Type=notify, of the
+// gateway's state (see sd_notify(3)). A nil serviceManager does nothing.
 type serviceManager struct {
 	conn *net.UnixConn
 	log  *slog.Logger
 }
 
-// newServiceManager connects to the socket in $NOTIFY_SOCKET, and returns nil if there is none. It unsets the variable, so that
-// child processes do not notify.
+// newServiceManager connects to the socket in $NOTIFY_SOCKET, and returns nil if there is none. It unsets the variable,
+// so that child processes do not notify.
 func newServiceManager(log *slog.Logger) *serviceManager {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -56,8 +56,8 @@ func (m *serviceManager) close() {
 // firstInherited is the first descriptor that a service manager passes on; see sd_listen_fds(3).
 const firstInherited = 3
 
-// inheritedListener returns the socket that the service manager listens on for this process (socket activation), or nil if there
-// is none. While the gateway restarts, connections wait in the socket's queue instead of being refused.
+// inheritedListener returns the socket that the service manager listens on for this process (socket activation), or nil
+// if there is none. While the gateway restarts, connections wait in the socket's queue instead of being refused.
 func inheritedListener() (net.Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

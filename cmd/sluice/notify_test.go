@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestServiceManagerIsNotified reads the notifications that systemd would receive: readiness, only after requests are served, and the
-// outcome of reloads.
+// TestServiceManagerIsNotified reads the notifications that systemd would receive: readiness, only after requests are
+// served, and the outcome of reloads.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -66,8 +66,8 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// startActivated starts a gateway with a listening socket, as a service manager does. The environment must contain the gateway's
-// process ID, so a shell sets it before it executes the gateway.
+// startActivated starts a gateway with a listening socket, as a service manager does. The environment must contain the
+// gateway's process ID, so a shell sets it before it executes the gateway.
 func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) *process {
 	t.Helper()
 	script := fmt.Sprintf(`LISTEN_PID=$$ LISTEN_FDS=%d LISTEN_FDNAMES=sluice.socket exec "$@"`, sockets)
@@ -76,8 +76,8 @@ func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) 
 	return launch(t, cmd, t.TempDir(), nil)
 }
 
-// TestSocketActivation restarts a gateway whose socket belongs to the service manager while clients keep opening connections. No
-// connection is refused and no request fails.
+// TestSocketActivation restarts a gateway whose socket belongs to the service manager while clients keep opening
+// connections. No connection is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

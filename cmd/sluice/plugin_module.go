@@ -38,8 +38,8 @@ type subject struct {
 	project *project.Project // the project that the module was built from; nil if it was not opened by its folder
 }
 
-// open reads the plugin that an argument names, which is a module's file, a folder of a plugin or of recorded vectors, or the name of
-// a bundled plugin.
+// open reads the plugin that an argument names, which is a module's file, a folder of a plugin or of recorded vectors,
+// or the name of a bundled plugin.
 func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) {
 	info, err := os.Stat(argument)
 	switch {
@@ -74,7 +74,8 @@ func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error)
 	return nil, newUsageError(c, "%s has no %s and no module: name a plugin's file, or its folder", dir, plugindev.SuiteFile)
 }
 
-// openProject reads the module that `sluice plugin build` built in a plugin's folder. The plugin has the project's name.
+// openProject reads the module that `sluice plugin build` built in a plugin's folder. The plugin has the project's
+// name.
 func (f *pluginFlags) openProject(dir string) (*subject, error) {
 	p, err := project.Load(dir)
 	if err != nil {
@@ -108,7 +109,8 @@ func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {
 	return s, nil
 }
 
-// openBundled reads a bundled plugin. If its vectors have no settings, it is used as its preset in the configuration says.
+// openBundled reads a bundled plugin. If its vectors have no settings, it is used as its preset in the configuration
+// says.
 func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
 	module, err := bundledModule(name)
 	if err != nil {

@@ -195,8 +195,8 @@ func (t *pluginTest) rebuild(ctx context.Context, argument string, files *watch.
 // nativeTimeout limits a call of native code. It is long because it only expires when a plugin hangs.
 const nativeTimeout = 10 * time.Second
 
-// buildNative builds the native code of a Go plugin. It returns a nil Native without an error if native code was not requested, or if
-// the toolchain or the plugin's kit does not support it. The caller must call closed.
+// buildNative builds the native code of a Go plugin. It returns a nil Native without an error if native code was not
+// requested, or if the toolchain or the plugin's kit does not support it. The caller must call closed.
 func (t *pluginTest) buildNative(ctx context.Context, s *subject) (n *plugindev.Native, closed func(), err error) {
 	if s.project == nil || s.project.Language != "go" || !t.native {
 		return nil, func() {}, nil
@@ -237,7 +237,8 @@ func (t *pluginTest) awaitDebugger(n *plugindev.Native) error {
 	return err
 }
 
-// printTested prints the result of each vector. native reports whether they also ran as native code. The error is a failedVectors.
+// printTested prints the result of each vector. native reports whether they also ran as native code. The error is a
+// failedVectors.
 func printTested(w io.Writer, tested []plugindev.Tested, native bool) error {
 	failed := 0
 	for i := range tested {

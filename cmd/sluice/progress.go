@@ -17,7 +17,8 @@ type progress struct {
 	out io.Writer
 }
 
-// startCompiling starts a timer for the plugins of one module. The caller calls done when compiling has succeeded or failed.
+// startCompiling starts a timer for the plugins of one module. The caller calls done when compiling has succeeded or
+// failed.
 func (p *progress) startCompiling(plugins string) (done func()) {
 	began := time.Now()
 	subject := "plugin " + plugins

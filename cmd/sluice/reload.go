@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config/watch"
 )
 
-// reloader applies configuration changes while the gateway serves. Compiling plugins may take seconds, so a change does not wait for
-// a previous one that is still being loaded: it supersedes it.
+// reloader applies configuration changes while the gateway serves. Compiling plugins may take seconds, so a change does
+// not wait for a previous one that is still being loaded: it supersedes it.
 type reloader struct {
 	*serveOptions
 	gateway   *proxy.Server
@@ -33,7 +33,8 @@ type reloader struct {
 	served int64      // number of the change that is being served
 }
 
-// request schedules a reload, whether or not files have changed. It does not block, and a pending request absorbs further ones.
+// request schedules a reload, whether or not files have changed. It does not block, and a pending request absorbs
+// further ones.
 func (r *reloader) request() {
 	select {
 	case r.requested <- struct{}{}:
@@ -58,8 +59,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and starts to apply it. If it is invalid, the previous one stays in use, and the log has the errors
-// that `sluice check` prints.
+// reload reads the configuration and starts to apply it. If it is invalid, the previous one stays in use, and the log
+// has the errors that `sluice check` prints.
 func (r *reloader) reload(ctx context.Context) {
 	// Credentials first: that is quick, and works even if the configuration has errors.
 	if err := r.gateway.RenewSecrets(); err != nil {
@@ -117,7 +118,8 @@ func (r *reloader) logFailure(err error) {
 	r.manager.notify("", "reload failed; keeping the previous configuration: %s", errorTexts(err)[0])
 }
 
-// watchFiles returns a watcher without files. It is nil if watching is disabled or not possible. failed receives at most one error.
+// watchFiles returns a watcher without files. It is nil if watching is disabled or not possible. failed receives at
+// most one error.
 func (s *serveOptions) watchFiles() (files *watch.Watcher, failed <-chan error) {
 	errs := make(chan error, 1)
 	if !s.watch {

@@ -450,7 +450,8 @@ func TestManyReloadSignals(t *testing.T) {
 	}
 }
 
-// TestReloadOfIncludedFiles changes a file that the configuration includes, adds an invalid file that a pattern matches, and repairs it.
+// TestReloadOfIncludedFiles changes a file that the configuration includes, adds an invalid file that a pattern
+// matches, and repairs it.
 func TestReloadOfIncludedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// balancer is a load balancer. It polls the readiness of gateways, sends requests to ready ones, and tries another gateway only if it
-// cannot connect.
+// balancer is a load balancer. It polls the readiness of gateways, sends requests to ready ones, and tries another
+// gateway only if it cannot connect.
 type balancer struct {
 	transport *http.Transport
 	next      atomic.Int64
@@ -107,8 +107,8 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// TestRollingRestart replaces three gateways behind a load balancer, one after the other, while clients keep sending requests. No
-// request fails.
+// TestRollingRestart replaces three gateways behind a load balancer, one after the other, while clients keep sending
+// requests. No request fails.
 //
 // covers: F89
 func TestRollingRestart(t *testing.T) {

@@ -16,9 +16,9 @@ var systemRoots = []string{
 	"/etc/ssl/cert.pem",
 }
 
-// useBundledRoots makes providers' certificates verifiable on a system without root certificates, such as an empty container image.
-// Root certificates of the system take precedence. If one of systemRoots exists, the bundle is not even parsed, which would take
-// milliseconds and a megabyte.
+// useBundledRoots makes providers' certificates verifiable on a system without root certificates, such as an empty
+// container image. Root certificates of the system take precedence. If one of systemRoots exists, the bundle is not
+// even parsed, which would take milliseconds and a megabyte.
 func useBundledRoots() {
 	if os.Getenv("SSL_CERT_FILE") == "" {
 		for _, path := range systemRoots {

@@ -76,8 +76,8 @@ func secretVolume(t *testing.T) (file string, replace func(text string)) {
 	return filepath.Join(dir, "key"), replace
 }
 
-// TestCredentialRotation replaces a provider's credential under load: in the usual order, in the reverse order, and while the
-// configuration has an error. The new credential is used within a second, and no request fails.
+// TestCredentialRotation replaces a provider's credential under load: in the usual order, in the reverse order, and
+// while the configuration has an error. The new credential is used within a second, and no request fails.
 func TestCredentialRotation(t *testing.T) {
 	provider := &accounts{statuses: map[string]int{"sk-one-0123": 200}, used: map[string]int{}}
 	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(provider.respond)})
@@ -128,7 +128,8 @@ targets = [{ provider = "up", model = "m" }]
 		return time.Since(began)
 	}
 	awaitUse("sk-one-0123")
-	// inFlightDone waits until the requests in flight have ended, as an operator does before revoking the previous credential.
+	// inFlightDone waits until the requests in flight have ended, as an operator does before revoking the previous
+	// credential.
 	inFlightDone := func() {
 		t.Helper()
 		n := done.Load()

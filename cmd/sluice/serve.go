@@ -243,7 +243,8 @@ func logError(log *slog.Logger, err error) error {
 	return loggedError{err}
 }
 
-// closeLog flushes the log, and logs how many lines were dropped. If the output blocks, it takes up to twice logCloseTimeout.
+// closeLog flushes the log, and logs how many lines were dropped. If the output blocks, it takes up to twice
+// logCloseTimeout.
 func closeLog(out *proxy.LogWriter, stderr io.Writer, level *slog.LevelVar, server config.Server) {
 	written := out.Close(logCloseTimeout)
 	if n := out.Dropped(); n > 0 && written {
@@ -261,8 +262,8 @@ func listen(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if it is the default address and already in
-// use, which must not keep the gateway from starting; inUse reports the latter.
+// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if it is the default address
+// and already in use, which must not keep the gateway from starting; inUse reports the latter.
 func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	if cfg.Listen == "" {
 		return nil, false, nil
@@ -277,7 +278,8 @@ func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	return nil, false, fmt.Errorf("[admin]: %w", err)
 }
 
-// serveAdmin serves health, metrics and status on ln until the gateway is closed. A nil ln does nothing; inUse is from listenAdmin.
+// serveAdmin serves health, metrics and status on ln until the gateway is closed. A nil ln does nothing; inUse is from
+// listenAdmin.
 func serveAdmin(gateway *proxy.Server, ln net.Listener, inUse bool, log *slog.Logger) {
 	if inUse {
 		log.Warn("no health, metrics and status: the default address is in use; set listen in [admin]")

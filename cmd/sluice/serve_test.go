@@ -242,8 +242,9 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestRestartAfterKill kills a process when it opens its cache, while it writes compiled plugins to it, and while it serves. Each time,
-// the next process starts and no incomplete files are left, even if the machine crashed as well and the end of a file was lost.
+// TestRestartAfterKill kills a process when it opens its cache, while it writes compiled plugins to it, and while it
+// serves. Each time, the next process starts and no incomplete files are left, even if the machine crashed as well and
+// the end of a file was lost.
 //
 // covers: F79
 func TestRestartAfterKill(t *testing.T) {
@@ -285,8 +286,8 @@ func TestRestartAfterKill(t *testing.T) {
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-// awaitPath waits until a path matches the pattern. It also returns when the gateway serves, because a slow test may miss a path that
-// exists only for a short time.
+// awaitPath waits until a path matches the pattern. It also returns when the gateway serves, because a slow test may
+// miss a path that exists only for a short time.
 func awaitPath(t *testing.T, p *process, pattern string) {
 	t.Helper()
 	eventually(t, pattern+" exists", func() bool {
@@ -312,8 +313,8 @@ func awaitPath(t *testing.T, p *process, pattern string) {
 	})
 }
 
-// startWithStream starts a gateway whose provider sends one event and then waits for proceed, and opens a stream that has
-// received that event.
+// startWithStream starts a gateway whose provider sends one event and then waits for proceed, and opens a stream that
+// has received that event.
 func startWithStream(t *testing.T, shutdownTimeout string, proceed <-chan struct{}) (p *process, stream *bufio.Reader) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"

@@ -12,8 +12,8 @@ import (
 
 var errSecondSignal = errors.New("a second signal cut off requests in flight")
 
-// shutdown ends the gateway: readiness fails at once, the gateway continues to serve for drain_delay, then requests in flight get
-// shutdown_timeout to finish. A second signal ends either wait; a third has its default effect.
+// shutdown ends the gateway: readiness fails at once, the gateway continues to serve for drain_delay, then requests in
+// flight get shutdown_timeout to finish. A second signal ends either wait; a third has its default effect.
 func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	server := r.current.Load().Server
 	r.gateway.Drain()
@@ -49,8 +49,8 @@ func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	return nil
 }
 
-// hangup tells the two meanings of SIGHUP apart. By convention it asks a service to reload its configuration; the kernel
-// also sends it to the processes of a terminal that was closed.
+// hangup tells the two meanings of SIGHUP apart. By convention it asks a service to reload its configuration; the
+// kernel also sends it to the processes of a terminal that was closed.
 type hangup struct {
 	signals  chan os.Signal
 	terminal bool // the process was started from a terminal, and ends when it is closed
@@ -64,8 +64,8 @@ func newHangup() *hangup {
 	return h
 }
 
-// terminalClosed reports whether the terminal that the process was started from is gone. The kernel sends SIGHUP before it
-// revokes the terminal, so terminalClosed polls for hangupGrace before it returns false.
+// terminalClosed reports whether the terminal that the process was started from is gone. The kernel sends SIGHUP before
+// it revokes the terminal, so terminalClosed polls for hangupGrace before it returns false.
 func (h *hangup) terminalClosed() bool {
 	for waited := time.Duration(0); h.terminal; waited += hangupStep {
 		if !hasTerminal() {

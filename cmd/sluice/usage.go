@@ -29,8 +29,8 @@ func group(c *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// runs reports whether a command does something without a subcommand. Groups only print their help; a command with subcommands that
-// runs has arguments in its usage line.
+// runs reports whether a command does something without a subcommand. Groups only print their help; a command with
+// subcommands that runs has arguments in its usage line.
 func runs(c *cobra.Command) bool {
 	return c.Runnable() && (!c.HasAvailableSubCommands() || strings.Contains(c.Use, " "))
 }
@@ -52,7 +52,8 @@ func unknownCommandError(c *cobra.Command, name string) error {
 
 // flagError adds the list of flags to the error about an unknown flag.
 func flagError(c *cobra.Command, err error) error {
-	// Flags are parsed before arguments, so the flags of an unknown subcommand are unknown as well. Report the subcommand.
+	// Flags are parsed before arguments, so the flags of an unknown subcommand are unknown as well. Report the
+	// subcommand.
 	if unknown := c.ValidateArgs(c.Flags().Args()); c.HasSubCommands() && unknown != nil {
 		return unknown
 	}
@@ -70,8 +71,8 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// printUsage prints the same as cobra's usage template, except that a group is not shown as runnable. It is not a template because
-// text/template keeps the linker from removing unused exported methods.
+// printUsage prints the same as cobra's usage template, except that a group is not shown as runnable. It is not a
+// template because text/template keeps the linker from removing unused exported methods.
 func printUsage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")

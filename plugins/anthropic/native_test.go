@@ -113,8 +113,8 @@ func manyBetas(n int, long string) (all []string) {
 	return all
 }
 
-// droppedBetas returns the warnings for the betas with indexes from up to to (exclusive). A warning truncates the name of
-// the beta.
+// droppedBetas returns the warnings for the betas with indexes from up to to (exclusive). A warning truncates the name
+// of the beta.
 func droppedBetas(from, to int, long string) string {
 	var all strings.Builder
 	for _, beta := range manyBetas(to, long)[from:] {
@@ -123,8 +123,8 @@ func droppedBetas(from, to int, long string) string {
 	return all.String()
 }
 
-// TestBetasOfConvertedRequests checks that a request that arrives as a chat completions request gets only the operator's
-// betas, because it uses no features of the client's betas.
+// TestBetasOfConvertedRequests checks that a request that arrives as a chat completions request gets only the
+// operator's betas, because it uses no features of the client's betas.
 func TestBetasOfConvertedRequests(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	v := plugintest.Vector{ClientForm: "messages", Betas: []string{"a"}, Target: "m", Status: 200, Request: []byte(plugintest.Hello)}

@@ -194,7 +194,8 @@ func (t *translation) endMessages() error {
 	return nil
 }
 
-// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache points.
+// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
+// points.
 func (t *translation) writeSystem() {
 	if t.wrote && len(t.system) > 0 {
 		t.w.Name("system")

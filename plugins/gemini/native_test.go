@@ -64,7 +64,8 @@ func TestRequestsPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestRejectsAccountData checks that a client can only refer to data in the operator's account if allow_file_uri is set.
+// TestRejectsAccountData checks that a client can only refer to data in the operator's account if allow_file_uri is
+// set.
 func TestRejectsAccountData(t *testing.T) {
 	const uri = `{"fileUri":"gs://x"}`
 	for name, body := range map[string]string{

@@ -24,8 +24,8 @@ func TestRecordedRequests(t *testing.T) {
 	})
 }
 
-// generatedIDs returns the differences in the first n call IDs if the provider sent none: the gateway generates IDs, and
-// the recorded client numbered its calls.
+// generatedIDs returns the differences in the first n call IDs if the provider sent none: the gateway generates IDs,
+// and the recorded client numbered its calls.
 func generatedIDs(n int) map[string]string {
 	ids := maps.Clone(systemRole)
 	for i, id := range []string{"call_orqqbc5yj55ilxgfne2ellcc", "call_6e3gzlktffdm5xpqwi2rz2ei"}[:n] {

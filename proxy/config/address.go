@@ -11,9 +11,9 @@ const (
 	defaultRegion = "us-east-1"
 )
 
-// defaultURL returns the address of a provider without base_url, or "" if there is none. standard is the address in its preset. A
-// cloud's credential must not be sent to another company, so standard does not apply to one: with Google tokens the address depends on
-// the location, and with AWS signatures on the service.
+// defaultURL returns the address of a provider without base_url, or "" if there is none. standard is the address in its
+// preset. A cloud's credential must not be sent to another company, so standard does not apply to one: with Google
+// tokens the address depends on the location, and with AWS signatures on the service.
 func (l *loader) defaultURL(p *Provider, standard string) string {
 	regional := strings.Contains(standard, regionPlaceholder)
 	if p.Auth.Google != nil || p.Auth.AWS != nil && !regional {
@@ -31,8 +31,8 @@ func (l *loader) defaultURL(p *Provider, standard string) string {
 	return strings.ReplaceAll(standard, regionPlaceholder, region)
 }
 
-// checkAddress warns about a base_url that probably gives wrong URLs when the plugin's paths are appended. standard is the default
-// address. The warnings do not quote the URL, which may come from a variable.
+// checkAddress warns about a base_url that probably gives wrong URLs when the plugin's paths are appended. standard is
+// the default address. The warnings do not quote the URL, which may come from a variable.
 func (l *loader) checkAddress(t *table, p *Provider, standard string) {
 	n := t.lookUp("base_url")
 	if n == nil || p.BaseURL == "" {

@@ -46,7 +46,8 @@ func TestDefaultAddressHasRegion(t *testing.T) {
 	}
 }
 
-// TestCloudCredentialHasNoDefaultAddress checks that a cloud's credential is not sent to a default address of another company.
+// TestCloudCredentialHasNoDefaultAddress checks that a cloud's credential is not sent to a default address of another
+// company.
 func TestCloudCredentialHasNoDefaultAddress(t *testing.T) {
 	for _, tt := range []struct{ plugin, auth string }{
 		{"anthropic", `{ google = "adc" }`},

@@ -75,9 +75,9 @@ func everywhere(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// AdminListen returns admin.listen of the file at path. Errors elsewhere in the file are ignored, so that a running gateway can be
-// reached even if the file has become invalid. The result is the default address if the file cannot be read, or has a syntax error
-// before [admin].
+// AdminListen returns admin.listen of the file at path. Errors elsewhere in the file are ignored, so that a running
+// gateway can be reached even if the file has become invalid. The result is the default address if the file cannot be
+// read, or has a syntax error before [admin].
 func AdminListen(path string, env func(string) (string, bool)) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // maxSecrets limits the number of secrets of a provider.
 const maxSecrets = 64
 
-// auth reads the table auth. Without it, no credential is sent. A credential that is empty or cannot be found turns the provider off.
+// auth reads the table auth. Without it, no credential is sent. A credential that is empty or cannot be found turns the
+// provider off.
 func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	a := t.table("auth")
 	if !a.exists() {
@@ -54,7 +55,8 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	a.finish()
 }
 
-// privateNames are suffixes of host names that are not in the public DNS, or that are reserved (RFC 6761, 6762, 8375, 9476).
+// privateNames are suffixes of host names that are not in the public DNS, or that are reserved (RFC 6761, 6762, 8375,
+// 9476).
 var privateNames = []string{
 	".local", ".localhost", ".internal", ".intranet", ".private", ".corp", ".home", ".lan", ".home.arpa", ".alt", ".svc", ".test", ".example", ".invalid",
 }
@@ -119,7 +121,8 @@ func (l *loader) secretAuth(a *table, p *Provider, defaults Auth) (off string) {
 	return off
 }
 
-// providerSecrets reads the secret or the secrets of a provider. Empty ones are left out. off is the reason if none is left.
+// providerSecrets reads the secret or the secrets of a provider. Empty ones are left out. off is the reason if none is
+// left.
 func (l *loader) providerSecrets(a *table) (secrets []FileSecret, off string) {
 	one, several := a.lookUp("secret"), a.lookUpKind("secrets", kindArray)
 	where := a.path.child("secrets")
@@ -174,8 +177,8 @@ func (l *loader) secretKey(t *table, name string) (FileSecret, *node) {
 	return l.secretValue(&where, n)
 }
 
-// secretValue reads a secret from a string, or from the file that a table names. It returns the node with the text, or nil if it has
-// reported the value.
+// secretValue reads a secret from a string, or from the file that a table names. It returns the node with the text, or
+// nil if it has reported the value.
 func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 	secret := FileSecret{}
 	switch n.kind {
@@ -208,7 +211,8 @@ func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
 	return secret, n
 }
 
-// readSecret reads a secret from a file, without leading and trailing white space. Its errors do not contain the secret.
+// readSecret reads a secret from a file, without leading and trailing white space. Its errors do not contain the
+// secret.
 func readSecret(read func(string) ([]byte, error), file string) (string, error) {
 	data, err := read(file)
 	if err != nil {
@@ -245,8 +249,8 @@ func (a *Auth) Reread() ([]Secret, error) {
 	return all, nil
 }
 
-// looksLikeSecret warns about a value that was probably not meant as a secret, without quoting it. hint is appended to the warning about
-// a digest.
+// looksLikeSecret warns about a value that was probably not meant as a secret, without quoting it. hint is appended to
+// the warning about a digest.
 func (l *loader) looksLikeSecret(where *keyPath, n *node, hint string) {
 	switch {
 	case strings.HasPrefix(n.text, "$") && variableName(n.text[1:]) && n.text == strings.ToUpper(n.text):

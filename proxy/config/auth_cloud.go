@@ -13,8 +13,8 @@ import (
 // maxCredentialFile limits the size of a credentials file, in bytes.
 const maxCredentialFile = 1 << 20
 
-// aws reads the AWS credential. off is the reason if there is none. Without configured keys or profile, the SDK finds the keys when
-// they are needed; aws only checks whether it will.
+// aws reads the AWS credential. off is the reason if there is none. Without configured keys or profile, the SDK finds
+// the keys when they are needed; aws only checks whether it will.
 func (l *loader) aws(a *table, p *Provider) (off string) {
 	t := a.table("aws")
 	c := &AWS{}
@@ -126,7 +126,8 @@ func (l *loader) profileName(written string) string {
 	return "default"
 }
 
-// awsProfile returns the keys of a profile that have their value on one line. It is nil if neither of the shared files has the profile.
+// awsProfile returns the keys of a profile that have their value on one line. It is nil if neither of the shared files
+// has the profile.
 func (l *loader) awsProfile(profile string) map[string]string {
 	var found map[string]string
 	for _, f := range []struct{ variable, file, prefix string }{
@@ -197,7 +198,8 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	return ""
 }
 
-// findGoogle looks for Application Default Credentials in the same places as Google's libraries. off is the reason if there are none.
+// findGoogle looks for Application Default Credentials in the same places as Google's libraries. off is the reason if
+// there are none.
 func (l *loader) findGoogle(c *Google) (off string) {
 	if c.File = l.variable("GOOGLE_APPLICATION_CREDENTIALS"); c.File != "" {
 		return l.checkGoogleFile(c.File)
@@ -250,8 +252,8 @@ func (l *loader) home(parts ...string) string {
 	return ""
 }
 
-// machineIs reports whether the firmware names maker as the vendor of this machine. Unlike a request to a cloud's metadata service, it
-// never blocks.
+// machineIs reports whether the firmware names maker as the vendor of this machine. Unlike a request to a cloud's
+// metadata service, it never blocks.
 func (l *loader) machineIs(maker string) bool {
 	for _, name := range []string{"sys_vendor", "product_name"} {
 		if data, err := l.o.ReadFile("/sys/class/dmi/id/" + name); err == nil && bytes.HasPrefix(data, []byte(maker)) {

@@ -59,7 +59,8 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 	year, month, day := at.Date()
 	switch p {
 	case PerMinute:
-		// Since 1972, offsets of time zones are whole minutes, so that truncating in UTC is correct. They need not be whole hours.
+		// Since 1972, offsets of time zones are whole minutes, so that truncating in UTC is correct. They need not be
+		// whole hours.
 		start = at.Truncate(time.Minute)
 		return start, start.Add(time.Minute)
 	case PerHour:
@@ -79,7 +80,8 @@ func (p Period) Window(at time.Time, zone *time.Location) (start, end time.Time)
 // maxBudget is the largest budget, in US dollars. JSON and Lua represent nano-dollars exactly up to 2^53.
 const maxBudget = 9_000_000
 
-// scope is a key, team, model or provider with limits or budgets, which are checked when the whole configuration has been read.
+// scope is a key, team, model or provider with limits or budgets, which are checked when the whole configuration has
+// been read.
 type scope struct {
 	table   table
 	kind    string // "key", "team", "model" or "provider"

@@ -73,7 +73,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// modelWithCanary returns text to insert before a model: another provider with a budget, and a model with a canary at that provider.
+// modelWithCanary returns text to insert before a model: another provider with a budget, and a model with a canary at
+// that provider.
 func modelWithCanary(members string) string {
 	return "[providers.q]\nplugin = \"demo\"\nbudgets = [{ usd = 1, per = \"day\" }]\n[[models]]\nid = \"n\"\n" + members +
 		"\ncanary = { target = \"q/x\", steps = [\"10%\"] }\n[[models]]\n"
@@ -146,7 +147,8 @@ func TestLimitsThatCanNeverApply(t *testing.T) {
 	}
 }
 
-// TestWindowsOfPeriods checks that windows follow one another without gaps, in zones with and without daylight saving time.
+// TestWindowsOfPeriods checks that windows follow one another without gaps, in zones with and without daylight saving
+// time.
 func TestWindowsOfPeriods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Tokyo"}).Draw(t, "zone"))

@@ -74,8 +74,8 @@ func storeMembers(old, now Store) []string {
 	return members("store", old, now)
 }
 
-// inherit makes the routers of two versions of a model equal if both are inherited from [router], since a change of [router] is reported
-// separately.
+// inherit makes the routers of two versions of a model equal if both are inherited from [router], since a change of
+// [router] is reported separately.
 func inherit(a, b *Model, old, now *Config) {
 	if reflect.DeepEqual(a.Router, old.Router.model()) && reflect.DeepEqual(b.Router, now.Router.model()) {
 		a.Router = b.Router
@@ -146,7 +146,8 @@ func snake(field string) string {
 	return b.String()
 }
 
-// NeedsRestart returns the changed keys of [server], [admin], [responses] and [store] that take effect only after a restart.
+// NeedsRestart returns the changed keys of [server], [admin], [responses] and [store] that take effect only after a
+// restart.
 func (c *Config) NeedsRestart(running *Config) []string {
 	var names []string
 	for _, name := range c.Since(running).Members {

@@ -1,9 +1,9 @@
-// Package config parses gateway.toml into an immutable Config with all defaults filled in, or returns all errors in the file at
-// once, each with line, column and key.
+// Package config parses gateway.toml into an immutable Config with all defaults filled in, or returns all errors in the
+// file at once, each with line, column and key.
 //
-// It owns the syntax, the expansion of variables, the defaults, the presets, the reference of all keys, and every check that needs
-// neither the network nor a plugin. It does not load plugins, open listeners or read the environment: variables come from
-// Options.Env.
+// It owns the syntax, the expansion of variables, the defaults, the presets, the reference of all keys, and every check
+// that needs neither the network nor a plugin. It does not load plugins, open listeners or read the environment:
+// variables come from Options.Env.
 //
 // Concurrency: a Config is immutable and may be read from any goroutine.
 package config
@@ -31,13 +31,15 @@ type Options struct {
 	// ReadFile reads certificates and credential files, to check them. nil reads them from disk.
 	ReadFile func(name string) ([]byte, error)
 	Listen   string // overrides server.listen unless empty
-	// Opening is called with each included file, and each folder that is searched for files to include, before it is read.
+	// Opening is called with each included file, and each folder that is searched for files to include, before it is
+	// read.
 	Opening func(name string)
-	// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. If OptionsSchema is nil, Parse does not check
-	// options.
+	// OptionsSchema returns the JSON Schema of a plugin's options, or nil if it has none. If OptionsSchema is nil,
+	// Parse does not check options.
 	OptionsSchema func(*Plugin) []byte
 	Values        bool // whether to fill in Config.Values
-	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other machines.
+	// Dev is for authors of plugins: plugin files need no sha256, and listeners must not be reachable from other
+	// machines.
 	Dev bool
 }
 
@@ -163,8 +165,8 @@ type Provider struct {
 	Pos           Position
 }
 
-// Auth is a provider's credential. It is one of: secrets, with the header and its prefix or the query parameter that carries one of
-// them; the keys for an AWS signature; or the source of a Google token.
+// Auth is a provider's credential. It is one of: secrets, with the header and its prefix or the query parameter that
+// carries one of them; the keys for an AWS signature; or the source of a Google token.
 type Auth struct {
 	Header  string
 	Prefix  string
@@ -180,7 +182,8 @@ type FileSecret struct {
 	File string // "" if the secret is in the configuration or the environment
 }
 
-// AWS configures AWS signatures. The keys are configured here or in the profile. Otherwise the SDK's default credential chain finds them.
+// AWS configures AWS signatures. The keys are configured here or in the profile. Otherwise the SDK's default credential
+// chain finds them.
 type AWS struct {
 	Region          string // not empty if the provider is on
 	Service         string
@@ -299,7 +302,8 @@ func Load(path string, o Options) (*Config, error) {
 	return Parse(path, data, o)
 }
 
-// readAll reads up to maxFile+1 bytes of a file, so that the caller notices a larger one. It allocates the file's size at once.
+// readAll reads up to maxFile+1 bytes of a file, so that the caller notices a larger one. It allocates the file's size
+// at once.
 func readAll(f *os.File) ([]byte, error) {
 	var b bytes.Buffer
 	if s, err := f.Stat(); err == nil && s.Mode().IsRegular() {
@@ -309,8 +313,8 @@ func readAll(f *os.File) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Parse parses a configuration, and reads the files that it includes. name is the file name in errors, and relative paths are relative
-// to its directory. The error is an Errors. Parse does not retain data.
+// Parse parses a configuration, and reads the files that it includes. name is the file name in errors, and relative
+// paths are relative to its directory. The error is an Errors. Parse does not retain data.
 func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -373,7 +377,8 @@ func newLoader(d *document, o Options) *loader {
 	}
 }
 
-// load reads each section after those that it refers to. Free tables are searched for credentials last, when all credentials are known.
+// load reads each section after those that it refers to. Free tables are searched for credentials last, when all
+// credentials are known.
 func (l *loader) load(root table) {
 	root.lookUp(includeKey) // marks it as known; readTree has read it
 	l.server(root.table("server"))

@@ -431,7 +431,8 @@ func TestManyProviders(t *testing.T) {
 	}
 }
 
-// TestLimitsWarningsAboutKeysWithoutModels checks that one wrong pattern in many keys does not cause a warning for each of them.
+// TestLimitsWarningsAboutKeysWithoutModels checks that one wrong pattern in many keys does not cause a warning for each
+// of them.
 func TestLimitsWarningsAboutKeysWithoutModels(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[providers.p]\nplugin = \"openai\"\nlist_models = { enabled = false }\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n")

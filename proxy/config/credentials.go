@@ -11,8 +11,8 @@ type credential struct {
 	vars  []string
 }
 
-// minSearch is the minimum length of a credential that is searched for inside strings. Shorter ones may occur in ordinary words, and are
-// only compared with whole strings.
+// minSearch is the minimum length of a credential that is searched for inside strings. Shorter ones may occur in
+// ordinary words, and are only compared with whole strings.
 const minSearch = 8
 
 // credential records the value of n, which may be empty.
@@ -27,8 +27,8 @@ func (l *loader) credential(n *node) {
 	}
 }
 
-// searchCredentials rejects free tables that contain a credential, since plugins read them. A string with a credential's variable is
-// rejected even if the variable is not set.
+// searchCredentials rejects free tables that contain a credential, since plugins read them. A string with a
+// credential's variable is rejected even if the variable is not set.
 func (l *loader) searchCredentials() {
 	if len(l.d.free) == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Position is a position in the configuration. Line and Column start at 1, and Column counts characters. The zero Position is the main
-// file as a whole.
+// Position is a position in the configuration. Line and Column start at 1, and Column counts characters. The zero
+// Position is the main file as a whole.
 type Position struct {
 	Line, Column int
 	File         string // an included file, or "" for the main file
@@ -95,7 +95,8 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// maxSuggest limits the length of compared names, in bytes, because comparing takes time proportional to the product of their lengths.
+// maxSuggest limits the length of compared names, in bytes, because comparing takes time proportional to the product of
+// their lengths.
 const maxSuggest = 64
 
 // editDistance returns the number of insertions, deletions, substitutions and transpositions between two names.

@@ -12,9 +12,9 @@ type variable struct {
 	set  bool // the variable is set and not empty
 }
 
-// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. As in a shell, the default replaces a variable that is unset or empty.
-// ${NAME} must be set, so that a missing variable does not become an empty credential by accident; an optional variable is written
-// ${NAME:-}. raw is the string as written in the file, for positions.
+// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. As in a shell, the default replaces a variable that is
+// unset or empty. ${NAME} must be set, so that a missing variable does not become an empty credential by accident; an
+// optional variable is written ${NAME:-}. raw is the string as written in the file, for positions.
 func (d *document) expand(n *node, raw []byte, where *keyPath) {
 	if !strings.Contains(n.text, "$") {
 		return

@@ -2,8 +2,9 @@ package config
 
 import "slices"
 
-// Files returns the files that the configuration depends on: its own file, included files and the folders that are searched for them,
-// certificates, credentials, and the plugins in use. Their contents may change while the Config stays the same.
+// Files returns the files that the configuration depends on: its own file, included files and the folders that are
+// searched for them, certificates, credentials, and the plugins in use. Their contents may change while the Config
+// stays the same.
 func (c *Config) Files() []string {
 	files := []string{c.Path}
 	add := func(name string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// FuzzParse checks that every configuration that parses has the properties that other packages rely on, and that every error has a
-// position in the file.
+// FuzzParse checks that every configuration that parses has the properties that other packages rely on, and that every
+// error has a position in the file.
 func FuzzParse(f *testing.F) {
 	file, err := os.ReadFile(defaultFile)
 	if err != nil {

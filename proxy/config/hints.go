@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// hints says what to write instead of unknown keys that users of other programs are likely to try. The outer key is the pattern of the
-// table; the inner one is the unknown key in lower case, without separators. A hint is a key of the same table, or a text.
+// hints says what to write instead of unknown keys that users of other programs are likely to try. The outer key is the
+// pattern of the table; the inner one is the unknown key in lower case, without separators. A hint is a key of the same
+// table, or a text.
 var hints = func() map[string]map[string]string {
 	const (
 		secret   = `write auth = { secret = "…" }`
@@ -255,12 +256,12 @@ func form(where *keyPath) string {
 	return ""
 }
 
-// unquoted matches a line whose value looks like a string without quotes: it starts with a letter, a variable or a path, or with digits
-// that are followed by characters of neither a number nor a date.
+// unquoted matches a line whose value looks like a string without quotes: it starts with a letter, a variable or a
+// path, or with digits that are followed by characters of neither a number nor a date.
 var unquoted = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([A-Za-z$/~*<:]|[0-9][^\s#]*[A-Za-z.:/]|-[A-Za-z-])`)
 
-// quotesHint returns the text to append to a syntax error at an offset if the value on that line is probably missing its quotes. It
-// does not repeat the value, which may be a credential.
+// quotesHint returns the text to append to a syntax error at an offset if the value on that line is probably missing
+// its quotes. It does not repeat the value, which may be a credential.
 func quotesHint(data []byte, offset int) string {
 	offset = min(max(offset, 0), len(data))
 	start := bytes.LastIndexByte(data[:offset], '\n') + 1

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestHintsForKeysOfOtherPrograms checks the errors about keys and notations that users of other programs are likely to try.
+// TestHintsForKeysOfOtherPrograms checks the errors about keys and notations that users of other programs are likely to
+// try.
 func TestHintsForKeysOfOtherPrograms(t *testing.T) {
 	const (
 		provider = "[providers.p]\nplugin = \"openai\"\n"

@@ -43,8 +43,8 @@ func (d *document) sourceOf(offset int) *source {
 	return d.sources[max(0, i)]
 }
 
-// readTree reads the main file and the files that it includes, and merges them. complete is false after a syntax error in one of them.
-// opening is called with each file and folder before it is read.
+// readTree reads the main file and the files that it includes, and merges them. complete is false after a syntax error
+// in one of them. opening is called with each file and folder before it is read.
 func (d *document) readTree(data []byte, opening func(string)) (root *node, complete bool) {
 	d.begin(d.file, bytes.TrimPrefix(data, []byte("\ufeff")))
 	root, complete = d.read()
@@ -83,8 +83,8 @@ type includedFile struct {
 	data []byte
 }
 
-// included returns the files that the main file includes, in the order in which they are merged. A pattern stands for the matching
-// files, sorted by name. Files that cannot be read are reported.
+// included returns the files that the main file includes, in the order in which they are merged. A pattern stands for
+// the matching files, sorted by name. Files that cannot be read are reported.
 func (d *document) included(t *table, opening func(string)) (files []includedFile) {
 	elements, _ := t.strings(includeKey)
 	for _, e := range elements {
@@ -124,8 +124,8 @@ func (d *document) included(t *table, opening func(string)) (files []includedFil
 	return files
 }
 
-// matchFiles returns the files in a folder that match a pattern, sorted by name. Hidden files, as which editors and Kubernetes keep
-// copies, match only patterns that begin with a dot.
+// matchFiles returns the files in a folder that match a pattern, sorted by name. Hidden files, as which editors and
+// Kubernetes keep copies, match only patterns that begin with a dot.
 func matchFiles(dir, pattern string) (names []string, err error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, invalid("is not a valid pattern")
@@ -151,8 +151,8 @@ func resolve(file, name string) string {
 	return filepath.Join(filepath.Dir(file), name)
 }
 
-// merge merges top, a table of a later file, into base, the same table of earlier files. Values in top replace those in base, except
-// that tables are merged key by key, and [[teams]], [[keys]] and [[models]] by name.
+// merge merges top, a table of a later file, into base, the same table of earlier files. Values in top replace those in
+// base, except that tables are merged key by key, and [[teams]], [[keys]] and [[models]] by name.
 func (d *document) merge(base, top *node, where *keyPath) {
 	base.offset = top.offset
 	for i := range top.names {
@@ -182,8 +182,8 @@ func (d *document) merge(base, top *node, where *keyPath) {
 // entryNames maps arrays of tables to the key that identifies an entry.
 var entryNames = map[string]string{"teams": "name", "keys": "name", "models": "id"}
 
-// replaces reports whether a table replaces an earlier one as a whole. That is the case for a credential, which counts as one value, and
-// for a provider or router with another plugin.
+// replaces reports whether a table replaces an earlier one as a whole. That is the case for a credential, which counts
+// as one value, and for a provider or router with another plugin.
 func replaces(base, top *node, where *keyPath) bool {
 	switch where.pattern() {
 	case "providers.*.auth":
@@ -199,8 +199,8 @@ func replaces(base, top *node, where *keyPath) bool {
 	return false
 }
 
-// mergeEntries merges an array of named tables. Entries without a name, and duplicates within a file, are appended; the loader reports
-// them as errors later.
+// mergeEntries merges an array of named tables. Entries without a name, and duplicates within a file, are appended; the
+// loader reports them as errors later.
 func (d *document) mergeEntries(base, top *node, key string, where *keyPath) {
 	nameOf := func(n *node) string {
 		if n.kind != kindTable {

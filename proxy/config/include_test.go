@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// loadFiles writes files, given by name, to a folder, and loads the folder's gateway.toml. Errors and paths are relative to the folder.
+// loadFiles writes files, given by name, to a folder, and loads the folder's gateway.toml. Errors and paths are
+// relative to the folder.
 func loadFiles(t *testing.T, files map[string]string, vars ...string) (*config.Config, []string, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -177,8 +177,8 @@ func checkSecret(s string) error {
 	return nil
 }
 
-// moment returns a date and time with an offset, or the start of a date in UTC. Both may be written as strings, so that they can come
-// from a variable.
+// moment returns a date and time with an offset, or the start of a date in UTC. Both may be written as strings, so that
+// they can come from a variable.
 func (t *table) moment(name string) (time.Time, *node) {
 	n := t.lookUp(name)
 	if n == nil || n.kind == kindBroken {

@@ -65,8 +65,8 @@ func (l *loader) pluginFile(t *table, p *Plugin) {
 	}
 }
 
-// digestLine returns the configuration line with the digest of a plugin's file, to be appended to an error, or "" if the file cannot be
-// read.
+// digestLine returns the configuration line with the digest of a plugin's file, to be appended to an error, or "" if
+// the file cannot be read.
 func digestLine(file string) string {
 	sum := fileDigest(file)
 	if sum == "" {
@@ -104,8 +104,8 @@ func (l *loader) pluginName(t *table) string {
 	return l.pluginNamed(t, n, "plugin", name, show(n))
 }
 
-// pluginNamed checks the name of a plugin and returns it, or "" if there is no such plugin. A bundled plugin is added on first use. n is
-// the value of the key member, for the error's position, and shown is the name in errors.
+// pluginNamed checks the name of a plugin and returns it, or "" if there is no such plugin. A bundled plugin is added
+// on first use. n is the value of the key member, for the error's position, and shown is the name in errors.
 func (l *loader) pluginNamed(t *table, n *node, member, name, shown string) string {
 	if _, ok := l.plugins[name]; !ok {
 		if !slices.Contains(l.o.Bundled, name) {

@@ -105,8 +105,8 @@ func (l *loader) canary(t *table, m *Model) *Canary {
 	return out
 }
 
-// targetNamed reads the key target, which is "provider/model", or "provider" for the model's id. options are those of the model's target
-// with that name if there is one, otherwise the provider's.
+// targetNamed reads the key target, which is "provider/model", or "provider" for the model's id. options are those of
+// the model's target with that name if there is one, otherwise the provider's.
 func (l *loader) targetNamed(t *table, m *Model) (provider, model string, options object) {
 	name, n := t.required("target")
 	if n == nil {

@@ -23,8 +23,8 @@ type preset struct {
 	headers []string
 	options object
 
-	// standard holds the options of a provider that names the plugin instead of a preset but is at baseURL. They are the options of the
-	// preset with the plugin's name.
+	// standard holds the options of a provider that names the plugin instead of a preset but is at baseURL. They are
+	// the options of the preset with the plugin's name.
 	standard object
 }
 
@@ -74,8 +74,8 @@ func readPresets(t table) map[string]preset {
 	return all
 }
 
-// preset reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may be
-// repeated.
+// preset reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may
+// be repeated.
 func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	name, n := t.text("preset")
 	if n == nil {

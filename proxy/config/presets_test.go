@@ -129,8 +129,8 @@ func TestPresetsHaveValidOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsOfStandardAddress checks that a provider with the plugin openai supports the Responses API by default only at OpenAI's
-// address.
+// TestOptionsOfStandardAddress checks that a provider with the plugin openai supports the Responses API by default only
+// at OpenAI's address.
 func TestOptionsOfStandardAddress(t *testing.T) {
 	for keys, want := range map[string]string{
 		``:                                       `{"forms":["responses","completions","embeddings","moderations"]}`,

@@ -124,7 +124,8 @@ func (t *table) price(k cost.Kind) cost.Price {
 	return cost.Unset
 }
 
-// decimal returns a number as it is written, since a float64 may not represent it exactly. n is nil if there is no number.
+// decimal returns a number as it is written, since a float64 may not represent it exactly. n is nil if there is no
+// number.
 func (t *table) decimal(name string) (text string, n *node) {
 	n = t.lookUp(name)
 	if n == nil || n.kind == kindBroken {

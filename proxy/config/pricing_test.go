@@ -69,8 +69,8 @@ func TestImpossiblePricesAreErrors(t *testing.T) {
 	}
 }
 
-// TestServiceTiersHavePrices configures one tier with a factor, which also applies to prices of long prompts, and one with prices of its
-// own.
+// TestServiceTiersHavePrices configures one tier with a factor, which also applies to prices of long prompts, and one
+// with prices of its own.
 func TestServiceTiersHavePrices(t *testing.T) {
 	c, err := parsePricing(`{ input = 0.15, output = 0.6, per_request = 1, tiers = [{ above = 10, input = 0.3 }], service_tiers = [{ name = "flex", factor = 0.5 }, { name = "priority", input = 0.25, output = 1 }] }`)
 	if err != nil {

@@ -89,8 +89,8 @@ func (l *loader) provider(name string, t *table) {
 	l.cfg.Providers = append(l.cfg.Providers, p)
 }
 
-// baseURL reads base_url and allow_private. An empty base_url turns the provider off. A missing one is an error if the plugin needs it
-// and there is no default.
+// baseURL reads base_url and allow_private. An empty base_url turns the provider off. A missing one is an error if the
+// plugin needs it and there is no default.
 func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) {
 	raw, n := t.text("base_url")
 	if !t.has("base_url") {
@@ -134,7 +134,8 @@ func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) 
 	}
 }
 
-// checkBaseURL rejects URLs to which paths cannot be appended. Its errors do not quote the value, which may contain a password.
+// checkBaseURL rejects URLs to which paths cannot be appended. Its errors do not quote the value, which may contain a
+// password.
 func checkBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -168,9 +169,9 @@ func isIP(host string) bool {
 	return err == nil
 }
 
-// privateHost classifies an IP address or localhost, whose meaning does not depend on DNS. A private address is a loopback address or in
-// a private network, and is allowed because it is written in the configuration. A closed one, such as a link-local address of a cloud's
-// metadata service, needs allow_private.
+// privateHost classifies an IP address or localhost, whose meaning does not depend on DNS. A private address is a
+// loopback address or in a private network, and is allowed because it is written in the configuration. A closed one,
+// such as a link-local address of a cloud's metadata service, needs allow_private.
 func privateHost(host string) (private, closed bool) {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true, false

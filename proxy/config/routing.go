@@ -54,7 +54,8 @@ func (a Affinity) String() string {
 	return affinityNames[a.By]
 }
 
-// ModelRouter is the plugin that orders the targets of a model or of a rule, with its settings. Plugin is "" for the configured order.
+// ModelRouter is the plugin that orders the targets of a model or of a rule, with its settings. Plugin is "" for the
+// configured order.
 type ModelRouter struct {
 	Plugin   string
 	Settings json.RawMessage // a JSON object
@@ -81,8 +82,8 @@ type Retry struct {
 	Backoff  time.Duration // pause before the second attempt
 }
 
-// Hedge configures a second attempt at another target if the first event of the first one is late. It starts after the Quantile, 0 to 1,
-// of the target's times to the first event, or after After. Exactly one of the two is set.
+// Hedge configures a second attempt at another target if the first event of the first one is late. It starts after the
+// Quantile, 0 to 1, of the target's times to the first event, or after After. Exactly one of the two is set.
 type Hedge struct {
 	Quantile float64
 	After    time.Duration
@@ -226,8 +227,8 @@ func (t *table) zone(name string) *time.Location {
 	return zone
 }
 
-// routerOf reads the keys router, strategy and strategy_options of a model or a rule, and returns base with their changes applied. own
-// reports whether one of them is set.
+// routerOf reads the keys router, strategy and strategy_options of a model or a rule, and returns base with their
+// changes applied. own reports whether one of them is set.
 func (l *loader) routerOf(t *table, base routerUse) (use routerUse, own bool) {
 	own = t.has("router") || t.has("strategy") || t.has("strategy_options")
 	use = base
@@ -258,8 +259,8 @@ func (l *loader) routerOf(t *table, base routerUse) (use routerUse, own bool) {
 	return use, own
 }
 
-// routing reads the routing keys of a model whose targets have been read. from is the index of the model's first entry in
-// l.optionTables.
+// routing reads the routing keys of a model whose targets have been read. from is the index of the model's first entry
+// in l.optionTables.
 func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	m.Affinity = l.affinity(t)
 	if m.Affinity.By == AffinityDefault {
@@ -281,8 +282,8 @@ func (l *loader) routing(t *table, m *Model, use routerUse, from int) {
 	m.Canary = l.canary(t, m)
 }
 
-// defaultAffinity returns AffinityConversation if the targets differ only in weight and one of them caches prompts. It depends only on
-// the configuration and not on measurements, about which the nodes of a cluster would disagree.
+// defaultAffinity returns AffinityConversation if the targets differ only in weight and one of them caches prompts. It
+// depends only on the configuration and not on measurements, about which the nodes of a cluster would disagree.
 func (l *loader) defaultAffinity(targets []Target) AffinityBy {
 	caches := false
 	for i := range targets {
@@ -300,8 +301,8 @@ func (l *loader) defaultAffinity(targets []Target) AffinityBy {
 	return AffinityNone
 }
 
-// readTargetOptions marks the option tables of a model's targets as read by its routers too, so that the routers' options are accepted
-// in them.
+// readTargetOptions marks the option tables of a model's targets as read by its routers too, so that the routers'
+// options are accepted in them.
 func (l *loader) readTargetOptions(from int, m *Model) {
 	routers := []string{m.Router.Plugin}
 	for _, r := range m.Rules {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// TestRoutingErrors checks the line, column, key and text of errors about routing. Lines are counted from the end of the common start of
-// all configurations.
+// TestRoutingErrors checks the line, column, key and text of errors about routing. Lines are counted from the end of
+// the common start of all configurations.
 func TestRoutingErrors(t *testing.T) {
 	const model = "[[models]]\nid = \"m\"\ntargets = [{ provider = \"caching\" }, { provider = \"other\", model = \"n\" }]\n"
 	const one = "[[models]]\nid = \"m\"\ntargets = [{ provider = \"caching\" }]\n"

@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// schema describes the options of a plugin, in the subset of JSON Schema that sdk/abi/README.md defines. Other keywords are ignored.
+// schema describes the options of a plugin, in the subset of JSON Schema that sdk/abi/README.md defines. Other keywords
+// are ignored.
 type schema struct {
 	Type                 schemaTypes        `json:"type"`
 	Properties           map[string]*schema `json:"properties"`
@@ -42,8 +43,8 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// additional says which keys an object may have besides its properties: none, or any with values that match a schema. The zero value
-// allows any keys and values.
+// additional says which keys an object may have besides its properties: none, or any with values that match a schema.
+// The zero value allows any keys and values.
 type additional struct {
 	none   bool
 	schema *schema
@@ -96,8 +97,8 @@ func (l *loader) checkLater(t *table, name, plugin string, target bool) {
 	}
 }
 
-// checkOptions checks the options of plugins, providers, targets and the router against the schemas of the plugins. A plugin without a
-// schema checks its options itself, when it is loaded.
+// checkOptions checks the options of plugins, providers, targets and the router against the schemas of the plugins. A
+// plugin without a schema checks its options itself, when it is loaded.
 func (l *loader) checkOptions() {
 	if l.o.OptionsSchema == nil {
 		return
@@ -160,8 +161,8 @@ func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...an
 	c.d.fail(offset, where.String(), format, args...)
 }
 
-// misplaced reports sub-tables in [router] that belong to another table. [router] mixes keys of the configuration with settings of the
-// plugin, so if the plugin accepts any settings, a misplaced table would silently have no effect.
+// misplaced reports sub-tables in [router] that belong to another table. [router] mixes keys of the configuration with
+// settings of the plugin, so if the plugin accepts any settings, a misplaced table would silently have no effect.
 func (c *optionCheck) misplaced(n *node, s *schema, where *keyPath) {
 	for i := range n.names {
 		m := &n.names[i]
@@ -212,7 +213,8 @@ func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool)
 	}
 }
 
-// hint returns the text to append to an error about an unknown option: the option that was probably meant, or where the key belongs.
+// hint returns the text to append to an error about an unknown option: the option that was probably meant, or where the
+// key belongs.
 func (c *optionCheck) hint(name string, s *schema, where *keyPath) string {
 	if hint := hints[where.pattern()][keySeparators.Replace(strings.ToLower(name))]; strings.Contains(hint, " ") {
 		return "; " + hint

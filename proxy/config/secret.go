@@ -11,7 +11,8 @@ import (
 // redacted is how a Secret is printed.
 const redacted = "[redacted]"
 
-// Secret is a credential. Every verb and encoder prints it as "[redacted]", or as nothing if it is empty. Reveal returns its value.
+// Secret is a credential. Every verb and encoder prints it as "[redacted]", or as nothing if it is empty. Reveal
+// returns its value.
 type Secret string
 
 // Reveal returns the credential itself.
@@ -40,13 +41,14 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue is used by log/slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Format is needed because fmt, for verbs that do not apply to pointers, prints the pointed-to struct and ignores the methods of its
-// fields.
+// Format is needed because fmt, for verbs that do not apply to pointers, prints the pointed-to struct and ignores the
+// methods of its fields.
 func (a AWS) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{%s %s %s %s %s %s}", a.Region, a.Service, a.Profile, a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
 }
 
-// Digest is the SHA-256 of a client key. Since a weak key can be found from its digest, only the start of a digest is printed.
+// Digest is the SHA-256 of a client key. Since a weak key can be found from its digest, only the start of a digest is
+// printed.
 type Digest [sha256.Size]byte
 
 // String returns the first eight hexadecimal digits.

@@ -122,8 +122,8 @@ func (l *loader) bodyMemory(t *table) int64 {
 	return v
 }
 
-// resolveAuth decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a loopback address or
-// with auth = "none".
+// resolveAuth decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a
+// loopback address or with auth = "none".
 func (l *loader) resolveAuth() {
 	s := &l.cfg.Server
 	reachable := s.Reachable()

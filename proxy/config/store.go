@@ -105,8 +105,8 @@ func (l *loader) storeCA(t *table) {
 	}
 }
 
-// Secrets returns the password in the URL, decoded and as it is encoded there, so that it can be redacted. It is nil if the URL has no
-// password.
+// Secrets returns the password in the URL, decoded and as it is encoded there, so that it can be redacted. It is nil if
+// the URL has no password.
 func (s *Store) Secrets() (secrets []string) {
 	u, err := url.Parse(s.URL.Reveal())
 	if err != nil || u.User == nil {
@@ -124,8 +124,8 @@ func (s *Store) Secrets() (secrets []string) {
 	return secrets
 }
 
-// storeParameters are the parameters that the store's URL may have. Others are rejected, because with a misspelled master_set, a
-// sentinel would be used as a server.
+// storeParameters are the parameters that the store's URL may have. Others are rejected, because with a misspelled
+// master_set, a sentinel would be used as a server.
 var storeParameters = []string{"addr", "db", "master_set"}
 
 // checkStoreURL checks the URL of the store. Its errors do not contain it.
@@ -175,7 +175,8 @@ func isDatabase(text string) bool {
 	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// sharing reads whether gateways share limits or a budget, and what happens while the store is down; standard is the default.
+// sharing reads whether gateways share limits or a budget, and what happens while the store is down; standard is the
+// default.
 func (l *loader) sharing(t *table, standard WhenDown) WhenDown {
 	shared := t.lookUp("shared")
 	local := !t.bool("shared", true)

@@ -111,7 +111,8 @@ func TestStoreURLs(t *testing.T) {
 	}
 }
 
-// TestStoreURLIsNotShown checks that Config.Values does not contain the password, and that options of plugins must not contain it.
+// TestStoreURLIsNotShown checks that Config.Values does not contain the password, and that options of plugins must not
+// contain it.
 func TestStoreURLIsNotShown(t *testing.T) {
 	for name, line := range map[string]string{
 		"text":     `url = "redis://:opensesame@h"`,

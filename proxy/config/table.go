@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// table reads the keys of one table. Looking up a key marks it as known, and finish reports all unknown keys, with the nearest key of
-// the reference. A table that is not in the file has a nil node, and behaves like an empty table.
+// table reads the keys of one table. Looking up a key marks it as known, and finish reports all unknown keys, with the
+// nearest key of the reference. A table that is not in the file has a nil node, and behaves like an empty table.
 type table struct {
 	d    *document
 	n    *node
@@ -59,8 +59,8 @@ func keyOf(array string, i int, name string) string { return fmt.Sprintf("%s[%d]
 
 func (t *table) position() Position { return t.d.position(t.offset(nil)) }
 
-// lookUpKind returns a key's value if it has the kind, otherwise nil. It reports a value of another kind. A broken value has already
-// been reported.
+// lookUpKind returns a key's value if it has the kind, otherwise nil. It reports a value of another kind. A broken
+// value has already been reported.
 func (t *table) lookUpKind(name string, want kind) *node {
 	n := t.lookUp(name)
 	switch {

@@ -38,8 +38,8 @@ func (e *PairError) Error() string {
 // Unwrap returns Err.
 func (e *PairError) Unwrap() error { return e.Err }
 
-// Load reads both files and checks that they match. The certificate has its Leaf. Errors are *PairErrors, and do not quote the
-// files. For a nil TLS, which means plain HTTP, the certificate is nil.
+// Load reads both files and checks that they match. The certificate has its Leaf. Errors are *PairErrors, and do not
+// quote the files. For a nil TLS, which means plain HTTP, the certificate is nil.
 func (t *TLS) Load() (*tls.Certificate, error) {
 	if t == nil {
 		return nil, nil

@@ -158,7 +158,8 @@ func (d *document) add(n *node, name string, offset int, value *node) *node {
 	return value
 }
 
-// document is a configuration being parsed, which consists of the main file and those that it includes, with the errors so far.
+// document is a configuration being parsed, which consists of the main file and those that it includes, with the errors
+// so far.
 type document struct {
 	file     string // the main file
 	data     []byte // contents of the main file, for parse
@@ -209,8 +210,8 @@ func (d *document) warn(offset int, key, format string, args ...any) {
 
 func (d *document) sortedErrors() Errors { return d.errs.sorted() }
 
-// parse builds the tree of the file. It returns nil after a syntax error. All duplicate keys and invalid scalars are reported, and left
-// out of the tree.
+// parse builds the tree of the file. It returns nil after a syntax error. All duplicate keys and invalid scalars are
+// reported, and left out of the tree.
 func (d *document) parse() *node {
 	d.begin(d.file, d.data)
 	root, complete := d.read()
@@ -253,8 +254,8 @@ func (d *document) syntax(err error) {
 	d.fail(d.source.base+offset, "", "%s%s", pe.Message, quotesHint(d.source.data, offset))
 }
 
-// verifyScalar checks the notation of a number or a boolean, which the parser does not check, by decoding it with the library. Results
-// are cached, because few scalars differ.
+// verifyScalar checks the notation of a number or a boolean, which the parser does not check, by decoding it with the
+// library. Results are cached, because few scalars differ.
 func (d *document) verifyScalar(text string) error {
 	if err, known := d.scalars[text]; known {
 		return err
@@ -301,8 +302,8 @@ func (d *document) intern(name []byte) string {
 // offset converts a position in the current source to an offset in the document.
 func (d *document) offset(r unstable.Range) int { return d.source.base + int(r.Offset) }
 
-// header returns the table that a header opens. Keys that follow an invalid header are read into a separate table, so that they are
-// still checked.
+// header returns the table that a header opens. Keys that follow an invalid header are read into a separate table, so
+// that they are still checked.
 func (d *document) header(root *node, e *unstable.Node) (*node, *keyPath) {
 	at, where := root, &keyPath{}
 	parts := d.keyParts(e)

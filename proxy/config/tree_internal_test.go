@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTreeFindsSameDuplicatesAsDecoder compares the tree's rules about duplicate names with those of the TOML library's decoder. The
-// decoder itself is not used, because it reports only the first duplicate.
+// TestTreeFindsSameDuplicatesAsDecoder compares the tree's rules about duplicate names with those of the TOML library's
+// decoder. The decoder itself is not used, because it reports only the first duplicate.
 func TestTreeFindsSameDuplicatesAsDecoder(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "a.b", "b.a", "a.b.a", "b.b"})
 	value := rapid.SampledFrom([]string{"1", "{}", "{ a = 1 }", "{ a = 1, a = 2 }", "{ a.b = 1, a.a = 2 }", "{ a.b = 1, a = 2 }", "[]", "[1]", "[{ b = 1 }, { b = 1 }]", "[{ b = 1, b = 2 }]"})
@@ -36,7 +36,8 @@ func TestTreeFindsSameDuplicatesAsDecoder(t *testing.T) {
 	})
 }
 
-// TestScalarsAreThoseOfDecoder checks that the tree accepts the same numbers, booleans and dates as the TOML library's decoder.
+// TestScalarsAreThoseOfDecoder checks that the tree accepts the same numbers, booleans and dates as the TOML library's
+// decoder.
 func TestScalarsAreThoseOfDecoder(t *testing.T) {
 	for _, value := range []string{
 		"0", "+1", "-1", "1_000", "1__0", "_1", "1_", "01", "+0x1F", "0x1F", "0xG", "0o17", "0o8", "0b101", "0b2", "99999999999999999999",

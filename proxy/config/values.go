@@ -12,7 +12,8 @@ type Value struct {
 	Pos  Position
 }
 
-// values appends the scalars and arrays of a tree to out. The loader must have read the tree, so that it knows the credentials.
+// values appends the scalars and arrays of a tree to out. The loader must have read the tree, so that it knows the
+// credentials.
 func (l *loader) values(n *node, where *keyPath, out []Value) []Value {
 	for i := range n.names {
 		m := &n.names[i]

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// When is the condition of a rule or a target. All fields that are set must match; a list matches if one of its elements does, except
-// for Tags.
+// When is the condition of a rule or a target. All fields that are set must match; a list matches if one of its
+// elements does, except for Tags.
 type When struct {
 	Keys   []Glob // names of client keys
 	Teams  []Glob
@@ -19,8 +19,8 @@ type When struct {
 	Images *bool
 	// Thinking is whether the request asks for reasoning.
 	Thinking *bool
-	// PromptFrom and PromptTo are the range of the prompt's estimated tokens: PromptFrom is inclusive, PromptTo is exclusive, and a
-	// PromptTo of 0 means no end.
+	// PromptFrom and PromptTo are the range of the prompt's estimated tokens: PromptFrom is inclusive, PromptTo is
+	// exclusive, and a PromptTo of 0 means no end.
 	PromptFrom, PromptTo int64
 	Times                []DayTime // in Router.Zone
 }
@@ -31,8 +31,8 @@ type TagMatch struct {
 	Values []Glob
 }
 
-// DayTime is a range of minutes since midnight, From inclusive and To exclusive, of at most 24 hours. If From is after To, the range
-// includes midnight.
+// DayTime is a range of minutes since midnight, From inclusive and To exclusive, of at most 24 hours. If From is after
+// To, the range includes midnight.
 type DayTime struct{ From, To int }
 
 const minutesOfDay = 24 * 60

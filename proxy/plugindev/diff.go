@@ -11,8 +11,8 @@ const (
 	maxDiffWidth = 96 // bytes shown of a line
 )
 
-// Diff shows the first difference of two texts in a few lines: the section, the wanted lines and the actual ones, with long lines cut to
-// the part around the difference. It is empty if the texts are the same.
+// Diff shows the first difference of two texts in a few lines: the section, the wanted lines and the actual ones, with
+// long lines cut to the part around the difference. It is empty if the texts are the same.
 func Diff(want, got string) string { return diff(want, got, "want", "got ") }
 
 // diff is like Diff, with names of the two texts, which have the same length.

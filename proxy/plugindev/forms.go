@@ -39,8 +39,8 @@ func findAPI(form string) *clientapi.API {
 	return nil
 }
 
-// CheckRequest returns the error with which the gateway would reject a client's request in a form before any plugin gets it, or nil if it
-// would not.
+// CheckRequest returns the error with which the gateway would reject a client's request in a form before any plugin
+// gets it, or nil if it would not.
 func CheckRequest(form string, body []byte) error {
 	api := findAPI(form)
 	if api == nil {
@@ -57,8 +57,8 @@ func streams(form string) bool {
 	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
-// newRequest returns a request of an API. If the API has the model and the kind of response in the path, they are the model of all
-// vectors, and stream.
+// newRequest returns a request of an API. If the API has the model and the kind of response in the path, they are the
+// model of all vectors, and stream.
 func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	r := api.NewRequest()
 	if addressed, ok := r.(clientapi.AddressedRequest); ok {
@@ -67,7 +67,8 @@ func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	return r
 }
 
-// dialectAPI returns the API with which the gateway itself reads the response to a request in a form, or nil if the plugin reads it.
+// dialectAPI returns the API with which the gateway itself reads the response to a request in a form, or nil if the
+// plugin reads it.
 func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	switch d {
 	case abi.DialectOpenAI:
@@ -86,7 +87,8 @@ func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	return nil
 }
 
-// openReader prepares to read a response of an API. If the upstream got the client's own document, events are passed on unchanged.
+// openReader prepares to read a response of an API. If the upstream got the client's own document, events are passed on
+// unchanged.
 func (r *run) openReader(api *clientapi.API) {
 	r.reader = api.NewReader()
 	if chat, ok := r.reader.(*openai.Reader); ok {

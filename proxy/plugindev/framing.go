@@ -20,8 +20,8 @@ var responseFiles = [...]struct{ extension, contentType string }{
 	{".eventstream", "application/vnd.amazon.eventstream"},
 }
 
-// newDecoder returns a decoder for a response with a content type, for which the plugin has declared a framing. It is nil if the
-// response is one document.
+// newDecoder returns a decoder for a response with a content type, for which the plugin has declared a framing. It is
+// nil if the response is one document.
 func newDecoder(contentType string, declared abi.Framing) framing.Decoder {
 	media := string(framing.MediaType([]byte(contentType)))
 	for _, f := range []abi.Framing{declared, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream} {

@@ -20,7 +20,8 @@ type Engine struct {
 	last engine.Source
 }
 
-// NewEngine creates an engine. Machine code is also cached in cacheDir unless it is "". Close the engine after the last Host that uses it.
+// NewEngine creates an engine. Machine code is also cached in cacheDir unless it is "". Close the engine after the last
+// Host that uses it.
 func NewEngine(cacheDir string) (*Engine, error) {
 	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
 	if err != nil {
@@ -32,8 +33,8 @@ func NewEngine(cacheDir string) (*Engine, error) {
 // Close frees the machine code.
 func (e *Engine) Close() error { return e.engine.Close() }
 
-// source returns the source of a module. It caches the last one, because tools load the same module repeatedly and computing the digest
-// of megabytes takes longer than a call.
+// source returns the source of a module. It caches the last one, because tools load the same module repeatedly and
+// computing the digest of megabytes takes longer than a call.
 func (e *Engine) source(wasm []byte) engine.Source {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +101,8 @@ func (h *Host) Load(ctx context.Context, m Module) (*Plugin, error) {
 	return &Plugin{set.Plugin(m.Name), set}, nil
 }
 
-// LoadNative creates a plugin from code in this program. newGuest is called for each instance, with the host that serves its imports.
+// LoadNative creates a plugin from code in this program. newGuest is called for each instance, with the host that
+// serves its imports.
 func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*Plugin, error) {
 	set, err := h.host.LoadNative(name, newGuest)
 	if err != nil {
@@ -145,8 +147,8 @@ func (b *Binding) Internal() *plugin.Binding { return b.binding }
 // Forms returns the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
 func (b *Binding) Forms() abi.Forms { return b.binding.Forms() }
 
-// Choose calls a router to order the targets of a request. input is the document that the gateway would pass to it, and targets is the
-// number of targets in it.
+// Choose calls a router to order the targets of a request. input is the document that the gateway would pass to it, and
+// targets is the number of targets in it.
 func (b *Binding) Choose(input []byte, targets int) (order []int, explain string, err error) {
 	return b.binding.Choose(context.Background(), input, targets)
 }
@@ -170,8 +172,8 @@ func (b *Binding) List(cursor string) (ListRequest, error) {
 	return r, err
 }
 
-// Models calls a provider to read a page of its model list. It returns the models as JSON objects separated by spaces, and the cursor of
-// the next page. The names of headers must be in lower case.
+// Models calls a provider to read a page of its model list. It returns the models as JSON objects separated by spaces,
+// and the cursor of the next page. The names of headers must be in lower case.
 func (b *Binding) Models(status int, headers map[string]string, body string) (models, next string, err error) {
 	page, err := b.binding.Models(context.Background(), status, lookup(headers), []byte(body))
 	var list []string

@@ -21,8 +21,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Native runs a plugin as native code, in a process of a program that serves it (package sdk/native). A process that has ended is
-// replaced for the next instance, unless it ended because a call timed out. Close it after the plugins that were created from it.
+// Native runs a plugin as native code, in a process of a program that serves it (package sdk/native). A process that
+// has ended is replaced for the next instance, unless it ended because a call timed out. Close it after the plugins
+// that were created from it.
 type Native struct {
 	Program string        // the file to run
 	Timeout time.Duration // timeout of a call; 0 for unlimited
@@ -85,8 +86,8 @@ const (
 	// killDelay is how long a process may take to end by itself before it is killed.
 	killDelay = 2 * time.Second
 
-	// traceDelay is how long a process may take to print its goroutines. Go's runtime gives each further thread five seconds, and the
-	// goroutine of the call may be the last one.
+	// traceDelay is how long a process may take to print its goroutines. Go's runtime gives each further thread five
+	// seconds, and the goroutine of the call may be the last one.
 	traceDelay = time.Minute
 )
 
@@ -108,8 +109,8 @@ func (n *Native) start() (*process, error) {
 		pipes: []io.Closer{writer, reader}, printed: &output{to: n.Output},
 	}
 	p.cmd.ExtraFiles = []*os.File{calls, results}
-	// The environment is otherwise empty, as a module's is. With this variable, an interrupted process also prints the goroutines that are
-	// running.
+	// The environment is otherwise empty, as a module's is. With this variable, an interrupted process also prints the
+	// goroutines that are running.
 	p.cmd.Env = []string{"GOTRACEBACK=crash"}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.printed, p.printed, killDelay
 	err = p.cmd.Start()
@@ -191,7 +192,8 @@ func (p *process) exchange(m *message, host abi.Host) (message, error) {
 	return message{}, err
 }
 
-// serveImport calls a method of the host for a process. Messages are not validated, since they come from the author's own code.
+// serveImport calls a method of the host for a process. Messages are not validated, since they come from the author's
+// own code.
 func serveImport(m *message, host abi.Host) (result message, served bool) {
 	f := reflect.ValueOf(hostMethods[m.Name])
 	if !f.IsValid() {
@@ -222,8 +224,8 @@ func serveImport(m *message, host abi.Host) (result message, served bool) {
 	return result, true
 }
 
-// hostMethods are all methods of abi.Host. It is a table because looking up methods by name with reflection would keep the linker from
-// removing any unused exported method of the gateway.
+// hostMethods are all methods of abi.Host. It is a table because looking up methods by name with reflection would keep
+// the linker from removing any unused exported method of the gateway.
 var hostMethods = map[string]any{
 	"Log": abi.Host.Log, "Fail": abi.Host.Fail, "HostMinor": abi.Host.HostMinor, "InputGet": abi.Host.InputGet,
 	"InputCount": abi.Host.InputCount, "InputText": abi.Host.InputText, "BodyGet": abi.Host.BodyGet, "BodySet": abi.Host.BodySet,
@@ -269,7 +271,8 @@ func (n *Native) newGuest(name string) func(host abi.Host) plugin.Guest {
 	}
 }
 
-// call makes a call. Like other native guests, it panics if the plugin panics, and also if the call fails in any other way.
+// call makes a call. Like other native guests, it panics if the plugin panics, and also if the call fails in any other
+// way.
 func (g *remoteGuest) call(name string, ints []int64, slices ...[]byte) int32 {
 	var result int64
 	err := g.err

@@ -41,8 +41,8 @@ type RecordWriter struct {
 	last    int // number of the last vector
 }
 
-// NewRecordWriter loads the plugin, and prepares the folder, which may already contain vectors for the same plugin. The caller closes the
-// RecordWriter.
+// NewRecordWriter loads the plugin, and prepares the folder, which may already contain vectors for the same plugin. The
+// caller closes the RecordWriter.
 func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWriter, error) {
 	w := &RecordWriter{o: o}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -74,8 +74,9 @@ func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWrit
 // Close unloads the plugin.
 func (w *RecordWriter) Close() { w.plugin.Close() }
 
-// Write writes each recorded request as a vector, with the plugin's outcome as want.txt, until ctx ends, and then those that are already
-// queued. If the plugin itself fails, the vector has no want.txt, so that it fails until the plugin is fixed.
+// Write writes each recorded request as a vector, with the plugin's outcome as want.txt, until ctx ends, and then those
+// that are already queued. If the plugin itself fails, the vector has no want.txt, so that it fails until the plugin is
+// fixed.
 func (w *RecordWriter) Write(ctx context.Context, from *recording.Recorder) (done Recorded, err error) {
 	defer func() { done.Dropped += from.Dropped() }()
 	for w.o.Count == 0 || done.Vectors < w.o.Count {
@@ -153,8 +154,8 @@ type vectorFile struct {
 	Headers    map[string]string `json:"headers,omitempty"`
 }
 
-// write writes a vector. It returns false if the request is not recorded: its client disconnected, or a credential in a binary stream
-// cannot be removed.
+// write writes a vector. It returns false if the request is not recorded: its client disconnected, or a credential in a
+// binary stream cannot be removed.
 func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	if t.Ending == recording.Disconnected {
 		return false, nil
@@ -207,8 +208,8 @@ func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
 	return true, w.writeFolder(name, files)
 }
 
-// writeFolder writes a vector's files, and its want.txt. It renames the folder when it is complete, so that incomplete vectors are not
-// visible.
+// writeFolder writes a vector's files, and its want.txt. It renames the folder when it is complete, so that incomplete
+// vectors are not visible.
 func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err error) {
 	dir := filepath.Join(w.o.Dir, ".writing")
 	if err := os.RemoveAll(dir); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Result is the outcome of running a vector. If the plugin itself failed, Response begins with a line that says in which call and how,
-// followed by the response that the client would receive.
+// Result is the outcome of running a vector. If the plugin itself failed, Response begins with a line that says in
+// which call and how, followed by the response that the client would receive.
 type Result struct {
 	Request  string // method, path, headers and body of the upstream request of each attempt; empty if the plugin responded itself
 	Warnings string // one per line
@@ -47,7 +47,8 @@ type Cost struct {
 	Share float64 // largest share of its budget that a call used
 }
 
-// addCall adds a call that used some fuel, and returns its share of the budget that a call has for an input of this size.
+// addCall adds a call that used some fuel, and returns its share of the budget that a call has for an input of this
+// size.
 func (c *Cost) addCall(used, base int64, input int) (share float64) {
 	share = float64(used) / float64(base+plugin.DefaultFuelPerByte*int64(input))
 	c.Share = max(c.Share, share)
@@ -60,7 +61,8 @@ const (
 	testCreated = 1700000000
 	testRandom  = 0x9f86d081884c7d65
 
-	// Size of the pieces in which a body arrives. As a prime number, it does not coincide with boundaries within the body.
+	// Size of the pieces in which a body arrives. As a prime number, it does not coincide with boundaries within the
+	// body.
 	pieceBytes = 61
 )
 
@@ -96,12 +98,12 @@ type run struct {
 // errClientLeft ends a run whose client has disconnected.
 var errClientLeft = errors.New("the client has left")
 
-// Run runs the vector for a client that wants a stream with usage, or a non-streaming response, regardless of the request's own stream
-// member. The summary that the plugin gets is derived from the request's body.
+// Run runs the vector for a client that wants a stream with usage, or a non-streaming response, regardless of the
+// request's own stream member. The summary that the plugin gets is derived from the request's body.
 func (v *Vector) Run(b *Binding, stream bool) Result { return v.run(b, runMode{stream: stream}) }
 
-// RunFor is like Run for a client that uses another API than the vector's request: asked is the client's request in form, which must be
-// equivalent.
+// RunFor is like Run for a client that uses another API than the vector's request: asked is the client's request in
+// form, which must be equivalent.
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
 	return v.run(b, runMode{form: form, clientRequest: asked, stream: stream})
 }

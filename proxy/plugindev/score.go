@@ -30,7 +30,8 @@ type scorer struct {
 	marks       []Mark
 }
 
-// Score runs the conformance suite: it tests each rule of the plugin ABI that a plugin can break on variations of its vectors.
+// Score runs the conformance suite: it tests each rule of the plugin ABI that a plugin can break on variations of its
+// vectors.
 func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 	c := &scorer{ctx: ctx, suite: s}
 	var err error
@@ -78,8 +79,8 @@ func (c *scorer) rule(text string, t trial) {
 	c.marks = append(c.marks, m)
 }
 
-// vectorFailures returns a trial with one try for each vector, which is broken if the vector has a failure of a kind whose Where starts
-// with where.
+// vectorFailures returns a trial with one try for each vector, which is broken if the vector has a failure of a kind
+// whose Where starts with where.
 func (c *scorer) vectorFailures(where string, kind func(Failure) bool) trial {
 	return func(try func(string)) {
 		for _, t := range c.tested {
@@ -134,7 +135,8 @@ func (c *scorer) vectors(f func(v Vector, b *Binding)) {
 	}
 }
 
-// streamVectors calls f with each vector of a provider whose response is one stream of text events that is read to its end.
+// streamVectors calls f with each vector of a provider whose response is one stream of text events that is read to its
+// end.
 func (c *scorer) streamVectors(f func(v Vector, b *Binding, events []Event, whole Result)) {
 	c.vectors(func(v Vector, b *Binding) {
 		if len(v.Answers) > 0 || v.Status != 200 || v.Truncated || frameOf(v.ContentType) == nil || !streams(v.Form) {
@@ -285,8 +287,8 @@ func describeDifference(v *Vector, want, got Result) string {
 	return ""
 }
 
-// sendingVectors calls f with up to two vectors for each combination of settings, form and options, for which the plugin sends a request
-// upstream. The vectors have no response; f sets it.
+// sendingVectors calls f with up to two vectors for each combination of settings, form and options, for which the
+// plugin sends a request upstream. The vectors have no response; f sets it.
 func (c *scorer) sendingVectors(f func(v Vector, b *Binding)) {
 	seen := make(map[string]int)
 	c.vectors(func(v Vector, b *Binding) {

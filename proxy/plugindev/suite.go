@@ -25,14 +25,17 @@ type Suite struct {
 	cases []testCase
 }
 
-// testCase is a folder with an input and its expected outcome: a vector of a provider, a route of a router, or a text of a filter.
+// testCase is a folder with an input and its expected outcome: a vector of a provider, a route of a router, or a text
+// of a filter.
 type testCase interface {
 	name() string
 	dir() string
 	settings() json.RawMessage // replace the suite's settings unless empty
-	// outcome runs the test case, and returns the contents of want.txt, and problems that are errors whatever want.txt contains.
+	// outcome runs the test case, and returns the contents of want.txt, and problems that are errors whatever want.txt
+	// contains.
 	outcome(b *Binding) (text string, problems []string, cost Cost)
-	// variants runs the test case in every way that must give the same outcome, and calls differs for those that do not.
+	// variants runs the test case in every way that must give the same outcome, and calls differs for those that do
+	// not.
 	variants(b *Binding, differs func(variant, want, got string))
 }
 
@@ -138,8 +141,9 @@ type Failure struct {
 	Text  string // description in a few lines
 }
 
-// Test runs each vector with a fresh instance for each call, on an instance that has served all other vectors, after clients that
-// disconnected, and with the upstream's response split in other ways. All must give the outcome in want.txt.
+// Test runs each vector with a fresh instance for each call, on an instance that has served all other vectors, after
+// clients that disconnected, and with the upstream's response split in other ways. All must give the outcome in
+// want.txt.
 func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]Tested, error) {
 	var cases []testCase
 	for _, c := range s.cases {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Trace runs one request and describes the result for people: the upstream request, the client's response, and the fuel of each call.
+// Trace runs one request and describes the result for people: the upstream request, the client's response, and the fuel
+// of each call.
 func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
 	r := v.run(b, runMode{stream: stream})
 	var out strings.Builder
@@ -37,8 +38,8 @@ func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
 	return out.String(), r.Err
 }
 
-// ReadAnswer returns an upstream's response. The extension of the file's name determines the framing: .json, .sse, .ndjson or
-// .eventstream.
+// ReadAnswer returns an upstream's response. The extension of the file's name determines the framing: .json, .sse,
+// .ndjson or .eventstream.
 func ReadAnswer(name string, body []byte, status int) (Answer, error) {
 	for _, f := range responseFiles {
 		if strings.HasSuffix(name, f.extension) {

@@ -21,8 +21,8 @@ type Vector struct {
 	Response []byte `json:"-"` // the upstream's body; nil if there is none
 	Dir      string `json:"-"` // the folder; "" if the vector was not read from one
 
-	// Form is the API of the request, such as "messages"; empty means chat completions. A plugin gets requests of another API only if it
-	// has declared the form. ClientForm is the API that the client uses if it is another one.
+	// Form is the API of the request, such as "messages"; empty means chat completions. A plugin gets requests of
+	// another API only if it has declared the form. ClientForm is the API that the client uses if it is another one.
 	Form       string   `json:"form"`
 	ClientForm string   `json:"client_form"`
 	Betas      []string `json:"betas"` // betas that a Messages client has requested
@@ -36,8 +36,8 @@ type Vector struct {
 	Headers     map[string]string `json:"headers"`      // headers of the response, with lower-case names
 	Truncated   bool              `json:"truncated"`    // the response is cut off at the end of the file
 
-	// Answers are the responses to several attempts, if Response is nil. The next attempt is made if one fails in a way for which the
-	// gateway would try another target. Their bodies are the files answer.1.json, answer.2.sse and so on.
+	// Answers are the responses to several attempts, if Response is nil. The next attempt is made if one fails in a way
+	// for which the gateway would try another target. Their bodies are the files answer.1.json, answer.2.sse and so on.
 	Answers []Answer `json:"answers"`
 }
 

@@ -32,8 +32,8 @@ func oldModule(t *testing.T, path string) []byte {
 	return wasm
 }
 
-// A module built for any earlier minor version of the ABI must produce the same bytes on the current host as a module built
-// from source now.
+// A module built for any earlier minor version of the ABI must produce the same bytes on the current host as a module
+// built from source now.
 //
 // covers: C77
 func TestOldModulesKeepWorking(t *testing.T) {

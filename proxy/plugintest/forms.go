@@ -32,8 +32,8 @@ func RecordedRequests(tb testing.TB, form string) map[string][]byte {
 	return all
 }
 
-// TestPassedOn checks that requests in an API that the upstream speaks itself are forwarded byte for byte, except for the model. head is
-// the start of the upstream's request: a line with method and path, and its headers.
+// TestPassedOn checks that requests in an API that the upstream speaks itself are forwarded byte for byte, except for
+// the model. head is the start of the upstream's request: a line with method and path, and its headers.
 func (s Suite) TestPassedOn(t *testing.T, form, head string) {
 	t.Helper()
 	const model, quoted = `up/"model"`, `"up/\"model\""`

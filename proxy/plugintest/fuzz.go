@@ -32,8 +32,8 @@ func (u FuzzUse) vector(s Suite) Vector {
 	return v
 }
 
-// FuzzResponses feeds the plugin mutated responses of the vectors. Whatever an upstream sends, the plugin itself must not
-// fail, and the client must get exactly one ending.
+// FuzzResponses feeds the plugin mutated responses of the vectors. Whatever an upstream sends, the plugin itself must
+// not fail, and the client must get exactly one ending.
 func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		if v.Response != nil {
@@ -56,8 +56,8 @@ func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 	})
 }
 
-// FuzzRequests feeds the plugin requests that pass the gateway's validation. The plugin must either reject a request with
-// status 400, or build an upstream request whose body passes check.
+// FuzzRequests feeds the plugin requests that pass the gateway's validation. The plugin must either reject a request
+// with status 400, or build an upstream request whose body passes check.
 func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		for use := range uses {
@@ -75,9 +75,9 @@ func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body
 	})
 }
 
-// FuzzConversations is like FuzzRequests with conversations assembled from the messages of the vectors, and the other members
-// of two of the vectors. Each byte of the script selects a turn: a single message, or a message and the results of its tool
-// calls.
+// FuzzConversations is like FuzzRequests with conversations assembled from the messages of the vectors, and the other
+// members of two of the vectors. Each byte of the script selects a turn: a single message, or a message and the results
+// of its tool calls.
 func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	type request map[string]json.RawMessage
 	var turns []string
@@ -130,9 +130,9 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 	})
 }
 
-// FuzzEventOrder feeds the plugin the events of streams reordered, omitted, repeated, and with changed indexes. Each step is
-// four bytes: the stream, its first event, the number of events from there, and the change of the index, which is the number
-// after the text index. frame encodes events as a response body.
+// FuzzEventOrder feeds the plugin the events of streams reordered, omitted, repeated, and with changed indexes. Each
+// step is four bytes: the stream, its first event, the number of events from there, and the change of the index, which
+// is the number after the text index. frame encodes events as a response body.
 func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams [][]string, frame func(events []string) []byte, uses ...FuzzUse) {
 	for i := range streams {
 		f.Add([]byte{byte(i), 0, 255, 0}, i%len(uses))
@@ -204,7 +204,8 @@ func (b *Binding) CheckResponses(t *testing.T, v *Vector) {
 	}
 }
 
-// checkToolCalls checks that every choice of a non-streaming response whose finish reason is "tool_calls" has a tool call.
+// checkToolCalls checks that every choice of a non-streaming response whose finish reason is "tool_calls" has a tool
+// call.
 func checkToolCalls(t *testing.T, response string) {
 	t.Helper()
 	status, body, _ := strings.Cut(response, "\n")
@@ -250,8 +251,8 @@ func readCompletion(t *testing.T, text string) (c completion) {
 	return c
 }
 
-// CheckResponse checks a Result.Response. It must be one completion with at most the given number of choices, a stream with
-// exactly one ending, or one error.
+// CheckResponse checks a Result.Response. It must be one completion with at most the given number of choices, a stream
+// with exactly one ending, or one error.
 func CheckResponse(t *testing.T, response string, choices int) {
 	t.Helper()
 	status, body, _ := strings.Cut(response, "\n")
@@ -277,8 +278,8 @@ func CheckResponse(t *testing.T, response string, choices int) {
 	}
 }
 
-// checkStream checks that a stream has chunks and one ending: a finish reason for each choice, the usage and [DONE], or an
-// error.
+// checkStream checks that a stream has chunks and one ending: a finish reason for each choice, the usage and [DONE], or
+// an error.
 func checkStream(t *testing.T, body string, choices int) {
 	t.Helper()
 	begun, finished := make(map[int]bool), make(map[int]bool)

@@ -33,8 +33,8 @@ type Attempt struct {
 	data    []byte
 }
 
-// Attempt parses a client's request and has the plugin build the upstream request. The request's stream member selects the
-// kind of response.
+// Attempt parses a client's request and has the plugin build the upstream request. The request's stream member selects
+// the kind of response.
 func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
 	tb.Helper()
 	a := &Attempt{binding: b, writer: openai.NewWriter()}
@@ -209,9 +209,9 @@ func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
 	}
 }
 
-// Benchmark runs every vector on the module. It reports the fuel of provider_request and, if the plugin reads the response,
-// the fuel per event or body. The time includes both calls and the host's work around them. The subbenchmark load reports
-// the size of the module and the time to load it when it is already compiled.
+// Benchmark runs every vector on the module. It reports the fuel of provider_request and, if the plugin reads the
+// response, the fuel per event or body. The time includes both calls and the host's work around them. The subbenchmark
+// load reports the size of the module and the time to load it when it is already compiled.
 func (s Suite) Benchmark(b *testing.B) {
 	vectors := s.Vectors(b)
 	h := hostFor(b)

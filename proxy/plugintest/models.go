@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
-// ModelList is a page of an upstream's model list, and the models and the next page that the plugin should read from it.
+// ModelList is a page of an upstream's model list, and the models and the next page that the plugin should read from
+// it.
 type ModelList struct{ Body, Models, Next string }
 
 // TestModels checks how the plugin reads each of the pages.

@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// Recording is a request that a real client sent to the upstream, in testdata/requests/NAME.json. It is compared with the
-// request that the plugin builds for the same conversation.
+// Recording is a request that a real client sent to the upstream, in testdata/requests/NAME.json. It is compared with
+// the request that the plugin builds for the same conversation.
 type Recording struct {
 	Vector  string            // the vector with the conversation; empty means recorded/NAME
 	Differs map[string]string // the expected differences, see Differences
 }
 
-// TestRecordings compares every recording of the folder with the plugin's request. The table must have an entry for each.
+// TestRecordings compares every recording of the folder with the plugin's request. The table must have an entry for
+// each.
 func (s Suite) TestRecordings(t *testing.T, recordings map[string]Recording) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/requests/*.json")
@@ -56,7 +57,8 @@ func CheckDifferences(tb testing.TB, built, recorded any, want map[string]string
 	}
 }
 
-// Differences returns the differences of two JSON values by path, each as the built value, "for", and the recorded value.
+// Differences returns the differences of two JSON values by path, each as the built value, "for", and the recorded
+// value.
 func Differences(built, recorded any) map[string]string {
 	found := make(map[string]string)
 	compare("", built, recorded, found)
@@ -128,8 +130,8 @@ func (r Result) RequestBody(tb testing.TB) map[string]any {
 	return Object(tb, []byte(body))
 }
 
-// Message returns the assistant's message as a client stores it. The message of a stream is assembled from its chunks: texts
-// are concatenated, tool calls merged by index, and other lists appended.
+// Message returns the assistant's message as a client stores it. The message of a stream is assembled from its chunks:
+// texts are concatenated, tool calls merged by index, and other lists appended.
 func (r Result) Message(tb testing.TB) map[string]any {
 	tb.Helper()
 	status, body, _ := strings.Cut(r.Response, "\n")
@@ -185,7 +187,8 @@ func merge(to map[string]any, name string, piece any) {
 }
 
 // FollowUp returns a vector that continues the conversation: its request with the assistant's message and more messages
-// appended. A string in more is the result of the tool call with the same index, or a user message if there are fewer calls.
+// appended. A string in more is the result of the tool call with the same index, or a user message if there are fewer
+// calls.
 func (v *Vector) FollowUp(tb testing.TB, message map[string]any, more ...any) *Vector {
 	tb.Helper()
 	request := Object(tb, v.Request)

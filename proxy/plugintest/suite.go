@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want.txt files of vectors")
 
-// Suite is a plugin and its vectors. Methods whose names start with Test, Fuzz and Benchmark are the bodies of tests, fuzz
-// targets and benchmarks; the others are for tests that a plugin's author writes.
+// Suite is a plugin and its vectors. Methods whose names start with Test, Fuzz and Benchmark are the bodies of tests,
+// fuzz targets and benchmarks; the others are for tests that a plugin's author writes.
 type Suite struct {
 	Package string // package main of the plugin, see Build; empty or "." is the package of the test
 	Wasm    []byte // module built by other means, instead of Package; it has no native form
@@ -31,8 +31,8 @@ type Suite struct {
 	Dir     string // folder of the vectors; empty means testdata/vectors
 	Target  string // the upstream's model in requests that are not vectors; empty means "m"
 
-	// FinishFollowsTools makes CheckResponses check that the plugin reports the finish reason "tool_calls" only after a tool
-	// call, whatever the upstream reports.
+	// FinishFollowsTools makes CheckResponses check that the plugin reports the finish reason "tool_calls" only after a
+	// tool call, whatever the upstream reports.
 	FinishFollowsTools bool
 }
 
@@ -57,8 +57,8 @@ type Plugin struct {
 	suite Suite
 }
 
-// Binding is one use of a plugin with its settings, such as a provider or a router of a configuration. It may be used from
-// parallel tests.
+// Binding is one use of a plugin with its settings, such as a provider or a router of a configuration. It may be used
+// from parallel tests.
 type Binding struct {
 	*plugindev.Binding
 	suite Suite
@@ -67,8 +67,8 @@ type Binding struct {
 // hosts has the plugin host of each running test.
 var hosts sync.Map // testing.TB to *plugindev.Host
 
-// sharedEngine returns the engine of all hosts. It caches compiled modules in memory, and in the user's cache folder for other
-// processes.
+// sharedEngine returns the engine of all hosts. It caches compiled modules in memory, and in the user's cache folder
+// for other processes.
 var sharedEngine = sync.OnceValues(func() (*plugindev.Engine, error) {
 	dir, err := buildtest.CacheDir("compiled")
 	if err != nil {
@@ -278,8 +278,8 @@ func (s Suite) Vectors(tb testing.TB) []*Vector {
 	return own
 }
 
-// folders has a func() ([]*Vector, error) for each path, which reads the vectors of the folder once. Tests get their own copies of the
-// Vectors, which share their bytes and maps.
+// folders has a func() ([]*Vector, error) for each path, which reads the vectors of the folder once. Tests get their
+// own copies of the Vectors, which share their bytes and maps.
 var folders sync.Map
 
 // Vector returns the vector with a name, which must exist.
@@ -294,8 +294,8 @@ func (s Suite) Vector(tb testing.TB, name string) *Vector {
 	return nil
 }
 
-// TestSettings binds the plugin with each key of settings. The value is part of the plugin's expected error, or "" if the
-// plugin should accept the settings.
+// TestSettings binds the plugin with each key of settings. The value is part of the plugin's expected error, or "" if
+// the plugin should accept the settings.
 func (s Suite) TestSettings(t *testing.T, settings map[string]string) {
 	t.Helper()
 	for _, form := range s.forms() {

@@ -36,7 +36,8 @@ func (g *Gateway) Chat(tb testing.TB, body string) *Reply {
 	return g.Do(tb, "POST", "/v1/chat/completions", body)
 }
 
-// Do sends a request with Key and reads the response. A header is "Name: value" and replaces a default one; "Name:" removes it.
+// Do sends a request with Key and reads the response. A header is "Name: value" and replaces a default one; "Name:"
+// removes it.
 func (g *Gateway) Do(tb testing.TB, method, path, body string, headers ...string) *Reply {
 	tb.Helper()
 	var payload io.Reader

@@ -1,5 +1,5 @@
-// Package proxytest runs a complete gateway in process for tests: a real listener on 127.0.0.1, the real plugins as WebAssembly, and a
-// configuration as in gateway.toml. Subpackage upstreamtest provides scripted providers.
+// Package proxytest runs a complete gateway in process for tests: a real listener on 127.0.0.1, the real plugins as
+// WebAssembly, and a configuration as in gateway.toml. Subpackage upstreamtest provides scripted providers.
 //
 // It is for tests of behaviour that clients and operators can observe.
 //
@@ -86,8 +86,8 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	return g
 }
 
-// compiled returns the compiled plugins that all gateways of this process share, because reading 20 MB of machine code takes
-// longer than most tests.
+// compiled returns the compiled plugins that all gateways of this process share, because reading 20 MB of machine code
+// takes longer than most tests.
 var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(CacheDir()) })
 
 // trust returns a client configuration that trusts the self-signed certificate in a file.

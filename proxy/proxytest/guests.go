@@ -38,8 +38,8 @@ func (g guests) ReadFile(file string) ([]byte, error) {
 	return bytes.Clone(module), err
 }
 
-// Digest returns the SHA-256 digest of the module. With it, a gateway that finds the compiled module in its cache does not
-// read the module.
+// Digest returns the SHA-256 digest of the module. With it, a gateway that finds the compiled module in its cache does
+// not read the module.
 func (g guests) Digest(file string) (digest [sha256.Size]byte, err error) {
 	g.tb.Helper()
 	module, err := g.module(file)

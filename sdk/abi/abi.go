@@ -103,8 +103,8 @@ const (
 	LogError LogLevel = 3
 )
 
-// FailKind is the reason why a request failed. It determines the HTTP status, the error type, the default error code and whether
-// another target is tried.
+// FailKind is the reason why a request failed. It determines the HTTP status, the error type, the default error code
+// and whether another target is tried.
 type FailKind int32
 
 // The kinds of failure.

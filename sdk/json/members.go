@@ -368,8 +368,8 @@ func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) 
 // spaceWidth maps a byte to the number of spaces that it is: 1 for a space, otherwise 0.
 var spaceWidth = [256]uint8{' ': 1}
 
-// openObject moves from the opening brace of an object with the shape s to its first member, or past the object if it is
-// empty. It returns the state with which Members continues: the shape of the innermost open object (nil after the
+// openObject moves from the opening brace of an object with the shape s to its first member, or past the object if it
+// is empty. It returns the state with which Members continues: the shape of the innermost open object (nil after the
 // outermost one), the index (negative if the document is invalid), the ID of the previous member, and the depth.
 func (r *Reader) openObject(s *Shape, i, last, depth int) (*Shape, int, int, int) {
 	if depth >= MaxDepth {

@@ -104,8 +104,8 @@ func (a *Answer) Done() { host.Done(abi.DoneNow) }
 // extra members and a failure.
 func (a *Answer) DoneAtEnd() { host.Done(abi.DoneAtEnd) }
 
-// OpenAIEvent passes a chunk or a non-streaming response in the chat completions format to the gateway. It returns false if
-// the gateway cannot parse it.
+// OpenAIEvent passes a chunk or a non-streaming response in the chat completions format to the gateway. It returns
+// false if the gateway cannot parse it.
 func (a *Answer) OpenAIEvent(p []byte) bool { return host.OpenAIEvent(p) == abi.StatusOK }
 
 // Embedding reports the embedding of an input of an embeddings request, by the input's index and in the order of the

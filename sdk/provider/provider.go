@@ -36,8 +36,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Provider is one use of the plugin, with the options of one provider in the configuration. Every plugin implements it; the
-// interfaces below are optional.
+// Provider is one use of the plugin, with the options of one provider in the configuration. Every plugin implements it;
+// the interfaces below are optional.
 type Provider interface {
 	// Request builds the upstream request: it calls Request.SetPath, sets headers, and edits the client's body or
 	// writes another one. It may instead respond immediately, by reporting a response and calling Done.

@@ -161,7 +161,8 @@ func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byt
 	r.check(host.Answer(framing, dialect, options), "answer")
 }
 
-// Warn reports to the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or changed.
+// Warn reports to the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or
+// changed.
 func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, host.Bytes(member)) }
 
 // check records the first import that the gateway refused, which makes the call fail.

@@ -1,4 +1,5 @@
-// Package router is the SDK for router plugins: a function that decides in which order the gateway tries the targets of a request.
+// Package router is the SDK for router plugins: a function that decides in which order the gateway tries the targets of
+// a request.
 //
 //	func init() { router.Register(first, nil) }
 //

@@ -1,5 +1,5 @@
-// Package bare is the reverse proxy that the gateway is compared with: only fasthttp on both sides. It checks no keys, parses
-// no bodies and changes no headers. The provider's response is forwarded as it arrives, with SetBodyStream.
+// Package bare is the reverse proxy that the gateway is compared with: only fasthttp on both sides. It checks no keys,
+// parses no bodies and changes no headers. The provider's response is forwarded as it arrives, with SetBodyStream.
 //
 // Its cost is the lower bound for a gateway on the same library.
 package bare

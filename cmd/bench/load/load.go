@@ -1,8 +1,8 @@
-// Package load is the load generator of the benchmark: it keeps connections busy over plain sockets, and checks every response
-// that it counts. A response that is incomplete, or differs from the provider's, is a failure.
+// Package load is the load generator of the benchmark: it keeps connections busy over plain sockets, and checks every
+// response that it counts. A response that is incomplete, or differs from the provider's, is a failure.
 //
-// It does not use fasthttp, so that the load generator and its subjects share no code, and it does little work per response,
-// so that two cores are enough.
+// It does not use fasthttp, so that the load generator and its subjects share no code, and it does little work per
+// response, so that two cores are enough.
 //
 // Concurrency: one goroutine per connection. A Run's methods may be called from any goroutine.
 package load

@@ -1,8 +1,8 @@
 // Package process runs the processes of the benchmark and reads their resource usage from the operating system.
 //
-// A process is this program in another role, or a command. Roles read orders as lines of JSON from standard input and reply
-// to each with a line on standard output. A role ends with its input, so it never outlives its parent. The package is
-// independent of the measurements.
+// A process is this program in another role, or a command. Roles read orders as lines of JSON from standard input and
+// reply to each with a line on standard output. A role ends with its input, so it never outlives its parent. The
+// package is independent of the measurements.
 //
 // Concurrency: a Process accepts one order at a time; its usage can be read from any goroutine.
 package process
@@ -83,8 +83,8 @@ func Role(ctx context.Context, name string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Command starts a program that takes no orders. line, if not nil, is called with each line of its standard error until it
-// returns true.
+// Command starts a program that takes no orders. line, if not nil, is called with each line of its standard error until
+// it returns true.
 func Command(ctx context.Context, name string, env []string, line func(string) bool, command string, args ...string) (*Process, error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -21,7 +21,8 @@ type dialect struct {
 
 var dialects = map[string]*dialect{"openai": openai(), "anthropic": anthropic()}
 
-// words are the texts of events. Like the text of models, they contain characters that JSON escapes, and non-ASCII characters.
+// words are the texts of events. Like the text of models, they contain characters that JSON escapes, and non-ASCII
+// characters.
 var words = strings.Split(" The| bridge| over| the| river| was| built| in| three| years|,| which| is| less| than| anyone| had| \\\"expected\\\"|.|"+
 	" It| has| \\n\\n|**|Two| arches|**| of| grey| stone|;| the| larger| one| spans| forty|-two| metres| –| about| a| third| of| the| valley|'s| width|."+
 	"| Visitors| cross| it| on| foot| from| the| café| to| the| old| mill| and| back| again| before| dusk| falls|.", "|")
@@ -46,7 +47,8 @@ func message(status, headers, body string) []byte {
 // chunk returns a chunk of a chunked body.
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// setStream sets the parts of a stream: the events before the first text event, the text events, and the events after the last.
+// setStream sets the parts of a stream: the events before the first text event, the text events, and the events after
+// the last.
 func (d *dialect) setStream(headers string, before []string, event func(n int) string, after []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 200 OK\r\nDate: Wed, 24 Jun 2026 17:25:02 GMT\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n%s\r\n", headers)

@@ -10,8 +10,9 @@ import (
 // slots is the number of ticks in an interval. Streams are spread over them, so that their events do not coincide.
 const slots = 10
 
-// pace writes the events of many streams at the same rate from one goroutine, because a timer per stream would cost more than
-// the writes. Late ticks are skipped, because the network would deliver two events in quick succession together.
+// pace writes the events of many streams at the same rate from one goroutine, because a timer per stream would cost
+// more than the writes. Late ticks are skipped, because the network would deliver two events in quick succession
+// together.
 type pace struct {
 	mu     sync.Mutex
 	slots  [slots][]*paced

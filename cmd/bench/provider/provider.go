@@ -1,8 +1,8 @@
-// Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every request,
-// in the dialect of OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
+// Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every
+// request, in the dialect of OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
 //
-// It does little work per response, so that two cores are enough for it, the gateway and the load generator. It checks only
-// the path and the credential of a request, and whether it asks for a stream.
+// It does little work per response, so that two cores are enough for it, the gateway and the load generator. It checks
+// only the path and the credential of a request, and whether it asks for a stream.
 //
 // Concurrency: one goroutine per connection, one more for a held stream, and one that paces the events of all streams.
 package provider
@@ -218,7 +218,8 @@ func (s *Server) stream(c net.Conn, r *running) bool {
 	case r.Hold:
 		disconnected := make(chan struct{})
 		go func() {
-			// The client sends nothing while it reads a stream, so only a disconnect or the deadline below ends this read.
+			// The client sends nothing while it reads a stream, so only a disconnect or the deadline below ends this
+			// read.
 			_, _ = c.Read(make([]byte, 1))
 			close(disconnected)
 		}()

@@ -16,8 +16,8 @@ const (
 	groupGap = 14
 )
 
-// Picture draws the rows that have a ratio as an SVG, with a bar per subject for its cost relative to the bare proxy, and a
-// line at the goal.
+// Picture draws the rows that have a ratio as an SVG, with a bar per subject for its cost relative to the bare proxy,
+// and a line at the goal.
 func (r *Report) Picture(w io.Writer) error {
 	type bar struct {
 		name, colour string

@@ -1,5 +1,5 @@
-// Command go uses the gateway through the official OpenAI client: it lists models, requests a completion and a stream, and
-// lets the model call a tool. Only base URL and key differ from a program that uses OpenAI.
+// Command go uses the gateway through the official OpenAI client: it lists models, requests a completion and a stream,
+// and lets the model call a tool. Only base URL and key differ from a program that uses OpenAI.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command go-filter is a filter plugin that replaces words with ***, in requests and responses, even if a stream splits a
-// word. The option words lists them. If several words match at the same position, the longest is replaced.
+// Command go-filter is a filter plugin that replaces words with ***, in requests and responses, even if a stream splits
+// a word. The option words lists them. If several words match at the same position, the longest is replaced.
 package main
 
 import (

@@ -63,7 +63,8 @@ func AWSFailure(a *provider.Answer, status int, body []byte) error {
 	return exceptionFailure(awsStatusKind(status), name, errorMessage(v))
 }
 
-// AWSException classifies an exception or error event of an AWS event stream. The data of an error event is its message.
+// AWSException classifies an exception or error event of an AWS event stream. The data of an error event is its
+// message.
 func AWSException(e *provider.Event) error {
 	message := e.Data
 	if e.Kind == abi.EventException {

@@ -37,7 +37,8 @@ func TestBlankAndTrimSpaceEnd(t *testing.T) {
 	}
 }
 
-// FuzzTrimSpaceEnd compares with the standard library, which does not treat the ASCII separators 1C to 1F as white space.
+// FuzzTrimSpaceEnd compares with the standard library, which does not treat the ASCII separators 1C to 1F as white
+// space.
 func FuzzTrimSpaceEnd(f *testing.F) {
 	for _, seed := range []string{"", "a ", "\u00a0x\u3000", "a\\", "\x85", "\x1f"} {
 		f.Add(seed)

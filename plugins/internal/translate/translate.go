@@ -32,8 +32,8 @@ func CheckNotFound(f *sdk.Failure, message []byte) {
 	}
 }
 
-// Printable makes a member's name safe for a warning or an error: it is cut at 64 bytes, and unsafe bytes become question
-// marks.
+// Printable makes a member's name safe for a warning or an error: it is cut at 64 bytes, and unsafe bytes become
+// question marks.
 func Printable(name []byte) string {
 	const limit = 64
 	out := append([]byte(nil), name[:min(len(name), limit)]...)

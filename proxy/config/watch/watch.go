@@ -1,12 +1,14 @@
 // Package watch reports when the contents of files have changed.
 //
-// A file is watched by its path, since the path may later lead to another file. Each directory in which a component of the path is looked
-// up, with symbolic links followed, is watched for an entry of that name. The watcher thus notices when a file is written or replaced,
-// when a link on the path is replaced with a link to another folder, as Kubernetes does, and when a folder is removed and created again.
-// An event alone is not a change: after a quiet period, the watcher reads all files, and reports a change only if the contents of one
-// differ from before, or if it has appeared or disappeared.
+// A file is watched by its path, since the path may later lead to another file. Each directory in which a component of
+// the path is looked up, with symbolic links followed, is watched for an entry of that name. The watcher thus notices
+// when a file is written or replaced, when a link on the path is replaced with a link to another folder, as Kubernetes
+// does, and when a folder is removed and created again. An event alone is not a change: after a quiet period, the
+// watcher reads all files, and reports a change only if the contents of one differ from before, or if it has appeared
+// or disappeared.
 //
-// The contents of a folder are the names in it, without hidden ones: it changes when a file is added, removed or renamed.
+// The contents of a folder are the names in it, without hidden ones: it changes when a file is added, removed or
+// renamed.
 //
 // The watcher keeps only digests of the files.
 //
@@ -29,8 +31,8 @@ import (
 )
 
 const (
-	// quietPeriod is how long no event must occur before files are read, so that a file that is written in several steps is read after
-	// the last one.
+	// quietPeriod is how long no event must occur before files are read, so that a file that is written in several
+	// steps is read after the last one.
 	quietPeriod = 200 * time.Millisecond
 
 	// maxDelay is how long a series of events can delay reading.
@@ -58,7 +60,8 @@ type Watcher struct {
 // state is the state of a path: a digest of its contents, or the reason why they cannot be read.
 type state string
 
-// New creates a Watcher without files. failed is called at most once, with the first error that keeps something from being watched.
+// New creates a Watcher without files. failed is called at most once, with the first error that keeps something from
+// being watched.
 func New(failed func(error)) (*Watcher, error) {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -72,7 +75,8 @@ func New(failed func(error)) (*Watcher, error) {
 	return w, nil
 }
 
-// Changed returns a channel that receives a value after a file has changed. Further changes are merged until the value is received.
+// Changed returns a channel that receives a value after a file has changed. Further changes are merged until the value
+// is received.
 func (w *Watcher) Changed() <-chan struct{} {
 	if w == nil {
 		return nil
@@ -80,8 +84,8 @@ func (w *Watcher) Changed() <-chan struct{} {
 	return w.changed
 }
 
-// Add watches more files. Their current contents count as known. Callers add files before they read them, so that they do not miss a
-// change in between.
+// Add watches more files. Their current contents count as known. Callers add files before they read them, so that they
+// do not miss a change in between.
 func (w *Watcher) Add(files ...string) {
 	if w == nil {
 		return
@@ -260,9 +264,10 @@ func (w *Watcher) reportErrorLocked(err error) {
 // maxLinks limits the symbolic links that a path may lead through, as Linux does.
 const maxLinks = 40
 
-// walk calls visit for each folder in which a component of the path is looked up, before the lookup, with the name of the component. It
-// stops at a component that does not exist. It returns an error of visit only for the folder that contains the file itself or a link on
-// the path; errors for other folders, in which only a rename would be noticed, are ignored.
+// walk calls visit for each folder in which a component of the path is looked up, before the lookup, with the name of
+// the component. It stops at a component that does not exist. It returns an error of visit only for the folder that
+// contains the file itself or a link on the path; errors for other folders, in which only a rename would be noticed,
+// are ignored.
 func walk(path string, visit func(dir, name string) error) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -306,8 +311,8 @@ func walk(path string, visit func(dir, name string) error) error {
 	return nil
 }
 
-// cheapWatches reports whether watching a folder takes one descriptor instead of one for each of its entries. If not, only the folders
-// that contain a file, or a link on the path to it, are watched.
+// cheapWatches reports whether watching a folder takes one descriptor instead of one for each of its entries. If not,
+// only the folders that contain a file, or a link on the path to it, are watched.
 const cheapWatches = runtime.GOOS == "linux" || runtime.GOOS == "windows"
 
 // splitPath returns the components of a path.
@@ -345,8 +350,8 @@ func digestFolder(dir string) state {
 	return state(h.Sum(nil))
 }
 
-// digestFile returns a digest of the file or folder that a path leads to. It opens only regular files, because reading others may block,
-// or consume their data.
+// digestFile returns a digest of the file or folder that a path leads to. It opens only regular files, because reading
+// others may block, or consume their data.
 func digestFile(path string) state {
 	is, err := os.Stat(path)
 	switch {

@@ -148,7 +148,8 @@ var changes = []struct {
 	}},
 }
 
-// TestDetectsChanges makes the changes in all folders at once, so that it does not wait for the quiet period of each watcher in turn.
+// TestDetectsChanges makes the changes in all folders at once, so that it does not wait for the quiet period of each
+// watcher in turn.
 //
 // covers: F80
 func TestDetectsChanges(t *testing.T) {
@@ -178,8 +179,8 @@ func TestDetectsChanges(t *testing.T) {
 	}
 }
 
-// TestIgnoresRewritesWithoutChanges rewrites or touches a file without changing its contents. The watcher must rescan after each step,
-// which shows that it noticed the step, but not report a change.
+// TestIgnoresRewritesWithoutChanges rewrites or touches a file without changing its contents. The watcher must rescan
+// after each step, which shows that it noticed the step, but not report a change.
 func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 	t.Parallel()
 	rewrites := []struct {

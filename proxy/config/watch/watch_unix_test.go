@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestIgnoresNonRegularFiles watches a pipe. Opening it would block until there is a writer, and reading would consume data meant for
-// its reader.
+// TestIgnoresNonRegularFiles watches a pipe. Opening it would block until there is a writer, and reading would consume
+// data meant for its reader.
 func TestIgnoresNonRegularFiles(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}

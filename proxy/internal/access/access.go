@@ -4,8 +4,8 @@
 // address. What keys use is counted by package spend. Keys come only from the configuration, and all state is in
 // memory.
 //
-// A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
-// of a key.
+// A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals
+// any part of a key.
 //
 // Concurrency: Keys and Key are immutable; they and AuthLimiter are safe for concurrent use.
 package access
@@ -134,8 +134,8 @@ func (e *KeyError) Error() string { return "key " + e.Name + ": " + e.Cause.Erro
 // Unwrap returns the reason.
 func (e *KeyError) Unwrap() error { return e.Cause }
 
-// Authenticate returns the key in the Authorization headers of a request. The values are only read, and a valid key causes no
-// allocation.
+// Authenticate returns the key in the Authorization headers of a request. The values are only read, and a valid key
+// causes no allocation.
 func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apierror.Error) {
 	switch len(authorization) {
 	case 0:
@@ -235,8 +235,8 @@ func (k *Key) validAt(now time.Time) error {
 	return nil
 }
 
-// bearer returns the key in a trimmed Authorization header. The scheme is case-insensitive, and followed by any number of spaces
-// and tabs. ok is false if the header is malformed; key is then the text in the key's place.
+// bearer returns the key in a trimmed Authorization header. The scheme is case-insensitive, and followed by any number
+// of spaces and tabs. ok is false if the header is malformed; key is then the text in the key's place.
 func bearer(header []byte) (key []byte, ok bool) {
 	const scheme = "bearer"
 	if len(header) <= len(scheme) || !isSpace(header[len(scheme)]) {

@@ -29,8 +29,8 @@ type network struct {
 	limited int64 // attempts beyond the limit since the bucket was last empty
 }
 
-// RecordInvalidKey counts an invalid key from an address, of which perMinute are allowed. Beyond that it returns the error to
-// respond with, and the number of attempts beyond the limit.
+// RecordInvalidKey counts an invalid key from an address, of which perMinute are allowed. Beyond that it returns the
+// error to respond with, and the number of attempts beyond the limit.
 func (l *AuthLimiter) RecordInvalidKey(from netip.Addr, perMinute int64, now time.Time) (limited int64, e *apierror.Error) {
 	prefix := clientNetwork(from)
 	l.mu.Lock()

@@ -1,7 +1,7 @@
 package apierror
 
-// Code documents an error code that the gateway returns. A provider's own codes for a 400 and those that plugins make up are
-// passed on as well; they are not listed here.
+// Code documents an error code that the gateway returns. A provider's own codes for a 400 and those that plugins make
+// up are passed on as well; they are not listed here.
 type Code struct {
 	Name    string
 	Status  int

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Error is a failure as a client may see it, and its cause, which only the log sees. Message, Param and Code never hold a
-// credential, a prompt or a completion.
+// Error is a failure as a client may see it, and its cause, which only the log sees. Message, Param and Code never hold
+// a credential, a prompt or a completion.
 type Error struct {
 	Status  int // HTTP status, unless a response has begun
 	Kind    Kind

@@ -4,15 +4,16 @@
 // The current time is an argument of every call. Callers decide what a resource is (a provider's model, a plugin, a
 // plugin for one client key), what counts as a failure, and what to log.
 //
-// Concurrency: a Breaker and a Window are not safe for concurrent use; their owner locks them. No call blocks or allocates.
+// Concurrency: a Breaker and a Window are not safe for concurrent use; their owner locks them. No call blocks or
+// allocates.
 package breaker
 
 import "time"
 
 // Config is a breaker's policy. It is an argument of every call, so that a reload can change it.
 //
-// A closed breaker opens on a failure when all of Consecutive, Failures, Share and Grace are met. With neither Consecutive
-// nor Failures set it opens only by Trip.
+// A closed breaker opens on a failure when all of Consecutive, Failures, Share and Grace are met. With neither
+// Consecutive nor Failures set it opens only by Trip.
 type Config struct {
 	Consecutive int           // minimum failures in a row; 0 disables it
 	Failures    int           // minimum failures within Window; 0 disables it
@@ -23,8 +24,8 @@ type Config struct {
 	Pause    time.Duration // how long the breaker stays open at first; doubled each time a trial fails
 	MaxPause time.Duration // upper bound of the pause, and of a cooldown that the resource asks for
 
-	// LeaseTrials lets the next trial start one pause after the last, whether or not that has reported a result. Without
-	// it there is one trial at a time, and each needs exactly one of Success, Failure and Cancel.
+	// LeaseTrials lets the next trial start one pause after the last, whether or not that has reported a result.
+	// Without it there is one trial at a time, and each needs exactly one of Success, Failure and Cancel.
 	LeaseTrials bool
 }
 
@@ -55,8 +56,9 @@ const (
 
 // Ticket identifies an attempt that the breaker let pass.
 //
-// An attempt counts for the epoch in which it started, and opening starts a new one: a hundred attempts that fail together
-// open the breaker once, and attempts started before it opened say nothing about the resource's state afterwards.
+// An attempt counts for the epoch in which it started, and opening starts a new one: a hundred attempts that fail
+// together open the breaker once, and attempts started before it opened say nothing about the resource's state
+// afterwards.
 type Ticket struct {
 	epoch uint32
 	trial bool
@@ -89,7 +91,8 @@ func (b *Breaker) Until() time.Time { return b.until }
 // Pause returns the length of the last pause.
 func (b *Breaker) Pause() time.Duration { return b.pause }
 
-// Recovering reports whether a trial is in flight, or whether one has closed the breaker and no attempt has succeeded since.
+// Recovering reports whether a trial is in flight, or whether one has closed the breaker and no attempt has succeeded
+// since.
 func (b *Breaker) Recovering() bool { return b.trial || b.state == Closed && b.unproven }
 
 // RateLimited reports whether attempts are kept away because of the resource's own rate limit.
@@ -98,8 +101,8 @@ func (b *Breaker) RateLimited() bool { return b.rateLimited || b.state == Closed
 // Consecutive returns the number of failures in a row.
 func (b *Breaker) Consecutive() int { return b.consecutive }
 
-// Ready reports whether an attempt should go to the resource if there is a choice: the circuit is not open, no trial is in
-// flight and no cooldown is running.
+// Ready reports whether an attempt should go to the resource if there is a choice: the circuit is not open, no trial is
+// in flight and no cooldown is running.
 func (b *Breaker) Ready(now time.Time) bool { return !now.Before(b.until) && !b.trial }
 
 // Wait returns how long to wait before the next attempt, and whether that is because of the resource's rate limit.
@@ -111,7 +114,8 @@ func (b *Breaker) Wait(now time.Time) (d time.Duration, rateLimited bool) {
 	return d, b.RateLimited()
 }
 
-// Allow lets an attempt pass, or rejects it. A cooldown does not reject attempts: callers that have a choice ask Ready first.
+// Allow lets an attempt pass, or rejects it. A cooldown does not reject attempts: callers that have a choice ask Ready
+// first.
 func (b *Breaker) Allow(c *Config, now time.Time) (Ticket, bool) {
 	if b.state == Closed {
 		return Ticket{epoch: b.epoch}, true
@@ -128,8 +132,9 @@ func (b *Breaker) Allow(c *Config, now time.Time) (Ticket, bool) {
 	return Ticket{epoch: b.epoch, trial: true}, true
 }
 
-// Responding closes the breaker if t is the trial: its response has started, and may take minutes to complete. The backoff is
-// kept until Success, and the next failure opens the breaker again for twice as long if the threshold is still met.
+// Responding closes the breaker if t is the trial: its response has started, and may take minutes to complete. The
+// backoff is kept until Success, and the next failure opens the breaker again for twice as long if the threshold is
+// still met.
 func (b *Breaker) Responding(t Ticket) {
 	if t.epoch == b.epoch && t.trial && b.state == HalfOpen {
 		b.Close()
@@ -154,8 +159,8 @@ func (b *Breaker) Success(c *Config, t Ticket, now time.Time) Change {
 }
 
 // Failure records that the attempt failed. cooldown is how long the resource asked not to be used, 0 if it did not;
-// rateLimited says that the failure is the resource's rate limit. A rate limit with a cooldown opens the breaker for exactly that
-// long, without backoff.
+// rateLimited says that the failure is the resource's rate limit. A rate limit with a cooldown opens the breaker for
+// exactly that long, without backoff.
 func (b *Breaker) Failure(c *Config, t Ticket, now time.Time, cooldown time.Duration, rateLimited bool) Change {
 	if t.epoch != b.epoch {
 		return Unchanged
@@ -187,7 +192,8 @@ func (b *Breaker) Trip(c *Config, now time.Time) { b.open(c, now, 0, false) }
 // Close closes the breaker. Failures in a row, the window and the backoff are kept.
 func (b *Breaker) Close() { b.state, b.trial, b.until = Closed, false, time.Time{} }
 
-// Count adds results to the window without judging them. Negative numbers take back what was counted within the current slot.
+// Count adds results to the window without judging them. Negative numbers take back what was counted within the current
+// slot.
 func (b *Breaker) Count(c *Config, now time.Time, successes, failures int) {
 	if failures > 0 {
 		if _, failed := b.window.Counts(c.Window, now); failed == 0 {

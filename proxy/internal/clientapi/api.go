@@ -35,19 +35,19 @@ type API struct {
 	NewRenderer func() Renderer
 	NewReader   func() Reader
 
-	// PassedTexts finds the texts in the responses of providers that speak this API. It is nil if such responses are not passed
-	// on.
+	// PassedTexts finds the texts in the responses of providers that speak this API. It is nil if such responses are
+	// not passed on.
 	PassedTexts PassedTexts
 
-	// AppendError appends the body of an error response. requestID is the gateway's ID of the request, which only some APIs
-	// write.
+	// AppendError appends the body of an error response. requestID is the gateway's ID of the request, which only some
+	// APIs write.
 	AppendError func(dst []byte, e *apierror.Error, requestID string) []byte
 
 	// Status returns the status of an error response. If it is nil, the status of the error is used.
 	Status func(e *apierror.Error) int
 
-	// AppendCount appends the response to a token count request. It is nil if the API has no such requests. If it is set, every
-	// Request of the API is a CountRequest.
+	// AppendCount appends the response to a token count request. It is nil if the API has no such requests. If it is
+	// set, every Request of the API is a CountRequest.
 	AppendCount func(dst []byte, tokens int64) []byte
 
 	// Limit names the members of a request that limit the tokens of its response. It is zero if responses have no text.
@@ -83,36 +83,38 @@ func RandomID(prefix string) string {
 
 // Request is a client's request, which is read and checked once. After Reset it can be reused for another Parse.
 type Request interface {
-	// Parse reads and checks a body. It retains the body until Reset and may repair bytes of it in place. An error has status 400,
-	// and its Param is the path of the offending member.
+	// Parse reads and checks a body. It retains the body until Reset and may repair bytes of it in place. An error has
+	// status 400, and its Param is the path of the offending member.
 	Parse(body []byte, l Limits) *apierror.Error
 
 	// Describe returns the facts of the request, which belong to the Request.
 	Describe() *Facts
 
-	// Document returns the request for a provider that speaks the client's API, before the edits of its plugin. Both results are
-	// valid until Reset or FitModel.
+	// Document returns the request for a provider that speaks the client's API, before the edits of its plugin. Both
+	// results are valid until Reset or FitModel.
 	Document() (*jsondoc.Doc, []byte)
 
-	// FitModel adapts the request to the limits of its model: maxTokens is the maximum number of tokens that the model can
-	// generate, 0 if unknown; thinking reports whether it supports extended thinking. A larger max_tokens is lowered with a
-	// warning or, if strict is set, rejected.
+	// FitModel adapts the request to the limits of its model: maxTokens is the maximum number of tokens that the model
+	// can generate, 0 if unknown; thinking reports whether it supports extended thinking. A larger max_tokens is
+	// lowered with a warning or, if strict is set, rejected.
 	FitModel(maxTokens int64, thinking, strict bool) *apierror.Error
 
-	// AppendChat appends an equivalent chat completions request, as far as that API can express it. The result passes the checks
-	// of package openai. The warnings name the members that it leaves out or changes, by their paths in the client's request. It
-	// is called after FitModel. An error has TryNext set if a provider that speaks the client's API could serve the request.
+	// AppendChat appends an equivalent chat completions request, as far as that API can express it. The result passes
+	// the checks of package openai. The warnings name the members that it leaves out or changes, by their paths in the
+	// client's request. It is called after FitModel. An error has TryNext set if a provider that speaks the client's
+	// API could serve the request.
 	AppendChat(dst []byte) ([]byte, []Warning, *apierror.Error)
 
-	// Origin maps a path in the last document of AppendChat to the client's request. It returns "" if the origin is unknown.
+	// Origin maps a path in the last document of AppendChat to the client's request. It returns "" if the origin is
+	// unknown.
 	Origin(path string) string
 
 	// Reset drops the request and releases its body.
 	Reset()
 }
 
-// OriginError translates an error about the document of r.AppendChat into an error about r: it replaces the path by its origin,
-// or removes it if that is unknown. r is nil if the client's request has been released.
+// OriginError translates an error about the document of r.AppendChat into an error about r: it replaces the path by its
+// origin, or removes it if that is unknown. r is nil if the client's request has been released.
 func OriginError(r Request, e *apierror.Error) *apierror.Error {
 	if e.Param == "" {
 		return e
@@ -135,12 +137,13 @@ type CountRequest interface {
 	// ParseCount is Parse for a token count request.
 	ParseCount(body []byte, l Limits) *apierror.Error
 
-	// EstimateTokens returns the approximate number of tokens of the request. It rather overestimates than underestimates it.
+	// EstimateTokens returns the approximate number of tokens of the request. It rather overestimates than
+	// underestimates it.
 	EstimateTokens() int64
 }
 
-// AddressedRequest is a Request of an API whose URL path contains the model and whether to stream the response. Address is
-// called before Parse or ParseCount and applies until Reset.
+// AddressedRequest is a Request of an API whose URL path contains the model and whether to stream the response. Address
+// is called before Parse or ParseCount and applies until Reset.
 type AddressedRequest interface {
 	Request
 
@@ -151,8 +154,8 @@ type AddressedRequest interface {
 type StatefulRequest interface {
 	Request
 
-	// Expand loads the responses that the request refers to from the state stored for client. It is called once, directly after
-	// Parse. An error may be about the request or about the loaded state.
+	// Expand loads the responses that the request refers to from the state stored for client. It is called once,
+	// directly after Parse. An error may be about the request or about the loaded state.
 	Expand(client string) *apierror.Error
 
 	// Expanded returns the request together with the loaded state. It is valid until Reset or FitModel.
@@ -166,20 +169,21 @@ type StatefulRequest interface {
 type Renderer interface {
 	response.Renderer
 
-	// Respond sets the request that is answered. It is called first after each Reset. The renderer copies what it needs of it.
+	// Respond sets the request that is answered. It is called first after each Reset. The renderer copies what it needs
+	// of it.
 	Respond(to Request)
 
-	// Pass makes the renderer write only frames, from a provider that speaks the same API, until the next Reset. It ignores other
-	// events, which the Writer still accounts. Frames that complete a response are held back until Complete. A non-streaming
-	// response has one frame, its body.
+	// Pass makes the renderer write only frames, from a provider that speaks the same API, until the next Reset. It
+	// ignores other events, which the Writer still accounts. Frames that complete a response are held back until
+	// Complete. A non-streaming response has one frame, its body.
 	Pass()
 }
 
-// Reader reads the responses of providers that speak the API. Its errors are of type *apierror.Error and mean that the response
-// is invalid. It does not retain its input.
+// Reader reads the responses of providers that speak the API. Its errors are of type *apierror.Error and mean that the
+// response is invalid. It does not retain its input.
 type Reader interface {
-	// Reset prepares the reader for the response to another attempt. If pass is set, each event is also appended unchanged, as a
-	// frame that follows the events that were read from it.
+	// Reset prepares the reader for the response to another attempt. If pass is set, each event is also appended
+	// unchanged, as a frame that follows the events that were read from it.
 	Reset(pass bool)
 
 	// ReadEvent reads an event of a stream and appends the resulting events to b.

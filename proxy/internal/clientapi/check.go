@@ -52,8 +52,8 @@ func describe(v jsondoc.Value) string {
 	return "absent"
 }
 
-// Path returns the path of a value in the request, for example "messages[2].content[0].type". It searches the document, so that
-// only requests with errors pay for paths.
+// Path returns the path of a value in the request, for example "messages[2].content[0].type". It searches the document,
+// so that only requests with errors pay for paths.
 func Path(v jsondoc.Value) string {
 	var b strings.Builder
 	ancestor := v.Root()
@@ -85,7 +85,8 @@ func memberPath(parent jsondoc.Value, member string) string {
 	return b.String()
 }
 
-// appendMember appends a member's name to a path. Unusual names, which are the client's own, are quoted, cut and escaped.
+// appendMember appends a member's name to a path. Unusual names, which are the client's own, are quoted, cut and
+// escaped.
 func appendMember(b *strings.Builder, name string) {
 	plain := len(name) > 0 && len(name) <= maxQuoted && strings.Trim(name,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
@@ -103,8 +104,8 @@ func appendMember(b *strings.Builder, name string) {
 // maxQuoted is the maximum number of bytes that an error message quotes of a client's value.
 const maxQuoted = 64
 
-// Quotable prepares a client's value for single quotes in an error message or a log: it cuts the value to 64 bytes, marks the cut
-// with "…", and escapes everything that is not printable.
+// Quotable prepares a client's value for single quotes in an error message or a log: it cuts the value to 64 bytes,
+// marks the cut with "…", and escapes everything that is not printable.
 func Quotable(s string) string {
 	cut := s
 	if len(s) > maxQuoted {
@@ -166,8 +167,8 @@ func EmptyArray(v jsondoc.Value) *apierror.Error {
 // Given reports whether an optional member is present. null counts as absent.
 func Given(v jsondoc.Value) bool { return v.Kind() > jsondoc.Null }
 
-// Keyword returns the text of a string for comparison with keywords of the API. It may use scratch for the result. It does not
-// unescape strings that are longer than any keyword.
+// Keyword returns the text of a string for comparison with keywords of the API. It may use scratch for the result. It
+// does not unescape strings that are longer than any keyword.
 func Keyword(v jsondoc.Value, scratch *[]byte) []byte {
 	inside := v.Inside()
 	const longest = 64
@@ -321,8 +322,9 @@ func outOfRange(v jsondoc.Value, code, side string, limit int64) *apierror.Error
 	return InvalidValue(v, code, "'%s' is %s, %s of %d.", Quotable(string(v.Raw())), side, limit)
 }
 
-// ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object. It repairs
-// unpaired surrogates in place, with a warning. They are no characters, and remain when a client cuts a text within a pair.
+// ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object.
+// It repairs unpaired surrogates in place, with a warning. They are no characters, and remain when a client cuts a text
+// within a pair.
 func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Value, *apierror.Error) {
 	err := d.Parse(body, l.Document())
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {

@@ -1,7 +1,7 @@
 package clientapi
 
-// Tokens that a request has in addition to its text. The numbers are rounded up, because clients count tokens to stay within the
-// context window, which an underestimate would let them exceed.
+// Tokens that a request has in addition to its text. The numbers are rounded up, because clients count tokens to stay
+// within the context window, which an underestimate would let them exceed.
 const (
 	messageTokens  = 8     // delimiters and role of a message
 	toolsTokens    = 700   // the provider's own instructions on calling tools
@@ -17,8 +17,8 @@ const ImageTokens = 1_600
 // FileTokens returns the approximate number of tokens of a document or audio, given its base64 data.
 func FileTokens(data []byte) int64 { return max(fileTokens, int64(len(data))/fileBytes) }
 
-// EstimateTokens returns the approximate number of prompt tokens of a request without its images and files. It rounds up: it
-// assumes three bytes of ASCII or two other bytes per token, while most tokenizers need four and about three.
+// EstimateTokens returns the approximate number of prompt tokens of a request without its images and files. It rounds
+// up: it assumes three bytes of ASCII or two other bytes per token, while most tokenizers need four and about three.
 func (f *Facts) EstimateTokens(body []byte) int64 {
 	nonASCII := 0
 	for _, b := range body {

@@ -24,9 +24,9 @@ type Facts struct {
 	Tools    int // number of tools and functions
 	Images   int // number of images
 
-	// TextBytes is the number of bytes of the body that a model reads as text: contents, names and arguments of tool calls, tool
-	// definitions, and reasoning that is sent back, but no images, audio or files. Escape sequences count as written. It is the
-	// basis of token estimates.
+	// TextBytes is the number of bytes of the body that a model reads as text: contents, names and arguments of tool
+	// calls, tool definitions, and reasoning that is sent back, but no images, audio or files. Escape sequences count
+	// as written. It is the basis of token estimates.
 	TextBytes int
 }
 
@@ -74,8 +74,8 @@ func AddWarning(list []Warning, kind abi.WarnKind, path string) []Warning {
 	return append(list, w)
 }
 
-// Limits bounds requests where their API specifies no limit. A zero field means the default. Each default is above the limit of
-// every provider, and only keeps the cost of processing a request in proportion to its size.
+// Limits bounds requests where their API specifies no limit. A zero field means the default. Each default is above the
+// limit of every provider, and only keeps the cost of processing a request in proportion to its size.
 type Limits struct {
 	Messages  int // messages; default 100,000
 	Tools     int // tools, and legacy functions; default 1,024
@@ -110,8 +110,9 @@ func (l Limits) WithDefaults() Limits {
 // Document returns the limits of the JSON document.
 func (l *Limits) Document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
 
-// Lowered returns the limits of the chat completions request that Request.AppendChat writes for a request within l. That may be
-// nested deeper and have more values and messages, because a message of another API can become several messages.
+// Lowered returns the limits of the chat completions request that Request.AppendChat writes for a request within l.
+// That may be nested deeper and have more values and messages, because a message of another API can become several
+// messages.
 func (l Limits) Lowered() Limits {
 	l = l.WithDefaults()
 	l.Depth += 4
@@ -120,6 +121,6 @@ func (l Limits) Lowered() Limits {
 	return l
 }
 
-// MaxTokensCeiling limits max_tokens and thinking budgets if the model's maximum is unknown. Providers read them as 32-bit
-// integers.
+// MaxTokensCeiling limits max_tokens and thinking budgets if the model's maximum is unknown. Providers read them as
+// 32-bit integers.
 const MaxTokensCeiling = 1<<31 - 1

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TextFunc receives a text of a request: a string, its kind, and the index of its message. If json is set, the string is a JSON
-// document that contains the texts, like the arguments of a tool call.
+// TextFunc receives a text of a request: a string, its kind, and the index of its message. If json is set, the string
+// is a JSON document that contains the texts, like the arguments of a tool call.
 type TextFunc func(v jsondoc.Value, what abi.What, message int32, json bool) error
 
-// Texts calls f with every string of a request that a model reads as text, in document order, until a call fails. It recognises
-// members by their names, which mean the same in all APIs. Unknown members count as text if they are in an object that contains
-// texts. It skips names, identifiers, URLs, the data of images, audio and files, and reasoning that is sent back, because that is
-// signed by its provider.
+// Texts calls f with every string of a request that a model reads as text, in document order, until a call fails. It
+// recognises members by their names, which mean the same in all APIs. Unknown members count as text if they are in an
+// object that contains texts. It skips names, identifiers, URLs, the data of images, audio and files, and reasoning
+// that is sent back, because that is signed by its provider.
 func Texts(d *jsondoc.Doc, api string, f TextFunc) error {
 	w := textWalk{f: f}
 	root := d.Root()

@@ -2,8 +2,8 @@ package clientapi
 
 import "math/bits"
 
-// Flags are the features that a request uses, so that plugins, routing and accounting can decide by them without reading the
-// body.
+// Flags are the features that a request uses, so that plugins, routing and accounting can decide by them without
+// reading the body.
 type Flags uint32
 
 // The flags. Their names, as returned by Names, are part of the request summary in the plugin ABI.

@@ -16,8 +16,8 @@ const (
 	maxHashedMessages = 32      // messages up to the first user message
 )
 
-// ConversationID returns the ID of the request's conversation: prompt_cache_key, or the conversation of a Responses request. It
-// is absent if the body has none. member is the name of the member.
+// ConversationID returns the ID of the request's conversation: prompt_cache_key, or the conversation of a Responses
+// request. It is absent if the body has none. member is the name of the member.
 func ConversationID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	if v := d.Root().Get("prompt_cache_key"); len(v.Inside()) > 0 {
 		return v, "prompt_cache_key"
@@ -32,8 +32,8 @@ func ConversationID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	return jsondoc.Value{}, ""
 }
 
-// UserID returns the ID of the client's end user: user, metadata.user_id of Messages, or safety_identifier. It is absent if the
-// body has none. member is the path of the member.
+// UserID returns the ID of the client's end user: user, metadata.user_id of Messages, or safety_identifier. It is
+// absent if the body has none. member is the path of the member.
 func UserID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	root := d.Root()
 	if v := root.Get("user"); len(v.Inside()) > 0 {
@@ -48,9 +48,10 @@ func UserID(d *jsondoc.Doc) (id jsondoc.Value, member string) {
 	return jsondoc.Value{}, ""
 }
 
-// HashConversation hashes the common start of all requests of a conversation: the system prompt, the names of the tools, and the
-// messages up to the first user message. Only texts are included, because clients move other members, such as cache_control,
-// from turn to turn. ok is false if the request has none of these. HashConversation does not allocate, and its work is bounded.
+// HashConversation hashes the common start of all requests of a conversation: the system prompt, the names of the
+// tools, and the messages up to the first user message. Only texts are included, because clients move other members,
+// such as cache_control, from turn to turn. ok is false if the request has none of these. HashConversation does not
+// allocate, and its work is bounded.
 func HashConversation(d *jsondoc.Doc, seed uint64) (hash uint64, ok bool) {
 	// Each part has a separate hash, so that the order of the request's members does not matter.
 	var system, tools, messages digest
@@ -134,7 +135,8 @@ func (d *digest) texts(v jsondoc.Value) {
 	}
 }
 
-// toolNames hashes the names of tools. It ignores the rest of their definitions, whose order may differ between requests.
+// toolNames hashes the names of tools. It ignores the rest of their definitions, whose order may differ between
+// requests.
 func (d *digest) toolNames(list jsondoc.Value) {
 	d.left = maxHashedTools
 	for t := list.First(); t.Exists() && d.left > 0; t = t.Next() {

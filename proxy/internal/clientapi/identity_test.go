@@ -28,7 +28,8 @@ func hashConversation(tb testing.TB, body string) uint64 {
 	return h
 }
 
-// Each conversation has one or more turns. The turns of a conversation have the same hash, and no two conversations share a hash.
+// Each conversation has one or more turns. The turns of a conversation have the same hash, and no two conversations
+// share a hash.
 func TestTurnsOfConversationShareHash(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"get","parameters":{"type":"object"}}}`
 	conversations := map[string][]string{

@@ -33,12 +33,13 @@ const (
 	PassedUnknown                      // content that cannot be checked
 )
 
-// PassedTexts calls f with the texts in a frame, in an order in which they can be filtered: the texts of a block of reasoning come
-// before its seal. frame is an event of a stream, with its name, or the body of a non-streaming response.
+// PassedTexts calls f with the texts in a frame, in an order in which they can be filtered: the texts of a block of
+// reasoning come before its seal. frame is an event of a stream, with its name, or the body of a non-streaming
+// response.
 type PassedTexts func(name []byte, frame jsondoc.Value, stream bool, f func(PassedText))
 
-// PassedStrings calls f with every string of a value that a client may display: all except names, identifiers, URLs and encoded
-// data.
+// PassedStrings calls f with every string of a value that a client may display: all except names, identifiers, URLs and
+// encoded data.
 func PassedStrings(v jsondoc.Value, what abi.What, f func(PassedText)) {
 	w := textWalk{f: func(v jsondoc.Value, _ abi.What, _ int32, json bool) error {
 		place := PassedWhole

@@ -2,8 +2,9 @@ package clientapi
 
 import "github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 
-// EachText calls f with every text of a request that the client wrote: contents, arguments, descriptions, names and so on, but
-// no roles, types and models. It is used to remove these texts from logs and errors. They are valid only during the call.
+// EachText calls f with every text of a request that the client wrote: contents, arguments, descriptions, names and so
+// on, but no roles, types and models. It is used to remove these texts from logs and errors. They are valid only during
+// the call.
 func EachText(d *jsondoc.Doc, f func(text []byte)) {
 	var scratch []byte
 	eachText(d.Root(), &scratch, f)

@@ -32,8 +32,8 @@ func peerState(raw syscall.RawConn, u *unacked, timeout time.Duration) clientSta
 	return state
 }
 
-// readable reports whether the client has sent data or closed its sending side. It reports false for a connection that was closed
-// here.
+// readable reports whether the client has sent data or closed its sending side. It reports false for a connection that
+// was closed here.
 func readable(raw syscall.RawConn) (is bool) {
 	if raw != nil {
 		_ = raw.Control(func(fd uintptr) { is = tcpconn.Poll(fd, unix.POLLIN)&unix.POLLIN != 0 })

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Conn is a client's connection. Only the HTTP server reads from it. The HTTP server and the Request write to it, always on the
-// goroutine that serves the connection.
+// Conn is a client's connection. Only the HTTP server reads from it. The HTTP server and the Request write to it,
+// always on the goroutine that serves the connection.
 type Conn struct {
 	net.Conn               // the socket, or TLS on top of it
 	socket       socket    // below TLS
@@ -77,8 +77,8 @@ const (
 	lingerShort = time.Second
 )
 
-// Close closes the connection. Closing it while the client still sends causes a reset, which may discard the response before the
-// client reads it. So if part of a request is left, Close first reads and discards it for a while.
+// Close closes the connection. Closing it while the client still sends causes a reset, which may discard the response
+// before the client reads it. So if part of a request is left, Close first reads and discards it for a while.
 func (c *Conn) Close() error {
 	if c.takeover.active {
 		c.takeover.finish()
@@ -95,9 +95,9 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// lingeringClose closes the sending side, and discards input until the client has closed its own sending side, because most clients
-// read the response only after they have sent the whole request. It gives up after end, when the client pauses, or shortly after the
-// gateway's shutdown has begun.
+// lingeringClose closes the sending side, and discards input until the client has closed its own sending side, because
+// most clients read the response only after they have sent the whole request. It gives up after end, when the client
+// pauses, or shortly after the gateway's shutdown has begun.
 func (c *Conn) lingeringClose(end time.Time) {
 	raw := c.socket.Conn
 	half, ok := raw.(interface{ CloseWrite() error })

@@ -66,8 +66,8 @@ func (c *Conn) ExtendInput(n int64) { c.inputLeft += n }
 // InputLimitReached reports whether all bytes that LimitInput and ExtendInput allowed have been read.
 func (c *Conn) InputLimitReached() bool { return c.limited && c.inputLeft <= 0 }
 
-// idleEOF replaces an error between two requests with io.EOF, because there is no request to respond to. Otherwise fasthttp, which
-// takes the first request after a takeover for the connection's first one, would respond to the error.
+// idleEOF replaces an error between two requests with io.EOF, because there is no request to respond to. Otherwise
+// fasthttp, which takes the first request after a takeover for the connection's first one, would respond to the error.
 func (c *Conn) idleEOF(n int, err error) (int, error) {
 	if n == 0 && err != nil && c.phase.Load() == phaseIdle {
 		err = io.EOF
@@ -75,8 +75,9 @@ func (c *Conn) idleEOF(n int, err error) (int, error) {
 	return n, err
 }
 
-// shutdown reports, before a read, whether the gateway's shutdown closes this connection (done), and if not, how long the connection
-// may wait for its next request; 0 means that its timeouts are unchanged. A request whose first bytes have arrived is still served.
+// shutdown reports, before a read, whether the gateway's shutdown closes this connection (done), and if not, how long
+// the connection may wait for its next request; 0 means that its timeouts are unchanged. A request whose first bytes
+// have arrived is still served.
 func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	if c.conns.ending.Load() {
 		return 0, true
@@ -99,15 +100,16 @@ func (c *Conn) firstRequestLeft() time.Duration {
 	return firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(c.accepted)
 }
 
-// setReadTimeout sets the deadline of reads to d from now. If setting it fails, the connection is closed, and the next read fails.
+// setReadTimeout sets the deadline of reads to d from now. If setting it fails, the connection is closed, and the next
+// read fails.
 func (c *Conn) setReadTimeout(d time.Duration) {
 	c.readTimeout, c.readDeadline = 0, time.Now().Add(d)
 	_ = c.Conn.SetReadDeadline(c.readDeadline)
 }
 
-// startReadTimeout starts the pending timeout, if any, before a read. Setting a deadline costs a microsecond, so that of an idle
-// connection is set up to a quarter too late, and is then kept for several requests. A request that arrives in one piece needs no
-// deadline of its own.
+// startReadTimeout starts the pending timeout, if any, before a read. Setting a deadline costs a microsecond, so that
+// of an idle connection is set up to a quarter too late, and is then kept for several requests. A request that arrives
+// in one piece needs no deadline of its own.
 func (c *Conn) startReadTimeout() {
 	d := c.readTimeout
 	if d == 0 {
@@ -131,8 +133,8 @@ func (c *Conn) clearInterrupted() {
 	}
 }
 
-// SetActive starts the timeout for reading a request whose first byte has arrived. The timeout of a connection's first request
-// started when the connection was accepted.
+// SetActive starts the timeout for reading a request whose first byte has arrived. The timeout of a connection's first
+// request started when the connection was accepted.
 func (c *Conn) SetActive() {
 	c.clearInterrupted()
 	if before := c.phase.Swap(phaseActive); before == phaseIdle || c.conns.finishing.Load() {

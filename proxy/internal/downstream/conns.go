@@ -1,11 +1,11 @@
-// Package downstream owns the client's side of the gateway: listeners, connections with their deadlines, TLS, keep-alive,
-// graceful shutdown, and the detection of client disconnects.
+// Package downstream owns the client's side of the gateway: listeners, connections with their deadlines, TLS,
+// keep-alive, graceful shutdown, and the detection of client disconnects.
 //
-// It does not parse requests. An HTTP server reads requests from a Conn and writes responses to it. A Request is notified when its
-// response has been delivered, and may write a streamed response itself.
+// It does not parse requests. An HTTP server reads requests from a Conn and writes responses to it. A Request is
+// notified when its response has been delivered, and may write a streamed response itself.
 //
-// Concurrency: Conns and Listener are safe for concurrent use. A Conn belongs to the goroutine that serves it, except that Conns
-// interrupts its reads and closes it on shutdown. A Watcher may check the client on a goroutine of its own.
+// Concurrency: Conns and Listener are safe for concurrent use. A Conn belongs to the goroutine that serves it, except
+// that Conns interrupts its reads and closes it on shutdown. A Watcher may check the client on a goroutine of its own.
 package downstream
 
 import (
@@ -67,7 +67,8 @@ func New(o Options) *Conns {
 // SetLimits replaces the limits.
 func (g *Conns) SetLimits(l Limits) { g.limits.Store(&l) }
 
-// SetCertificate replaces the certificate for future handshakes. It has no effect if New was called without a certificate.
+// SetCertificate replaces the certificate for future handshakes. It has no effect if New was called without a
+// certificate.
 func (g *Conns) SetCertificate(c *tls.Certificate) {
 	if g.tls != nil {
 		g.tls.certificate.Store(c)
@@ -110,23 +111,23 @@ func (g *Conns) notifyIfEmpty() {
 	}
 }
 
-// A graceful shutdown has these steps. First, the listeners are stopped. Then Finish closes each connection that waits for a request,
-// and every other connection after its response. At the deadline, the owner of the requests in flight ends them, and End gives them a
-// moment to write their end.
+// A graceful shutdown has these steps. First, the listeners are stopped. Then Finish closes each connection that waits
+// for a request, and every other connection after its response. At the deadline, the owner of the requests in flight
+// ends them, and End gives them a moment to write their end.
 //
-// fasthttp's own shutdown is not used because it would close idle connections on which a request may have arrived, check only ten
-// times a second whether it is done, and cancel every request in flight.
+// fasthttp's own shutdown is not used because it would close idle connections on which a request may have arrived,
+// check only ten times a second whether it is done, and cancel every request in flight.
 
 const (
-	// queueGrace is how long Stop goes on accepting connections that the kernel has already established. Closing a listener
-	// would reset those in its queue.
+	// queueGrace is how long Stop goes on accepting connections that the kernel has already established. Closing a
+	// listener would reset those in its queue.
 	queueGrace = 20 * time.Millisecond
 
 	// acceptGrace is how long Stop waits for the accepting goroutine to find the queue empty.
 	acceptGrace = time.Second
 
-	// firstRequestGrace is how long after it was accepted a connection may wait for its first request during a shutdown, in
-	// addition to the round trips of a TLS handshake and of the request.
+	// firstRequestGrace is how long after it was accepted a connection may wait for its first request during a
+	// shutdown, in addition to the round trips of a TLS handshake and of the request.
 	firstRequestGrace      = 100 * time.Millisecond
 	firstRequestRoundTrips = 3
 
@@ -134,8 +135,8 @@ const (
 	restGrace = time.Second
 )
 
-// Finish closes each connection that waits for a request, and every other connection after its current response. It returns nil when
-// no connection is left, and ctx's error if ctx ends first.
+// Finish closes each connection that waits for a request, and every other connection after its current response. It
+// returns nil when no connection is left, and ctx's error if ctx ends first.
 func (g *Conns) Finish(ctx context.Context) error {
 	g.finishing.Store(true)
 	empty := g.interruptReads()
@@ -163,8 +164,8 @@ func (g *Conns) End(ctx context.Context) {
 	g.ForceClose()
 }
 
-// ForceClose closes every connection at once; reads and writes in progress fail. A connection that is just being accepted is closed
-// before it serves a request.
+// ForceClose closes every connection at once; reads and writes in progress fail. A connection that is just being
+// accepted is closed before it serves a request.
 func (g *Conns) ForceClose() {
 	g.ending.Store(true)
 	g.mu.Lock()
@@ -174,8 +175,8 @@ func (g *Conns) ForceClose() {
 	}
 }
 
-// interruptReads interrupts every read, so that it checks whether its connection is to be closed. The channel is closed when no
-// connection is left.
+// interruptReads interrupts every read, so that it checks whether its connection is to be closed. The channel is closed
+// when no connection is left.
 func (g *Conns) interruptReads() (empty <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -50,8 +50,8 @@ func (l *Listener) Close() (err error) {
 	return err
 }
 
-// AcceptConn returns the next connection. full means that Limits.Conns connections are already open: this one is not counted, and
-// can only be refused or closed.
+// AcceptConn returns the next connection. full means that Limits.Conns connections are already open: this one is not
+// counted, and can only be refused or closed.
 func (l *Listener) AcceptConn() (c *Conn, full bool, err error) {
 	nc, err := l.accept()
 	if err != nil {

@@ -12,13 +12,16 @@ import (
 
 // Request is notified when its response has been delivered, and writes a streamed response.
 type Request interface {
-	// Delivered is called when the whole response has been written, or with failed set if a write has failed and no more is written.
+	// Delivered is called when the whole response has been written, or with failed set if a write has failed and no
+	// more is written.
 	Delivered(failed bool)
-	// WriteStream writes a streamed response after TakeOver. If it returns keepAlive false or an error, the connection is closed.
+	// WriteStream writes a streamed response after TakeOver. If it returns keepAlive false or an error, the connection
+	// is closed.
 	WriteStream() (keepAlive bool, err error)
 }
 
-// StartRequest begins a request and resets the state of the previous one. r is notified of its response until FinishRequest.
+// StartRequest begins a request and resets the state of the previous one. r is notified of its response until
+// FinishRequest.
 func (c *Conn) StartRequest(r Request) {
 	c.halfClosed, c.probing, c.linger, c.limited = false, false, 0, false // inputEnded stays set
 	c.request = r
@@ -27,8 +30,8 @@ func (c *Conn) StartRequest(r Request) {
 // FinishRequest ends the request of StartRequest, which has been accounted.
 func (c *Conn) FinishRequest() { c.request = nil }
 
-// LingerOnClose means that the request has not been read to its end. If the connection is closed after it, Close reads and discards
-// the rest. The client gets the usual read timeout for sending it.
+// LingerOnClose means that the request has not been read to its end. If the connection is closed after it, Close reads
+// and discards the rest. The client gets the usual read timeout for sending it.
 func (c *Conn) LingerOnClose() { c.linger = c.conns.limits.Load().ReadTimeout }
 
 // InputEnded reports whether a read has returned EOF.
@@ -52,11 +55,13 @@ func (c *Conn) Disconnected() bool {
 	return peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) == clientGone || c.inputEnded && c.tls != nil
 }
 
-// CheckClient reports whether the client is gone. It may call probe, which writes something harmless to the client if that is possible
-// at the moment, and reports whether it has. While Probing reports true, CheckClient must be called again after ProbeWait.
+// CheckClient reports whether the client is gone. It may call probe, which writes something harmless to the client if
+// that is possible at the moment, and reports whether it has. While Probing reports true, CheckClient must be called
+// again after ProbeWait.
 //
-// A full close and a half-close look alike until data is written. Then the kernel of a client that is gone responds with a reset,
-// whereas that of a half-closed client acknowledges the data. With TLS, clients do not close only one direction of the socket.
+// A full close and a half-close look alike until data is written. Then the kernel of a client that is gone responds
+// with a reset, whereas that of a half-closed client acknowledges the data. With TLS, clients do not close only one
+// direction of the socket.
 func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 	switch peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) {
 	case clientGone:
@@ -76,10 +81,11 @@ func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 	return false
 }
 
-// A streamed response is not written by the HTTP server. For the whole duration of a stream, fasthttp would hold its read buffer of
-// 32 KiB, a write buffer, and the headers of request and response: twice as much memory as a silent stream otherwise needs. So the
-// handler makes fasthttp release the connection (a hijack), and fasthttp's buffers go back to its pools. The goroutine of the
-// connection writes the stream, and then serves the connection from the start again.
+// A streamed response is not written by the HTTP server. For the whole duration of a stream, fasthttp would hold its
+// read buffer of 32 KiB, a write buffer, and the headers of request and response: twice as much memory as a silent
+// stream otherwise needs. So the handler makes fasthttp release the connection (a hijack), and fasthttp's buffers go
+// back to its pools. The goroutine of the connection writes the stream, and then serves the connection from the start
+// again.
 
 // takeover is the state of a connection that the HTTP server releases.
 type takeover struct {
@@ -89,8 +95,8 @@ type takeover struct {
 	buffered []byte // the part of the client's next request that the HTTP server had already read
 }
 
-// TakeOver makes the request write its response itself, once the HTTP server's handler has returned without a response and has hijacked
-// the connection with TakeBuffered.
+// TakeOver makes the request write its response itself, once the HTTP server's handler has returned without a response
+// and has hijacked the connection with TakeBuffered.
 func (c *Conn) TakeOver() {
 	c.takeover.started, c.takeover.active = true, true
 	c.takeover.done.Add(1)
@@ -98,8 +104,9 @@ func (c *Conn) TakeOver() {
 
 var takeBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// TakeBuffered is a hijack handler of fasthttp, which runs on a goroutine of its own. It reads the rest of fasthttp's buffer from
-// hijacked. When it returns, fasthttp releases its buffer and calls Close, which ends the takeover instead of closing the connection.
+// TakeBuffered is a hijack handler of fasthttp, which runs on a goroutine of its own. It reads the rest of fasthttp's
+// buffer from hijacked. When it returns, fasthttp releases its buffer and calls Close, which ends the takeover instead
+// of closing the connection.
 func TakeBuffered(hijacked net.Conn) {
 	over, ok := hijacked.(interface{ UnsafeConn() net.Conn })
 	if !ok {
@@ -139,9 +146,9 @@ func (t *takeover) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Serve serves the connection until it is closed. serveHTTP reads requests and responds to them, but a request that has taken the
-// connection over writes its response itself. It may start writing before fasthttp has released the connection, because fasthttp no
-// longer writes to it. Reading and closing wait for the release.
+// Serve serves the connection until it is closed. serveHTTP reads requests and responds to them, but a request that has
+// taken the connection over writes its response itself. It may start writing before fasthttp has released the
+// connection, because fasthttp no longer writes to it. Reading and closing wait for the release.
 func (c *Conn) Serve(serveHTTP func(net.Conn) error, logError func(error)) {
 	for {
 		logError(serveHTTP(c))

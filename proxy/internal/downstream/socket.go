@@ -11,12 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// A client that reads nothing, or is gone, holds kernel memory: data that was written and is not acknowledged yet, up to some megabytes.
-// There are three cases. A write that blocks times out. If all data fits into the kernel's buffers, no write fails, and the kernel would
-// retransmit for a quarter of an hour; peerState detects that. If nothing is written at all, keep-alive probes detect a dead client.
+// A client that reads nothing, or is gone, holds kernel memory: data that was written and is not acknowledged yet, up
+// to some megabytes. There are three cases. A write that blocks times out. If all data fits into the kernel's buffers,
+// no write fails, and the kernel would retransmit for a quarter of an hour; peerState detects that. If nothing is
+// written at all, keep-alive probes detect a dead client.
 //
-// TCP_USER_TIMEOUT would cover all three, but cannot tell a client that is gone from one that reads slowly: it ends a connection whose
-// window stays smaller than a segment, even if the client keeps acknowledging data.
+// TCP_USER_TIMEOUT would cover all three, but cannot tell a client that is gone from one that reads slowly: it ends a
+// connection whose window stays smaller than a segment, even if the client keeps acknowledging data.
 
 // A silent client is probed keepAliveProbes times, first after a quarter to half of the write timeout, and after
 // maxKeepAliveIdle at the latest.
@@ -38,8 +39,8 @@ func keepAlive(c net.Conn, d time.Duration) {
 // unacked tracks since when checks have found unacknowledged data.
 type unacked struct{ since time.Time }
 
-// peerDead reports whether the client is gone: data has been pending for d, and no data has been acknowledged for as long. It is called
-// at each check. sinceLastAck is called only if its result matters.
+// peerDead reports whether the client is gone: data has been pending for d, and no data has been acknowledged for as
+// long. It is called at each check. sinceLastAck is called only if its result matters.
 func (u *unacked) peerDead(pending bool, now time.Time, d time.Duration, sinceLastAck func() time.Duration) bool {
 	switch {
 	case !pending || d <= 0:
@@ -52,8 +53,8 @@ func (u *unacked) peerDead(pending bool, now time.Time, d time.Duration, sinceLa
 	return false
 }
 
-// socket is a connection that sets a deadline for each write, so that a client that stops reading is disconnected after the write
-// timeout, however long its stream has been open. It is below TLS, which also writes records on its own.
+// socket is a connection that sets a deadline for each write, so that a client that stops reading is disconnected after
+// the write timeout, however long its stream has been open. It is below TLS, which also writes records on its own.
 type socket struct {
 	net.Conn
 	limits   *atomic.Pointer[Limits]
@@ -63,8 +64,8 @@ type socket struct {
 	closing  atomic.Bool   // Close sets the deadlines from now on
 }
 
-// writeSize is how many bytes are written under one deadline. A large response gets a new deadline for each part, so that only a stalled
-// client makes it fail, and not its size.
+// writeSize is how many bytes are written under one deadline. A large response gets a new deadline for each part, so
+// that only a stalled client makes it fail, and not its size.
 const writeSize = 64 << 10
 
 // Write writes p.
@@ -90,8 +91,8 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	}
 }
 
-// setDeadline gives the next write the write timeout, or up to a quarter more. Setting a deadline costs as much as everything else that
-// the gateway does for a write, so one deadline is used for several writes.
+// setDeadline gives the next write the write timeout, or up to a quarter more. Setting a deadline costs as much as
+// everything else that the gateway does for a write, so one deadline is used for several writes.
 func (s *socket) setDeadline() error {
 	timeout := s.limits.Load().WriteTimeout
 	switch {

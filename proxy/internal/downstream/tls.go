@@ -24,8 +24,8 @@ func newTLSServer(certificate *tls.Certificate) *tlsServer {
 	return s
 }
 
-// handshakes counts connections that never got as far as a request, because the handshake failed or the client spoke another protocol.
-// Port scanners cause many of them, so they are only logged at debug level.
+// handshakes counts connections that never got as far as a request, because the handshake failed or the client spoke
+// another protocol. Port scanners cause many of them, so they are only logged at debug level.
 type handshakes struct {
 	failed     atomic.Int64
 	plainOnTLS atomic.Int64
@@ -54,8 +54,8 @@ func (c *Conn) startTLS(s *tlsServer) {
 	c.Conn = c.tls
 }
 
-// handshake performs the TLS handshake. It reports false if that failed; the client has then been sent an alert, or a response if it
-// speaks plain HTTP.
+// handshake performs the TLS handshake. It reports false if that failed; the client has then been sent an alert, or a
+// response if it speaks plain HTTP.
 func (c *Conn) handshake() bool {
 	limit := c.conns.limits.Load().ReadTimeout
 	c.inHandshake.Store(true)
@@ -94,8 +94,8 @@ func looksLikeHTTP(head [5]byte) bool {
 // handshakeRecord is the first byte that a TLS client sends. No HTTP request begins with it.
 const handshakeRecord = 0x16
 
-// isTLSOnPlain reports and counts a client that speaks TLS on a plain HTTP port. The client gets no response because it could not read
-// one.
+// isTLSOnPlain reports and counts a client that speaks TLS on a plain HTTP port. The client gets no response because it
+// could not read one.
 func (c *Conn) isTLSOnPlain(first []byte) bool {
 	if first[0] != handshakeRecord {
 		return false

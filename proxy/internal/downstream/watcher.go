@@ -14,16 +14,17 @@ const CheckInterval = 250 * time.Millisecond
 
 // ClientChecker checks a client for a Watcher, on the Watcher's goroutine.
 type ClientChecker interface {
-	// CheckClient returns an error if the request must end because the client is gone or for another reason, and nil otherwise.
+	// CheckClient returns an error if the request must end because the client is gone or for another reason, and nil
+	// otherwise.
 	CheckClient() error
 }
 
-// Watcher is a request's context for waits that cannot check the client themselves, such as waiting for a plugin or for a
-// connection to a provider. It is cancelled when the client disconnects. Its goroutine starts only when Done is called, so that a
-// request that does not wait pays nothing.
+// Watcher is a request's context for waits that cannot check the client themselves, such as waiting for a plugin or for
+// a connection to a provider. It is cancelled when the client disconnects. Its goroutine starts only when Done is
+// called, so that a request that does not wait pays nothing.
 //
-// Its owner calls Start before an operation that may wait, and Finish after it. In between, the owner's own goroutine must not use the
-// client's connection.
+// Its owner calls Start before an operation that may wait, and Finish after it. In between, the owner's own goroutine
+// must not use the client's connection.
 type Watcher struct {
 	conn    *Conn
 	checker ClientChecker

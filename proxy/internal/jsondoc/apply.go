@@ -9,8 +9,8 @@ import (
 
 var errStale = errors.New("json: the document has changed since its edits were recorded")
 
-// Apply appends the edited document to dst. It copies unchanged parts in the largest possible pieces; white space, digits and escapes
-// that no edit touches stay as they are. dst must not overlap the document.
+// Apply appends the edited document to dst. It copies unchanged parts in the largest possible pieces; white space,
+// digits and escapes that no edit touches stay as they are. dst must not overlap the document.
 func (e *Edits) Apply(dst []byte) ([]byte, error) {
 	if e.d == nil || e.parses != e.d.parses {
 		return dst, errStale
@@ -90,8 +90,8 @@ func (w *writer) edit(group []target) {
 	}
 }
 
-// remove omits a member or an element, and one adjacent comma: the preceding one, or if there is none or it has already been omitted,
-// the following one.
+// remove omits a member or an element, and one adjacent comma: the preceding one, or if there is none or it has already
+// been omitted, the following one.
 func (w *writer) remove(start, end int) {
 	before := start - 1
 	for isSpace(w.body[before]) {

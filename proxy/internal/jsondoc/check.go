@@ -5,8 +5,8 @@ import "unicode/utf8"
 // checkDepth is the maximum nesting depth of a document that Check accepts.
 const checkDepth = 512
 
-// Check checks that body is JSON as Doc.Parse accepts it with Limits.Loose. It builds no index, so it takes half the time of Parse and
-// allocates nothing. The error is nil or a *SyntaxError.
+// Check checks that body is JSON as Doc.Parse accepts it with Limits.Loose. It builds no index, so it takes half the
+// time of Parse and allocates nothing. The error is nil or a *SyntaxError.
 func Check(body []byte) error {
 	if at, reason := check(body); reason != "" {
 		return &SyntaxError{Offset: at, Reason: reason}
@@ -150,8 +150,8 @@ func checkString(b []byte, i int) (end int, reason string) {
 	return end + 1, ""
 }
 
-// Outline shows where a document is malformed without revealing its content. It returns at most the last n bytes of the document's
-// structure before offset, with each string replaced by "…" and each number by 0.
+// Outline shows where a document is malformed without revealing its content. It returns at most the last n bytes of the
+// document's structure before offset, with each string replaced by "…" and each number by 0.
 func Outline(body []byte, offset, n int) string {
 	var out []byte
 	const text = `"…"`

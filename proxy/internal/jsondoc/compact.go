@@ -53,8 +53,8 @@ func appendWithoutSpace(dst, s []byte) []byte {
 
 var docs = sync.Pool{New: func() any { return new(Doc) }}
 
-// AppendCompact checks json as Doc.Parse does, within the default limits, and appends it without the white space between its tokens.
-// dst must not overlap json. An error is a *SyntaxError; nothing is appended then.
+// AppendCompact checks json as Doc.Parse does, within the default limits, and appends it without the white space
+// between its tokens. dst must not overlap json. An error is a *SyntaxError; nothing is appended then.
 func AppendCompact(dst, json []byte) ([]byte, error) {
 	d := docs.Get().(*Doc)
 	defer docs.Put(d)

@@ -2,8 +2,9 @@ package jsondoc
 
 import "strconv"
 
-// The edits in this file are for the host. They take values instead of paths, have no limits, and are not checked: the caller must
-// make sure that each value is edited at most once, that inserted text is JSON, and that no object gets a duplicate member name.
+// The edits in this file are for the host. They take values instead of paths, have no limits, and are not checked: the
+// caller must make sure that each value is edited at most once, that inserted text is JSON, and that no object gets a
+// duplicate member name.
 
 // SetValue replaces a value by the concatenation of json.
 func (e *Edits) SetValue(v Value, json ...string) {
@@ -46,7 +47,8 @@ func (e *Edits) insert(pieces ...string) span {
 	return span{from, uint32(len(e.arena))}
 }
 
-// addDirect records an edit of v at an offset of the document: the start of v, or to add to a container, its closing bracket.
+// addDirect records an edit of v at an offset of the document: the start of v, or to add to a container, its closing
+// bracket.
 func (e *Edits) addDirect(x edit, v Value, at uint32) {
 	t := target{at: at, node: v.i, object: v.i, edit: uint32(len(e.edits)), op: x.op}
 	if at != v.node().start {
@@ -57,8 +59,8 @@ func (e *Edits) addDirect(x edit, v Value, at uint32) {
 	e.added += len(",:") + int(x.name.to-x.name.from) + int(x.value.to-x.value.from)
 }
 
-// LowerInt replaces a positive integer by a smaller one in the body itself. It pads the number with white space, so that nothing else
-// moves.
+// LowerInt replaces a positive integer by a smaller one in the body itself. It pads the number with white space, so
+// that nothing else moves.
 func (v Value) LowerInt(n int64) {
 	node := v.node()
 	old := v.d.body[node.start:node.end]
@@ -74,8 +76,9 @@ func (v Value) LowerInt(n int64) {
 	node.end = node.start + uint32(len(text))
 }
 
-// RepairSurrogates replaces escape sequences of unpaired surrogates, such as \ud83d, by \ufffd (the replacement character), which has
-// the same length. It returns the offsets of the first few. It is for bodies that were rejected with SyntaxError.Surrogate.
+// RepairSurrogates replaces escape sequences of unpaired surrogates, such as \ud83d, by \ufffd (the replacement
+// character), which has the same length. It returns the offsets of the first few. It is for bodies that were rejected
+// with SyntaxError.Surrogate.
 func RepairSurrogates(body []byte) (offsets []int) {
 	const maxOffsets = 16
 	for i := 0; i < len(body); {

@@ -1,15 +1,16 @@
 // Package jsondoc parses a JSON document once, strictly, into a flat index of its values (the tape).
 //
-// The gateway must never route a request by one reading of its bytes while the provider acts on another. So a document is accepted
-// only if every parser reads the same value from it: valid UTF-8, no unpaired surrogates, no duplicate member names in an object (even
-// if they are escaped differently), nothing after the value, no number that overflows a float64, bounded depth and size. Limits.Loose
-// relaxes some of this for documents of providers, which are only read and never forwarded. An accepted document can be navigated
-// (Value), edited in one pass (Edits) and compacted, without building a tree and without changing the digits of a number.
+// The gateway must never route a request by one reading of its bytes while the provider acts on another. So a document
+// is accepted only if every parser reads the same value from it: valid UTF-8, no unpaired surrogates, no duplicate
+// member names in an object (even if they are escaped differently), nothing after the value, no number that overflows a
+// float64, bounded depth and size. Limits.Loose relaxes some of this for documents of providers, which are only read
+// and never forwarded. An accepted document can be navigated (Value), edited in one pass (Edits) and compacted, without
+// building a tree and without changing the digits of a number.
 //
 // The package does not know the meaning of any member.
 //
-// Concurrency: a Doc and the Values and Edits that belong to it may be used by one goroutine at a time, even for reading, because some
-// reads use scratch memory of the Doc. Functions are safe for concurrent use.
+// Concurrency: a Doc and the Values and Edits that belong to it may be used by one goroutine at a time, even for
+// reading, because some reads use scratch memory of the Doc. Functions are safe for concurrent use.
 package jsondoc
 
 import (
@@ -47,17 +48,18 @@ type Limits struct {
 	Depth int // maximum nesting of arrays and objects; 0 means DefaultDepth
 	Nodes int // maximum number of values and member names; 0 means DefaultNodes
 
-	// Loose is for documents of providers, which are only read. Strings may contain invalid UTF-8 and unpaired surrogates, because a
-	// character may be split between two documents. Objects may have duplicate member names; Get finds the first one.
+	// Loose is for documents of providers, which are only read. Strings may contain invalid UTF-8 and unpaired
+	// surrogates, because a character may be split between two documents. Objects may have duplicate member names; Get
+	// finds the first one.
 	Loose bool
 
-	// FlatNumbers stores an array that contains only numbers as one value without elements, whose Raw has been checked. It is for
-	// embedding vectors: their numbers are only copied, and each would take 16 bytes on the tape.
+	// FlatNumbers stores an array that contains only numbers as one value without elements, whose Raw has been checked.
+	// It is for embedding vectors: their numbers are only copied, and each would take 16 bytes on the tape.
 	FlatNumbers bool
 }
 
-// Defaults of Limits. DefaultDepth is deeper than any schema seen in requests, and far below what overflows the stack of a recursive
-// parser at the provider. DefaultNodes bounds the tape of one document to 16 MiB.
+// Defaults of Limits. DefaultDepth is deeper than any schema seen in requests, and far below what overflows the stack
+// of a recursive parser at the provider. DefaultNodes bounds the tape of one document to 16 MiB.
 const (
 	DefaultDepth = 128
 	DefaultNodes = 1 << 20
@@ -75,8 +77,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("json: %s at byte %d", e.Reason, e.Offset)
 }
 
-// node is a value or a member name on the tape. The tape is in document order: the node of an object is followed by its members, name
-// and value in turn, and that of an array by its elements, each followed by its own contents.
+// node is a value or a member name on the tape. The tape is in document order: the node of an object is followed by its
+// members, name and value in turn, and that of an array by its elements, each followed by its own contents.
 type node struct {
 	start, end uint32 // range in the body, including quotes and brackets
 	next       uint32 // index of the node after this one and its contents; while a container is open, index of its parent
@@ -97,8 +99,8 @@ const noParent = math.MaxUint32
 // maxBody keeps offsets within uint32, and offsets and lengths within an int everywhere.
 const maxBody = math.MaxInt32 - 16
 
-// Doc is a parsed document. The zero value is empty and ready for Parse. A Doc that is reused does not allocate once it has grown to
-// the size of its documents.
+// Doc is a parsed document. The zero value is empty and ready for Parse. A Doc that is reused does not allocate once it
+// has grown to the size of its documents.
 type Doc struct {
 	body    []byte
 	nodes   []node
@@ -110,8 +112,8 @@ type Doc struct {
 	arrays  [cachedArrays]arrayCursor
 }
 
-// Reset removes the document and releases its body. It keeps memory for the next document, unless that is only needed for very large
-// documents.
+// Reset removes the document and releases its body. It keeps memory for the next document, unless that is only needed
+// for very large documents.
 func (d *Doc) Reset() {
 	const keepNodes, keepNames, keepScratch = 64 << 10, 16 << 10, 64 << 10
 	d.body = nil
@@ -141,6 +143,7 @@ func (d *Doc) Root() Value {
 // Size returns the number of bytes of the document.
 func (d *Doc) Size() int { return len(d.body) }
 
-// Visited returns the number of values that Get, Pointer and Edits have visited since Parse. A host that looks up values for a guest
-// charges the guest for them, because a lookup in a large object takes time in proportion to its members.
+// Visited returns the number of values that Get, Pointer and Edits have visited since Parse. A host that looks up
+// values for a guest charges the guest for them, because a lookup in a large object takes time in proportion to its
+// members.
 func (d *Doc) Visited() uint64 { return d.visited }

@@ -16,19 +16,20 @@ const (
 
 // Edits are changes to a document that are first recorded and then applied together, in one pass over its bytes.
 //
-// A path is an RFC 6901 JSON pointer in which the token "*", applied to an array, stands for every element. Every path refers to the
-// document as it was parsed; edits do not see each other. So
+// A path is an RFC 6901 JSON pointer in which the token "*", applied to an array, stands for every element. Every path
+// refers to the document as it was parsed; edits do not see each other. So
 //
 //   - if several edits set, replace or delete the same value, the last one wins, and a rename combines with any of them;
 //   - an edit inside a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
 //   - an edit is refused if it and an earlier one would give two members of one object the same name.
 //
-// An edit returns abi.StatusOK if it found something to change, abi.StatusAbsent if nothing is at the path, abi.StatusRefused if it is
-// not possible, and abi.StatusTooLarge if it exceeds a limit. With "*" it is applied wherever possible, and the status is OK if there
-// is at least one such place. An edit that does not return OK changes nothing.
+// An edit returns abi.StatusOK if it found something to change, abi.StatusAbsent if nothing is at the path,
+// abi.StatusRefused if it is not possible, and abi.StatusTooLarge if it exceeds a limit. With "*" it is applied
+// wherever possible, and the status is OK if there is at least one such place. An edit that does not return OK changes
+// nothing.
 //
-// The zero value must be Reset before use. After Apply, no edits are recorded until the next Reset. Edits keep their memory for reuse,
-// unless it has become unusually large.
+// The zero value must be Reset before use. After Apply, no edits are recorded until the next Reset. Edits keep their
+// memory for reuse, unless it has become unusually large.
 type Edits struct {
 	d       *Doc
 	parses  uint64 // d.parses at the time of Reset
@@ -90,8 +91,9 @@ func (e *Edits) Reset(d *Doc) {
 // Len returns the number of edits that returned abi.StatusOK.
 func (e *Edits) Len() int { return len(e.edits) }
 
-// Set replaces the value at path by json. If only the member that the last token names is absent, Set adds it as the last member of
-// its object. The token "-" adds a last element to an array. An index beyond the end of an array is absent.
+// Set replaces the value at path by json. If only the member that the last token names is absent, Set adds it as the
+// last member of its object. The token "-" adds a last element to an array. An index beyond the end of an array is
+// absent.
 func (e *Edits) Set(path, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, Value{})
 }
@@ -101,8 +103,8 @@ func (e *Edits) Delete(path []byte) abi.Status {
 	return e.record(path, edit{op: opDelete}, nil, Value{})
 }
 
-// Rename renames the member at path, which keeps its position. Elements cannot be renamed, nor can a member whose object already has
-// one with the new name, even if another edit deletes that.
+// Rename renames the member at path, which keeps its position. Elements cannot be renamed, nor can a member whose
+// object already has one with the new name, even if another edit deletes that.
 func (e *Edits) Rename(path, name []byte) abi.Status {
 	return e.record(path, edit{op: opRename}, name, Value{})
 }
@@ -120,7 +122,8 @@ func (e *Edits) Replace(path, old, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, e.old.Root())
 }
 
-// record records one edit if it has a target. new is the edit's value or name. If old exists, only values that equal it are targets.
+// record records one edit if it has a target. new is the edit's value or name. If old exists, only values that equal it
+// are targets.
 func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
 	if e.d == nil || !e.d.Root().Exists() || e.parses != e.d.parses || e.applied {
 		return abi.StatusRefused

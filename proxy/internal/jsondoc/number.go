@@ -1,11 +1,11 @@
 package jsondoc
 
-// maxExponent is the largest absolute value of a number's exponent. A number with a larger one overflows unless thousands of digits
-// compensate for it, and parsers differ in their limits.
+// maxExponent is the largest absolute value of a number's exponent. A number with a larger one overflows unless
+// thousands of digits compensate for it, and parsers differ in their limits.
 const maxExponent = 9999
 
-// infinity is the smallest positive number that overflows a float64: 2^1024 - 2^970, which rounds up to 2^1024. It is an integer of
-// 309 digits.
+// infinity is the smallest positive number that overflows a float64: 2^1024 - 2^970, which rounds up to 2^1024. It is
+// an integer of 309 digits.
 const infinity = "179769313486231580793728971405303415079934132710037826936173778980444968292764750946649017" +
 	"977587207096330286416692887910946555547851940402630657488671505820681908902000708383676273" +
 	"854845817711531764475730270069855571366959622842914819860834936475292719074168444365510704" +
@@ -65,8 +65,8 @@ func scanNumber(b []byte, i int) (end int, reason string) {
 	return i, ""
 }
 
-// scanNumbers scans the elements of an array, the first of which begins at i. It returns the index of the closing bracket and the
-// number of bytes of white space. ok is false if an element is not a valid number.
+// scanNumbers scans the elements of an array, the first of which begins at i. It returns the index of the closing
+// bracket and the number of bytes of white space. ok is false if an element is not a valid number.
 func scanNumbers(b []byte, i int) (end, spaces int, ok bool) {
 	for i < len(b) && (b[i] == '-' || '0' <= b[i] && b[i] <= '9') {
 		n, reason := scanNumber(b, i)
@@ -111,8 +111,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// overflows reports whether mantissa, which consists of digits and at most one point, times ten to the exponent is at least infinity.
-// It reads every digit at most twice.
+// overflows reports whether mantissa, which consists of digits and at most one point, times ten to the exponent is at
+// least infinity. It reads every digit at most twice.
 func overflows(mantissa []byte, exponent int) bool {
 	// magnitude is the exponent of the value when written as 0.d… with d not zero.
 	magnitude, point, first := exponent, false, -1

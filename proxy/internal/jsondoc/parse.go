@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Parse parses body. It keeps body without copying it, so body must not change until Reset or the next Parse. An error is a
-// *SyntaxError and leaves the Doc empty.
+// Parse parses body. It keeps body without copying it, so body must not change until Reset or the next Parse. An error
+// is a *SyntaxError and leaves the Doc empty.
 func (d *Doc) Parse(body []byte, l Limits) error {
 	if l.Depth <= 0 {
 		l.Depth = DefaultDepth
@@ -37,8 +37,8 @@ const (
 	reasonHigh  = "an unpaired high surrogate"
 )
 
-// scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the document is
-// rejected. The reason is empty if it is accepted.
+// scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the
+// document is rejected. The reason is empty if it is accepted.
 //
 // There is no separate stack, because the node of an open container stores its parent in next.
 func (d *Doc) scan(nodes []node, l Limits) (tape []node, at int, reason string) {
@@ -253,8 +253,9 @@ name:
 	goto value
 }
 
-// appendNode appends a node, for which nodes must have capacity. It does not call append with a composite literal, because the compiler
-// builds that on the stack with small stores and copies it with one large load, and the stall took half the time of a scan.
+// appendNode appends a node, for which nodes must have capacity. It does not call append with a composite literal,
+// because the compiler builds that on the stack with small stores and copies it with one large load, and the stall took
+// half the time of a scan.
 func appendNode(nodes []node, start, end int, next uint32, kind Kind, flags uint8) []node {
 	nodes = nodes[:len(nodes)+1]
 	n := &nodes[len(nodes)-1]

@@ -2,17 +2,18 @@ package jsondoc
 
 import "bytes"
 
-// cachedArrays is the number of pointer levels at which a Doc remembers the element that was found last, so that a guest that looks up
-// "/messages/0/role", "/messages/1/role" and so on walks the array only once.
+// cachedArrays is the number of pointer levels at which a Doc remembers the element that was found last, so that a
+// guest that looks up "/messages/0/role", "/messages/1/role" and so on walks the array only once.
 const cachedArrays = 4
 
-// arrayCursor remembers an element of an array: their nodes, and the element's index. element 0, which is the root, means none.
+// arrayCursor remembers an element of an array: their nodes, and the element's index. element 0, which is the root,
+// means none.
 type arrayCursor struct {
 	array, index, element uint32
 }
 
-// Pointer returns the value at an RFC 6901 JSON pointer; "" is the root. The value is absent if there is none, or if path is not a
-// pointer.
+// Pointer returns the value at an RFC 6901 JSON pointer; "" is the root. The value is absent if there is none, or if
+// path is not a pointer.
 func (d *Doc) Pointer(path []byte) Value {
 	v := d.Root()
 	for level := 0; len(path) > 0; level++ {
@@ -37,8 +38,8 @@ func (d *Doc) Pointer(path []byte) Value {
 	return v
 }
 
-// cutToken splits off the first reference token of a pointer. The token is still escaped. ok is false if it is malformed, such as when
-// a tilde is not followed by 0 or 1.
+// cutToken splits off the first reference token of a pointer. The token is still escaped. ok is false if it is
+// malformed, such as when a tilde is not followed by 0 or 1.
 func cutToken(path []byte) (token, rest []byte, ok bool) {
 	if path[0] != '/' {
 		return nil, nil, false

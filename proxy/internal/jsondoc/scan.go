@@ -5,21 +5,22 @@ import (
 	"math/bits"
 )
 
-// Strings are scanned eight bytes at a time. special sets the high bit of each byte that is not plain: a quote, a backslash, a control
-// character, or not ASCII. It may also set it for plain bytes after the first such byte, because a subtraction has borrowed, so only
-// the lowest of these bits counts.
+// Strings are scanned eight bytes at a time. special sets the high bit of each byte that is not plain: a quote, a
+// backslash, a control character, or not ASCII. It may also set it for plain bytes after the first such byte, because a
+// subtraction has borrowed, so only the lowest of these bits counts.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
 func special(x uint64) uint64 {
-	// XOR with 2 moves the quote from 0x22 to 0x20 and leaves only control characters below it, so that one subtraction finds both.
+	// XOR with 2 moves the quote from 0x22 to 0x20 and leaves only control characters below it, so that one subtraction
+	// finds both.
 	return ((x ^ 0x02*ones) - 0x21*ones) | ((x ^ '\\'*ones) - ones) | x
 }
 
-// shortString returns the index of the closing quote if the string's content, which begins at i, is plain and ends within eight bytes,
-// as in most names and many values. Otherwise it returns 0. It is small enough to be inlined.
+// shortString returns the index of the closing quote if the string's content, which begins at i, is plain and ends
+// within eight bytes, as in most names and many values. Otherwise it returns 0. It is small enough to be inlined.
 func shortString(b []byte, i int) int {
 	if i+8 > len(b) {
 		return 0
@@ -32,8 +33,8 @@ func shortString(b []byte, i int) int {
 	return end
 }
 
-// StringEnd returns the index of the closing quote of the string whose content begins at i. ok is false if the string is not strictly
-// valid, or has no closing quote.
+// StringEnd returns the index of the closing quote of the string whose content begins at i. ok is false if the string
+// is not strictly valid, or has no closing quote.
 func StringEnd(b []byte, i int) (end int, ok bool) {
 	if end = shortString(b, i); end > 0 {
 		return end, true
@@ -42,8 +43,8 @@ func StringEnd(b []byte, i int) (end int, ok bool) {
 	return end, reason == ""
 }
 
-// scanString scans the content of a string, which begins at i. It returns the index of the closing quote and the string's flags, or with
-// a reason, the index at which the string is rejected. loose is Limits.Loose.
+// scanString scans the content of a string, which begins at i. It returns the index of the closing quote and the
+// string's flags, or with a reason, the index at which the string is rejected. loose is Limits.Loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
 	for {
 		i = skipPlain(b, i)
@@ -85,7 +86,8 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 	}
 }
 
-// skipPlain returns the index of the first byte from i on that is not plain. It may stop at a plain byte if fewer than eight are left.
+// skipPlain returns the index of the first byte from i on that is not plain. It may stop at a plain byte if fewer than
+// eight are left.
 func skipPlain(b []byte, i int) int {
 	for i+16 <= len(b) {
 		w := b[i : i+16 : i+16]
@@ -109,8 +111,8 @@ func skipPlain(b []byte, i int) int {
 // shortEscapes are the bytes that form a complete escape sequence with a preceding backslash.
 var shortEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// scanEscape scans the escape sequence at i; a surrogate pair counts as one sequence. It returns the index after it, or with a reason,
-// the index at which it is rejected.
+// scanEscape scans the escape sequence at i; a surrogate pair counts as one sequence. It returns the index after it, or
+// with a reason, the index at which it is rejected.
 func scanEscape(b []byte, i int) (end int, reason string) {
 	if i+1 >= len(b) {
 		return len(b), reasonEnd
@@ -175,8 +177,8 @@ func hex4(b []byte, i int) (u rune, ok bool) {
 	return u, true
 }
 
-// scanUTF8 scans the run of non-ASCII characters at i. It returns the index after the run, or with ok false, the index of the first
-// invalid sequence: truncated, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
+// scanUTF8 scans the run of non-ASCII characters at i. It returns the index after the run, or with ok false, the index
+// of the first invalid sequence: truncated, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
 func scanUTF8(b []byte, i int) (end int, ok bool) {
 	for i < len(b) && b[i] >= 0x80 {
 		// Most non-ASCII characters have two or three bytes, and can be checked with one load of four bytes.

@@ -17,8 +17,8 @@ type finder struct {
 	status abi.Status // StatusAbsent until there is a target, or a reason why there is none
 }
 
-// find records the targets at path, which is relative to v, a child of the container parent. It recurses at most as deep as the
-// document.
+// find records the targets at path, which is relative to v, a child of the container parent. It recurses at most as
+// deep as the document.
 func (f *finder) find(v Value, parent uint32, path []byte) {
 	if f.status == abi.StatusTooLarge {
 		return
@@ -127,8 +127,8 @@ func (f *finder) nameTaken(v Value, object uint32) bool {
 	return f.nameGiven(object, v.i)
 }
 
-// nameGiven reports whether an earlier edit gives the edit's name to a member of object. An earlier edit of the same node does not
-// count.
+// nameGiven reports whether an earlier edit gives the edit's name to a member of object. An earlier edit of the same
+// node does not count.
 func (f *finder) nameGiven(object, node uint32) bool {
 	e := f.e
 	for i := range e.edits {

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendUnescaped appends the text of a string. inside is the string as it is written between the quotes; it must be valid.
+// AppendUnescaped appends the text of a string. inside is the string as it is written between the quotes; it must be
+// valid.
 func AppendUnescaped(dst, inside []byte) []byte {
 	for {
 		n := plainLen(inside)
@@ -56,8 +57,8 @@ func plainLen(inside []byte) int {
 	return i
 }
 
-// decodeEscape decodes the valid escape sequence at the start of s. size is its length in bytes. An unpaired surrogate decodes to
-// U+FFFD.
+// decodeEscape decodes the valid escape sequence at the start of s. size is its length in bytes. An unpaired surrogate
+// decodes to U+FFFD.
 func decodeEscape(s []byte) (r rune, size int) {
 	switch s[1] {
 	case 'b':
@@ -122,7 +123,8 @@ func AppendEscaped(dst, text []byte) []byte {
 	return dst
 }
 
-// appendEscape appends the escape sequence of a byte that must be escaped, or U+FFFD for a byte that is not valid UTF-8.
+// appendEscape appends the escape sequence of a byte that must be escaped, or U+FFFD for a byte that is not valid
+// UTF-8.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch {
@@ -148,8 +150,9 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', c)
 }
 
-// CheckEscaped reports whether s is valid between the quotes of a JSON string: no bare quotes, no control characters, complete and known
-// escape sequences, no unpaired surrogates, valid UTF-8. A sequence that is truncated at the end is invalid.
+// CheckEscaped reports whether s is valid between the quotes of a JSON string: no bare quotes, no control characters,
+// complete and known escape sequences, no unpaired surrogates, valid UTF-8. A sequence that is truncated at the end is
+// invalid.
 func CheckEscaped(s []byte) bool {
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {

@@ -6,15 +6,15 @@ import (
 	"hash/maphash"
 )
 
-// fewMembers is the maximum number of members whose names are compared with each other. Larger objects, and objects with escaped names,
-// are checked with a hash table, so that the time is always proportional to the size of the object.
+// fewMembers is the maximum number of members whose names are compared with each other. Larger objects, and objects
+// with escaped names, are checked with a hash table, so that the time is always proportional to the size of the object.
 const fewMembers = 16
 
 // seed makes the hashes of names unpredictable for a client.
 var seed = maphash.MakeSeed()
 
-// duplicate checks the names of an object whose members are at the end of the tape. It returns the node of a name that appears for the
-// second time, or 0 (which is never a name) if there is none.
+// duplicate checks the names of an object whose members are at the end of the tape. It returns the node of a name that
+// appears for the second time, or 0 (which is never a name) if there is none.
 func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	var signatures [fewMembers]uint32
 	var seen uint64 // bit set of the signatures, modulo 64
@@ -68,8 +68,8 @@ func signature(body []byte, name *node) uint32 {
 	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32)
 }
 
-// duplicateMany is duplicate for any number of members and for escaped names. An entry of the table is the upper half of a name's hash
-// and the name's node. 0 is a free slot, because no name is node 0.
+// duplicateMany is duplicate for any number of members and for escaped names. An entry of the table is the upper half
+// of a name's hash and the name's node. 0 is a free slot, because no name is node 0.
 func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
 	n := 0
 	for i := object + 1; i < uint32(len(nodes)); i = nodes[i+1].next {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// Value is a value of a Doc. The zero Value is absent; its methods may be called and return zero values. A Value and the byte slices that
-// its methods return are valid until its Doc is parsed again or reset. The slices must not be modified.
+// Value is a value of a Doc. The zero Value is absent; its methods may be called and return zero values. A Value and
+// the byte slices that its methods return are valid until its Doc is parsed again or reset. The slices must not be
+// modified.
 type Value struct {
 	d *Doc
 	i uint32
@@ -89,7 +90,8 @@ func (v Value) Next() Value {
 	return Value{v.d, n.next}
 }
 
-// Name returns the name, a String, of the member whose value this is. It is absent if this is not the value of a member.
+// Name returns the name, a String, of the member whose value this is. It is absent if this is not the value of a
+// member.
 func (v Value) Name() Value {
 	if v.d == nil || v.node().flags&flagMember == 0 {
 		return Value{}
@@ -152,8 +154,8 @@ func (v Value) Text() string {
 	return string(v.Inside())
 }
 
-// Int returns the value of a number that is written as an integer, without a fraction or an exponent. ok is false if it is not, or if it
-// overflows an int64.
+// Int returns the value of a number that is written as an integer, without a fraction or an exponent. ok is false if it
+// is not, or if it overflows an int64.
 func (v Value) Int() (n int64, ok bool) {
 	if v.Kind() != Number {
 		return 0, false

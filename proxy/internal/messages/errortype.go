@@ -57,7 +57,8 @@ const (
 // groups are numbers of tokens: limit is the size of the context window, prompt and output are what the request needs.
 var contextTexts = func() (list []*regexp.Regexp) {
 	for _, text := range []string{
-		// vLLM: 'max_tokens' … is too large: 100000. This model's maximum context length is 32768 tokens and your request has 1234 input tokens
+		// vLLM: 'max_tokens' … is too large: 100000. This model's maximum context length is 32768 tokens and your
+		// request has 1234 input tokens
 		`is too large: (?P<output>N)\. .*maximum context length is (?P<limit>N) tokens and your request has (?P<prompt>N) input tokens`,
 		// OpenAI and compatible providers, DeepSeek, OpenRouter: … However, you requested 5000 tokens (1000 in the
 		// messages, 4000 in the completion)

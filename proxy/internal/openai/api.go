@@ -40,8 +40,8 @@ func (r *Request) Origin(path string) string { return path }
 // Respond implements clientapi.Renderer. It does nothing, because responses repeat nothing of their requests.
 func (r *Renderer) Respond(clientapi.Request) {}
 
-// Pass implements clientapi.Renderer. It does nothing: responses of providers that speak chat completions are rendered like
-// all others, which corrects members that these providers omit or write differently.
+// Pass implements clientapi.Renderer. It does nothing: responses of providers that speak chat completions are rendered
+// like all others, which corrects members that these providers omit or write differently.
 func (r *Renderer) Pass() {}
 
 // Frame implements response.Renderer. It is never called, see Pass.

@@ -14,9 +14,9 @@ import (
 // Renderer implements response.Renderer for chat completions: frames with chat.completion.chunk objects, or one
 // chat.completion object.
 //
-// In a stream each choice starts with a chunk that has its role and ends with a chunk that has its finish reason. The usage
-// chunk, if the client asked for it, and "[DONE]" come last. Every frame is one line of valid JSON in UTF-8, followed by a
-// blank line.
+// In a stream each choice starts with a chunk that has its role and ends with a chunk that has its finish reason. The
+// usage chunk, if the client asked for it, and "[DONE]" come last. Every frame is one line of valid JSON in UTF-8,
+// followed by a blank line.
 type Renderer struct {
 	head    *response.Head
 	out     response.Output

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// A frame is one "data:" line followed by a blank line. It contains no other line feeds, because its parts are escaped or
-// compact JSON.
+// A frame is one "data:" line followed by a blank line. It contains no other line feeds, because its parts are escaped
+// or compact JSON.
 
-// appendOpening appends a choice's first chunk, which has the role, unless it has been written. contentNull is set if the
-// choice starts with anything that the OpenAI API opens with a null content.
+// appendOpening appends a choice's first chunk, which has the role, unless it has been written. contentNull is set if
+// the choice starts with anything that the OpenAI API opens with a null content.
 func (r *Renderer) appendOpening(dst []byte, c *choiceState, contentNull bool) []byte {
 	if c.opened {
 		return dst
@@ -102,8 +102,9 @@ func (r *Renderer) endTool(dst []byte, c *choiceState, t *toolState) []byte {
 	return r.endChunk(append(dst, `}]`...), c)
 }
 
-// writeFunctionCall writes a piece of a tool call as a function_call, which has no id and of which a message has only one.
-// Calls after the first are left out. A model that still needs them repeats them after it has received the first result.
+// writeFunctionCall writes a piece of a tool call as a function_call, which has no id and of which a message has only
+// one. Calls after the first are left out. A model that still needs them repeats them after it has received the first
+// result.
 func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, name, args []byte) {
 	r.out.Held -= t.members.size
 	t.members.reset()
@@ -118,8 +119,8 @@ func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, 
 	r.out.Buf = r.endChunk(dst, c)
 }
 
-// writeFinish writes the last chunk of a choice, with its pending extra members. Those of tool calls are written before it,
-// in chunks of their own.
+// writeFinish writes the last chunk of a choice, with its pending extra members. Those of tool calls are written before
+// it, in chunks of their own.
 func (r *Renderer) writeFinish(c *choiceState) {
 	dst := r.appendOpening(r.out.Buf, c, false)
 	for i := range c.tools {

@@ -14,7 +14,8 @@ const maxMembers = 64
 // maxSticky is the maximum length of a value that is repeated in every chunk.
 const maxSticky = 256
 
-// members holds the extra members of one object, in the order in which their names first appeared. Its memory is reused.
+// members holds the extra members of one object, in the order in which their names first appeared. Its memory is
+// reused.
 type members struct {
 	list []member
 	size int // bytes of names and values
@@ -22,8 +23,8 @@ type members struct {
 
 // member is one extra member. Its name and value are JSON, the name without quotes.
 //
-// The value of a growing array (mergeList) or string (mergeText) lacks the brackets or quotes. A growing object (mergeObject)
-// has its members in sub, and value is the object that came first.
+// The value of a growing array (mergeList) or string (mergeText) lacks the brackets or quotes. A growing object
+// (mergeObject) has its members in sub, and value is the object that came first.
 type member struct {
 	name  []byte
 	rule  mergeRule
@@ -41,8 +42,8 @@ const (
 	mergeObject                   // apply the rule of each member
 )
 
-// ruleFor returns the rule for a member of the response, a choice or a message. parent is the extra member that contains it,
-// empty if there is none.
+// ruleFor returns the rule for a member of the response, a choice or a message. parent is the extra member that
+// contains it, empty if there is none.
 func ruleFor(parent, name []byte) mergeRule {
 	switch string(parent) {
 	case "":
@@ -122,8 +123,8 @@ func (ms *members) getOrAdd(name []byte) (_ *member, isNew bool) {
 	return &ms.list[n], true
 }
 
-// add merges a member into the object. name is escaped, value is compact JSON; both are copied. It returns the change in size,
-// and false if there are too many members.
+// add merges a member into the object. name is escaped, value is compact JSON; both are copied. It returns the change
+// in size, and false if there are too many members.
 func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 	e, isNew := ms.getOrAdd(name)
 	if e == nil {
@@ -222,9 +223,9 @@ func (r *Renderer) add(to *members, value []byte) bool {
 	return ok
 }
 
-// addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar, for example
-// system_fingerprint, applies to the whole response and is repeated in every chunk from then on. Any other value is written
-// once.
+// addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar, for
+// example system_fingerprint, applies to the whole response and is repeated in every chunk from then on. Any other
+// value is written once.
 func (r *Renderer) addToResponse(value []byte) bool {
 	if !r.stream || !isScalar(value) || len(value) > maxSticky {
 		if n, ok := r.sticky.remove(r.escaped); ok {

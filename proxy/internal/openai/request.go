@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Request is a chat completions request. Its body is parsed and checked once, into Doc, which serves the plugin's lookups and
-// edits as well as forwarding.
+// Request is a chat completions request. Its body is parsed and checked once, into Doc, which serves the plugin's
+// lookups and edits as well as forwarding.
 //
-// The zero value is ready for Parse. Parsing an ordinary body with a reused Request allocates nothing but Model. A Request is
-// not safe for concurrent use.
+// The zero value is ready for Parse. Parsing an ordinary body with a reused Request allocates nothing but Model. A
+// Request is not safe for concurrent use.
 type Request struct {
 	Doc  jsondoc.Doc
 	Body []byte // the canonical request: the argument of Parse, or an edited copy; must not change before Reset
@@ -66,13 +66,14 @@ func (r *Request) clearFacts() {
 	}
 }
 
-// Parse reads and checks the body of a request, and makes it canonical. It retains body until Reset unless Rewritten reports
-// true. It may overwrite bytes of body to repair unpaired surrogates, but never changes its length. An error has status 400,
-// and its Param is the path of the offending member, for example "messages[2].role". After an error call Reset or Parse
-// before using the Request again.
+// Parse reads and checks the body of a request, and makes it canonical. It retains body until Reset unless Rewritten
+// reports true. It may overwrite bytes of body to repair unpaired surrogates, but never changes its length. An error
+// has status 400, and its Param is the path of the offending member, for example "messages[2].role". After an error
+// call Reset or Parse before using the Request again.
 //
-// The OpenAI API leaves some cases open. Here, null counts as absent for every optional member; an integer must be written as
-// 5, not as 5.0 or 5e0; duplicate member names are rejected, even if they are escaped differently; unknown members are ignored.
+// The OpenAI API leaves some cases open. Here, null counts as absent for every optional member; an integer must be
+// written as 5, not as 5.0 or 5e0; duplicate member names are rejected, even if they are escaped differently; unknown
+// members are ignored.
 func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
@@ -91,8 +92,8 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 // keyword returns the text of a string for comparison with keywords of the API. It is valid until the next call.
 func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }
 
-// FitModel implements clientapi.Request. It also lowers max_tokens in Body if that exceeds the model's limit, and a thinking
-// budget that would leave no tokens for the response.
+// FitModel implements clientapi.Request. It also lowers max_tokens in Body if that exceeds the model's limit, and a
+// thinking budget that would leave no tokens for the response.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	asked, budget := r.MaxTokens, r.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Plugins receive, and the gateway forwards, the canonical request. It has the same meaning as the client's request, but only
-// one of several possible forms:
+// Plugins receive, and the gateway forwards, the canonical request. It has the same meaning as the client's request,
+// but only one of several possible forms:
 //
 //   - A message with the role assistant or tool has a content. It is null only if there is something else, such as tool calls.
 //   - Lists of tools and tool calls are absent instead of empty. Without tools, members about their choice are absent as well.
@@ -19,8 +19,8 @@ import (
 //     function_call.
 //   - Surrogates are paired.
 //
-// Reading a request records the edits that make it canonical. If there are any, they are applied together, and the result is
-// read as if the client had sent it. Nearly all requests need no edit and are read once.
+// Reading a request records the edits that make it canonical. If there are any, they are applied together, and the
+// result is read as if the client had sent it. Nearly all requests need no edit and are read once.
 
 // edit returns the recorder of edits that make the request canonical.
 func (r *Request) edit() *jsondoc.Edits {
@@ -52,8 +52,8 @@ func (r *Request) reread(body []byte, l *clientapi.Limits) *apierror.Error {
 	return r.readRequest(r.Doc.Root(), l)
 }
 
-// Replace makes body the canonical request. body is a version of r.Body that the gateway has edited; r retains it until Reset.
-// After an error r is unchanged.
+// Replace makes body the canonical request. body is a version of r.Body that the gateway has edited; r retains it until
+// Reset. After an error r is unchanged.
 func (r *Request) Replace(body []byte, l clientapi.Limits) *apierror.Error {
 	l = l.WithDefaults()
 	before := r.Body
@@ -78,8 +78,8 @@ func (r *Request) dropEmpty(list jsondoc.Value) jsondoc.Value {
 	return jsondoc.Value{}
 }
 
-// dropNull removes a null member and returns an absent value. It returns any other value unchanged. It is used for members that
-// a canonical request does not have, because some providers reject unknown members even if they are null.
+// dropNull removes a null member and returns an absent value. It returns any other value unchanged. It is used for
+// members that a canonical request does not have, because some providers reject unknown members even if they are null.
 func (r *Request) dropNull(v jsondoc.Value) jsondoc.Value {
 	if v.Kind() != jsondoc.Null {
 		return v
@@ -103,7 +103,8 @@ func (r *Request) fillContent(m *message) bool {
 	return true
 }
 
-// fillArguments adds an empty object to a tool call without arguments. Some clients leave them out, but providers require them.
+// fillArguments adds an empty object to a tool call without arguments. Some clients leave them out, but providers
+// require them.
 func (r *Request) fillArguments(callee, arguments jsondoc.Value) {
 	switch {
 	case !arguments.Exists():
@@ -113,7 +114,8 @@ func (r *Request) fillArguments(callee, arguments jsondoc.Value) {
 	}
 }
 
-// renameFunctions converts functions to tools. A client that sends both is assumed to support tool_calls in the response.
+// renameFunctions converts functions to tools. A client that sends both is assumed to support tool_calls in the
+// response.
 func (r *Request) renameFunctions(functions, tools jsondoc.Value) {
 	e := r.edit()
 	const before, after = `{"type":"function","function":`, `}`
@@ -157,8 +159,8 @@ type functionCall struct {
 	id    string // id of the tool call that replaces it, in quotes
 }
 
-// renameCall converts the function_call of an assistant message to a tool call. Its id is derived from the message's position,
-// so it is the same in every request of a conversation, and prompt caches match.
+// renameCall converts the function_call of an assistant message to a tool call. Its id is derived from the message's
+// position, so it is the same in every request of a conversation, and prompt caches match.
 func (r *Request) renameCall(m *message) {
 	f := m.functionCall
 	name, arguments := f.Get("name"), string(f.Get("arguments").Raw())

@@ -115,8 +115,8 @@ func TestDetectsFunctionCallClients(t *testing.T) {
 	}
 }
 
-// TestAcceptsValuesOfOtherProviders parses values that some providers support in addition to the OpenAI API. If a provider does
-// not support one, its plugin replaces or rejects it.
+// TestAcceptsValuesOfOtherProviders parses values that some providers support in addition to the OpenAI API. If a
+// provider does not support one, its plugin replaces or rejects it.
 func TestAcceptsValuesOfOtherProviders(t *testing.T) {
 	for _, test := range []struct {
 		members string

@@ -163,8 +163,8 @@ func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
 	return nil
 }
 
-// readMaxTokens reads both names of the limit. If both are given, the newer one wins. -1 means no limit and counts as absent:
-// some providers accept it, and the plugins of others leave it out.
+// readMaxTokens reads both names of the limit. If both are given, the newer one wins. -1 means no limit and counts as
+// absent: some providers accept it, and the plugins of others leave it out.
 func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 	for _, v := range [...]jsondoc.Value{t.maxTokens, t.maxCompletionTokens} {
 		if n, ok := v.Int(); ok && n == -1 {
@@ -181,8 +181,8 @@ func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 	return nil
 }
 
-// readThinking reads thinking: {type, budget_tokens}. The budget is optional, because many clients leave it to the provider.
-// It is ignored if the type is "disabled".
+// readThinking reads thinking: {type, budget_tokens}. The budget is optional, because many clients leave it to the
+// provider. It is ignored if the type is "disabled".
 func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	if !clientapi.Given(v) {
 		return nil
@@ -211,8 +211,8 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	return e
 }
 
-// readEffort reads reasoning_effort. "default" requests nothing: some providers accept it, and the plugins of others leave it
-// out.
+// readEffort reads reasoning_effort. "default" requests nothing: some providers accept it, and the plugins of others
+// leave it out.
 func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil
@@ -230,8 +230,8 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	return clientapi.NotOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
-// readFormat reads response_format. Other types than those of the OpenAI API are left to the plugin, because providers support
-// more, for example grammars and regular expressions.
+// readFormat reads response_format. Other types than those of the OpenAI API are left to the plugin, because providers
+// support more, for example grammars and regular expressions.
 func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil

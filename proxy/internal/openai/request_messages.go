@@ -52,7 +52,8 @@ type message struct {
 	reasoning, details, thinkBlock jsondoc.Value
 }
 
-// readMessage reads one message: first the members that can be checked on their own, then those that depend on its role.
+// readMessage reads one message: first the members that can be checked on their own, then those that depend on its
+// role.
 func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	m := message{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -147,7 +148,8 @@ func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
 	return roleUnknown, clientapi.NotOneOf(v, "system", "developer", "user", "assistant", "tool", "function")
 }
 
-// readAssistant reads an assistant message. Its content may be null if the message has audio, a refusal or calls instead.
+// readAssistant reads an assistant message. Its content may be null if the message has audio, a refusal or calls
+// instead.
 func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error {
 	contentOnly := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
@@ -185,8 +187,8 @@ func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error
 	return r.needContent(m, partText|partRefusal)
 }
 
-// readFunctionResult reads a message with the role function, the predecessor of tool, which names a function instead of a
-// call.
+// readFunctionResult reads a message with the role function, the predecessor of tool, which names a function instead of
+// a call.
 func (r *Request) readFunctionResult(m *message) *apierror.Error {
 	r.Flags |= clientapi.FlagToolHistory
 	if e := clientapi.NeedName(m.name, m.self, "name"); e != nil {
@@ -277,8 +279,8 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 	return id, clientapi.NotOneOf(typ, toolFunction, toolCustom)
 }
 
-// readCallee reads {name, arguments}. The arguments are a string written by a model, so they may not be JSON. The plugin
-// decides how to handle that.
+// readCallee reads {name, arguments}. The arguments are a string written by a model, so they may not be JSON. The
+// plugin decides how to handle that.
 func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apierror.Error) {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
@@ -322,8 +324,8 @@ func (r *Request) resolveCall(m *message) *apierror.Error {
 	return clientapi.InvalidValue(id, clientapi.CodeInvalidValue, "'%s' is '%s', but the assistant message before it has no tool call with this id.", clientapi.Quotable(id.Text()))
 }
 
-// checkAnswered checks that all calls of the last assistant message are answered, and clears them. It is called before every
-// message that is not a result.
+// checkAnswered checks that all calls of the last assistant message are answered, and clears them. It is called before
+// every message that is not a result.
 func (r *Request) checkAnswered() *apierror.Error {
 	if r.unanswered > 0 {
 		for _, c := range r.calls {

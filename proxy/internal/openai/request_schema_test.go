@@ -41,9 +41,9 @@ const everyMember = `{
     {"role": "function", "name": "g", "content": "t"}]
 }`
 
-// schema has a line for each member with its JSON pointer and its allowed kinds: s string, i integer, d decimal number, b boolean,
-// o object, a array. "?" marks an optional member, which may also be null; "~" one that is optional but needed by another member
-// of the request; "!" a required one.
+// schema has a line for each member with its JSON pointer and its allowed kinds: s string, i integer, d decimal number,
+// b boolean, o object, a array. "?" marks an optional member, which may also be null; "~" one that is optional but
+// needed by another member of the request; "!" a required one.
 const schema = `
 /model s!
 /messages a!

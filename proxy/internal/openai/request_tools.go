@@ -254,8 +254,8 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 	return nil
 }
 
-// readCacheControl reads cache_control of a message, part or tool, which marks the end of a prefix that the provider should
-// cache.
+// readCacheControl reads cache_control of a message, part or tool, which marks the end of a prefix that the provider
+// should cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
 	if clientapi.Given(v) {
 		r.Flags |= clientapi.FlagCacheControl

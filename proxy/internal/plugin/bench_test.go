@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// cpu returns a function that reports the processor time per operation since cpu was called. On a busy machine that says
-// more than ns/op.
+// cpu returns a function that reports the processor time per operation since cpu was called. On a busy machine that
+// says more than ns/op.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage

@@ -170,8 +170,8 @@ func TestRequestPath(t *testing.T) {
 	}
 }
 
-// FuzzRequestPath checks that an accepted path stays below the provider's base if a server decodes it once, and is valid in
-// a request line.
+// FuzzRequestPath checks that an accepted path stays below the provider's base if a server decodes it once, and is
+// valid in a request line.
 func FuzzRequestPath(f *testing.F) {
 	for _, s := range []string{"/v1/a", "/v1/a%2fb?x=1", "/v1/%2e%2e", "/v1/..", "/v1/a?key=1", "/v1/a?k%65y", "/v1/%", "/v1/\x00", "//", "/v1/a;key=1"} {
 		f.Add(s)

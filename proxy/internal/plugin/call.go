@@ -243,9 +243,8 @@ func (c *call) importPanicked(p *rescue.Error) {
 	c.err = e
 }
 
-// beginImport is called first by every import. It returns false if the import must do nothing, because the call has failed
-// or
-// its phase does not allow the import.
+// beginImport is called first by every import. It returns false if the import must do nothing, because the call has
+// failed or its phase does not allow the import.
 func (c *call) beginImport(imp int) bool {
 	if c.err != nil {
 		return false

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// If the plugin has declared that it reads only JSON, other data is the provider's failure, and the plugin is not called.
+// If the plugin has declared that it reads only JSON, other data is the provider's failure, and the plugin is not
+// called.
 //
 // covers: C53
 func TestEventsThatAreNotJSON(t *testing.T) {

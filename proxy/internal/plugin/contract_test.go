@@ -253,7 +253,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 	}
 }
 
-// TestSummaryOfTheContract checks that the example of the summary in sdk/abi/README.md has exactly the members of Summary.
+// TestSummaryOfTheContract checks that the example of the summary in sdk/abi/README.md has exactly the members of
+// Summary.
 //
 // covers: C42
 func TestSummaryOfTheContract(t *testing.T) {

@@ -91,8 +91,8 @@ func newLine(t *testing.T, h *plugin.Host) *line {
 	return &line{t: t, host: h, release: make(chan struct{})}
 }
 
-// order releases the running call, and returns the names in the order in which they were served, each with the number of
-// times in a row, and then the errors.
+// order releases the running call, and returns the names in the order in which they were served, each with the number
+// of times in a row, and then the errors.
 func (l *line) order() string {
 	l.t.Helper()
 	close(l.release)
@@ -197,7 +197,8 @@ func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	for i := range 4 {
 		r.call(bound, "many", "many", "", i+1)
 	}
-	// The queue is full. A fifth call of the same tenant is rejected; for one of another tenant, the last of the many is.
+	// The queue is full. A fifth call of the same tenant is rejected; for one of another tenant, the last of the many
+	// is.
 	a := newAttempt(t, body)
 	a.Tenant = "many"
 	wantCallError(t, bound.Response(t.Context(), a, 200, nil), plugin.KindBusy)
@@ -206,8 +207,8 @@ func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	want(t, "order", r.order(), "1 first, 1 many, 1 few, 2 many, many: plugin native: binding binding: provider_response: no free instance")
 }
 
-// TestWholeBodyCallPrecedesEvents checks that a whole-body call gets the next free instance, because other calls wait for
-// its semaphore.
+// TestWholeBodyCallPrecedesEvents checks that a whole-body call gets the next free instance, because other calls wait
+// for its semaphore.
 func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	var mu sync.Mutex
 	var served []string
@@ -256,8 +257,8 @@ func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	}
 }
 
-// TestNoStarvation makes occasional calls while other goroutines call without a pause: for the only instance, and for the
-// semaphore of whole-body calls.
+// TestNoStarvation makes occasional calls while other goroutines call without a pause: for the only instance, and for
+// the semaphore of whole-body calls.
 func TestNoStarvation(t *testing.T) {
 	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: testTimeout})
 	bound := bind(t, loadNative(t, h, native{

@@ -190,8 +190,8 @@ func TestFilterPhases(t *testing.T) {
 	wantCallError(t, bound.FilterRequest(t.Context(), new(plugin.Filtering), b("{}")), plugin.KindProtocol)
 }
 
-// filterModule returns a filter in WebAssembly with the given filter_text. Its parameters 0 to 5 are the binding, what, choice, flags,
-// held and length; locals 6 and 7 are free.
+// filterModule returns a filter in WebAssembly with the given filter_text. Its parameters 0 to 5 are the binding, what,
+// choice, flags, held and length; locals 6 and 7 are free.
 func filterModule(imports []string, text func(m *module) []w.Op) *module {
 	m := newModule(imports...).base()
 	m.ExportFunc(abi.ExportFilterText, types("iiiiii"), types("i"), types("ii"), text(m)...)
@@ -225,7 +225,8 @@ func TestFilterInWasm(t *testing.T) {
 	}
 }
 
-// TestFilterCircuit checks that an open circuit rejects new requests of the key, but not other keys or a stream in progress.
+// TestFilterCircuit checks that an open circuit rejects new requests of the key, but not other keys or a stream in
+// progress.
 func TestFilterCircuit(t *testing.T) {
 	c := &clock{now: unixMilli(0)}
 	bound := bind(t, loadNative(t, newHost(t, plugin.Options{Now: c.Now}), native{filterText: func(_ abi.Host, _ abi.What, _ int32, _ abi.TextFlags, _ int32, text []byte) int32 {
@@ -262,7 +263,8 @@ func TestFilterCircuit(t *testing.T) {
 	}
 }
 
-// BenchmarkFilter measures passing a piece of text to a filter that does nothing, and to one that replaces and holds text.
+// BenchmarkFilter measures passing a piece of text to a filter that does nothing, and to one that replaces and holds
+// text.
 func BenchmarkFilter(b *testing.B) {
 	h := newHost(b, plugin.Options{})
 	for name, m := range map[string]*module{

@@ -29,8 +29,8 @@ var goGuest = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// newGoHost returns a host that caches compiled modules, because the Go guest takes two seconds to compile. The cache lasts for one
-// test run; with -short it is shared with later runs.
+// newGoHost returns a host that caches compiled modules, because the Go guest takes two seconds to compile. The cache
+// lasts for one test run; with -short it is shared with later runs.
 func newGoHost(t testing.TB, o plugin.Options) *plugin.Host {
 	t.Helper()
 	o.Engine.CacheDir = cacheDir

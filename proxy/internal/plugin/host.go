@@ -124,8 +124,8 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
-// NewEngine creates an engine that provides the functions that plugins import, to be shared by several Hosts. The caller
-// closes it after the last of them.
+// NewEngine creates an engine that provides the functions that plugins import, to be shared by several Hosts. The
+// caller closes it after the last of them.
 func NewEngine(o engine.Options) (*engine.Engine, error) {
 	if o.Output == nil {
 		o.Output, o.OutputBytes = receiveOutput, maxGuestOutput

@@ -310,7 +310,8 @@ func TestFailedCallCostsWhatItUsed(t *testing.T) {
 	}
 }
 
-// TestImportOfNewerVersion checks that a plugin with an import of a newer ABI is loaded with a warning, and fails only when it calls it.
+// TestImportOfNewerVersion checks that a plugin with an import of a newer ABI is loaded with a warning, and fails only
+// when it calls it.
 //
 // covers: C78
 func TestImportOfNewerVersion(t *testing.T) {
@@ -345,8 +346,9 @@ func TestImportOfNewerVersion(t *testing.T) {
 	}
 }
 
-// TestFlippedBits flips each bit of a plugin in turn, or each fifth with -short. The module must be rejected or stay within its limits.
-// It is interpreted, because compiling two thousand modules would take too long; package engine flips bits of compiled ones.
+// TestFlippedBits flips each bit of a plugin in turn, or each fifth with -short. The module must be rejected or stay
+// within its limits. It is interpreted, because compiling two thousand modules would take too long; package engine
+// flips bits of compiled ones.
 //
 // covers: F100
 func TestFlippedBits(t *testing.T) {

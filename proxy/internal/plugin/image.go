@@ -49,9 +49,8 @@ func (s *images) has(b *Binding) bool {
 	return tried
 }
 
-// restore restores a guest to the binding's image. It returns false if there is no image, or if restoring failed, in which
-// case
-// the guest may be dead.
+// restore restores a guest to the binding's image. It returns false if there is no image, or if restoring failed, in
+// which case the guest may be dead.
 func (s *images) restore(b *Binding, g runner) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

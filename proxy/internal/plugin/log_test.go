@@ -84,8 +84,8 @@ func TestPluginLogLimits(t *testing.T) {
 	}
 }
 
-// TestLogFloodIsChargedAndLimited runs a guest that logs a million lines, in calls that run out of fuel. The last lines of each
-// call are not rate-limited.
+// TestLogFloodIsChargedAndLimited runs a guest that logs a million lines, in calls that run out of fuel. The last lines
+// of each call are not rate-limited.
 //
 // covers: F96
 func TestLogFloodIsChargedAndLimited(t *testing.T) {

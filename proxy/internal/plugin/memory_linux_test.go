@@ -39,8 +39,8 @@ func resident(t *testing.T) (now, peak int) {
 // resetPeak resets the peak of the resident memory, and reports whether the system allows it.
 func resetPeak() bool { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil }
 
-// TestMemoryOfLargeGuestsIsReleased makes many concurrent calls that use all the memory that a guest may have. The process
-// must hold no more than the memory of the existing instances, and release it with them.
+// TestMemoryOfLargeGuestsIsReleased makes many concurrent calls that use all the memory that a guest may have. The
+// process must hold no more than the memory of the existing instances, and release it with them.
 //
 // covers: F91
 func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {

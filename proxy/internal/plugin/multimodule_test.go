@@ -18,8 +18,9 @@ import (
 // letterAt is where the module below keeps the letter of the selected plugin, in front of the kept text.
 const letterAt = keepAt - 1
 
-// multiModule returns a module of the providers a and b and the router r. In an event, a provider emits its letter and the
-// first text that it has received, or traps if the event begins with x. Requests fail in a; b responds to them itself.
+// multiModule returns a module of the providers a and b and the router r. In an event, a provider emits its letter and
+// the first text that it has received, or traps if the event begins with x. Requests fail in a; b responds to them
+// itself.
 func multiModule() *module {
 	const complaintAt = 8 << 10
 	complaint := b("there are a, b and r")
@@ -196,8 +197,8 @@ func TestModuleOutlivesOneOfItsSets(t *testing.T) {
 	wantEvent(t, bound, "alice", "2", "b2")
 }
 
-// TestModuleLoadsAllPluginsOrNone checks that no plugin of a module is loaded if the module lacks one, and that the error names
-// only the missing plugins.
+// TestModuleLoadsAllPluginsOrNone checks that no plugin of a module is loaded if the module lacks one, and that the
+// error names only the missing plugins.
 func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	_, err := h.Load(t.Context(), multiSpecs(multiModule().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))

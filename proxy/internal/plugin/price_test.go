@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// importLoop is a guest that calls one import in an endless loop, with the arguments that cause the most work for the host.
+// importLoop is a guest that calls one import in an endless loop, with the arguments that cause the most work for the
+// host.
 type importLoop struct {
 	name    string
 	imports string // name of the import
@@ -167,8 +168,8 @@ func BenchmarkPrices(b *testing.B) {
 	}
 }
 
-// TestWarnWithManyCredentials runs a guest that passes 64 KB to warn until its fuel is used up. Searching all of that for 95
-// credentials each time would take 4 to 6 s.
+// TestWarnWithManyCredentials runs a guest that passes 64 KB to warn until its fuel is used up. Searching all of that
+// for 95 credentials each time would take 4 to 6 s.
 func TestWarnWithManyCredentials(t *testing.T) {
 	redactor := credential.NewRedactor(secrets(95)...)
 	for _, c := range importLoops() {
@@ -189,8 +190,8 @@ func TestWarnWithManyCredentials(t *testing.T) {
 	}
 }
 
-// TestRedactedBeginning checks that a credential does not appear in the beginning of a text, even if the text is truncated
-// within it.
+// TestRedactedBeginning checks that a credential does not appear in the beginning of a text, even if the text is
+// truncated within it.
 //
 // covers: C75
 func TestRedactedBeginning(t *testing.T) {

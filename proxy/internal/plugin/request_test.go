@@ -189,8 +189,8 @@ func TestRequestViolatesContract(t *testing.T) {
 	}
 }
 
-// TestFailureAfterRejection covers plugins written with the SDK, which return a failure if the host rejects something. Only
-// the host knows the reason.
+// TestFailureAfterRejection covers plugins written with the SDK, which return a failure if the host rejects something.
+// Only the host knows the reason.
 func TestFailureAfterRejection(t *testing.T) {
 	tests := []struct {
 		name    string

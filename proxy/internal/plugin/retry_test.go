@@ -126,8 +126,8 @@ func TestErrorDiscardsInstance(t *testing.T) {
 	}
 }
 
-// TestFailedInstanceIsRestored checks that from the second failure on, an instance is restored to its state before its first
-// call instead of being replaced, unless that is not safe.
+// TestFailedInstanceIsRestored checks that from the second failure on, an instance is restored to its state before its
+// first call instead of being replaced, unless that is not safe.
 func TestFailedInstanceIsRestored(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fails in every call of many guests")

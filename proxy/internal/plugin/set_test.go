@@ -143,8 +143,8 @@ func TestHostRejectsCallsAfterClose(t *testing.T) {
 	}
 }
 
-// TestMemoryLimitBoundsInitialMemory loads a module whose initial memory exceeds the engine's default limit as two plugins. Each plugin's
-// own limit counts.
+// TestMemoryLimitBoundsInitialMemory loads a module whose initial memory exceeds the engine's default limit as two
+// plugins. Each plugin's own limit counts.
 func TestMemoryLimitBoundsInitialMemory(t *testing.T) {
 	const pages = 1100
 	m := newModule("text").baseWith(pages)

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Numbers of a newer version of the contract do not fail a call: an import with a status returns -4, any other import has no effect.
-// They are counted, and logged once.
+// Numbers of a newer version of the contract do not fail a call: an import with a status returns -4, any other import
+// has no effect. They are counted, and logged once.
 //
 // covers: C41
 func TestUnknownNumbers(t *testing.T) {

@@ -144,20 +144,20 @@ func (b *Batch) Done(when int32) {
 	b.Events = append(b.Events, Event{Kind: EventDone, Code: uint8(when)})
 }
 
-// Frame passes on an unchanged event (name and data) or the body of a non-streaming response, from a provider that speaks
-// the client's API. It follows the events that were read from it.
+// Frame passes on an unchanged event (name and data) or the body of a non-streaming response, from a provider that
+// speaks the client's API. It follows the events that were read from it.
 func (b *Batch) Frame(name, data []byte) {
 	b.Events = append(b.Events, Event{Kind: EventFrame, A: b.put(name), B: b.put(data)})
 }
 
-// Embedding adds the vector of the input with this index: a JSON array of numbers, or empty if a frame of the batch contains
-// it.
+// Embedding adds the vector of the input with this index: a JSON array of numbers, or empty if a frame of the batch
+// contains it.
 func (b *Batch) Embedding(index int32, numbers []byte) {
 	b.Events = append(b.Events, Event{Kind: EventEmbedding, Key: index, A: b.put(numbers)})
 }
 
-// Rank adds the next ranked document: its index in the request, and its score as a JSON number, which is empty if a frame of
-// the batch contains it.
+// Rank adds the next ranked document: its index in the request, and its score as a JSON number, which is empty if a
+// frame of the batch contains it.
 func (b *Batch) Rank(index int32, score []byte) {
 	b.Events = append(b.Events, Event{Kind: EventRank, Key: index, A: b.put(score)})
 }

@@ -4,8 +4,8 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 
 // choice is the state of one choice of the response.
 //
-// Preparing a batch may reserve choices, tool calls and parts of reasoning before they are in use. They do not exist for
-// the rest of the Writer until begun is set.
+// Preparing a batch may reserve choices, tool calls and parts of reasoning before they are in use. They do not exist
+// for the rest of the Writer until begun is set.
 type choice struct {
 	index     int32
 	begun     bool
@@ -70,9 +70,9 @@ func (c *choice) reset() {
 	}
 }
 
-// hasTruncatedCall reports whether the arguments of one of the choice's tool calls are incomplete: they are not a whole JSON
-// value, and the provider has not given a finish reason, which it sends last. If the choice were reported as finished, the
-// client would execute the truncated call.
+// hasTruncatedCall reports whether the arguments of one of the choice's tool calls are incomplete: they are not a whole
+// JSON value, and the provider has not given a finish reason, which it sends last. If the choice were reported as
+// finished, the client would execute the truncated call.
 func (c *choice) hasTruncatedCall() bool {
 	if !c.begun || c.finished {
 		return false
@@ -88,8 +88,8 @@ func (c *choice) hasTruncatedCall() bool {
 // reset returns an empty text that reuses the memory of t.
 func (t *text) reset() text { return text{fallback: Reuse(t.fallback)} }
 
-// tool returns the tool call with a key, which may only be reserved, or nil if there is none. The pointer is valid until
-// the next reserveTool.
+// tool returns the tool call with a key, which may only be reserved, or nil if there is none. The pointer is valid
+// until the next reserveTool.
 func (c *choice) tool(key int32) *tool {
 	if c.lastTool < len(c.tools) && c.tools[c.lastTool].key == key {
 		return &c.tools[c.lastTool]
@@ -123,8 +123,8 @@ func (c *choice) reserveTool(key int32) bool {
 	return true
 }
 
-// reservePart returns the reasoning text with a key and part, and allocates it if necessary. It returns nil if the choice
-// has too many of them. The pointer is valid until the next call.
+// reservePart returns the reasoning text with a key and part, and allocates it if necessary. It returns nil if the
+// choice has too many of them. The pointer is valid until the next call.
 func (c *choice) reservePart(key int32, p abi.ReasoningPart) *part {
 	if c.lastPart < len(c.parts) && c.parts[c.lastPart].key == key && c.parts[c.lastPart].part == p {
 		return &c.parts[c.lastPart]

@@ -153,8 +153,8 @@ func (w *Writer) commitArguments(t *tool, b *Batch, ev *Event, p *prepared) []by
 	return s
 }
 
-// finishText ends a text and returns the rest that has to be written: its default if the text is empty, or a replacement
-// for a character that was never completed. The result is valid until the next call.
+// finishText ends a text and returns the rest that has to be written: its default if the text is empty, or a
+// replacement for a character that was never completed. The result is valid until the next call.
 func (w *Writer) finishText(t *text) []byte {
 	if !t.nonEmpty && t.partial.n == 0 {
 		t.nonEmpty = len(t.fallback) > 0
@@ -170,8 +170,8 @@ func (w *Writer) writeReasoning(c *choice, p *part, s []byte) {
 	w.r.Reasoning(c.index, p.part, p.key, s)
 }
 
-// beginTool starts a tool call. If its arguments or its end follow directly, they are applied with it, so that a call that
-// arrives in one piece is rendered in one piece. beginTool returns the number of those events.
+// beginTool starts a tool call. If its arguments or its end follow directly, they are applied with it, so that a call
+// that arrives in one piece is rendered in one piece. beginTool returns the number of those events.
 func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 	ev := &b.Events[i]
 	t := c.tool(ev.Key)
@@ -213,8 +213,8 @@ func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 // emptyObject is sent as the arguments of a call without arguments.
 var emptyObject = []byte("{}")
 
-// endTool ends a tool call. It returns the rest of its arguments: for a call without arguments, its default or the empty
-// object.
+// endTool ends a tool call. It returns the rest of its arguments: for a call without arguments, its default or the
+// empty object.
 func (w *Writer) endTool(t *tool) []byte {
 	t.ended = true
 	if !t.args.nonEmpty && t.args.partial.n == 0 {

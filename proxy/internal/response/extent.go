@@ -2,11 +2,11 @@ package response
 
 import "bytes"
 
-// extent finds the end of a JSON text that arrives in pieces. It only tracks brackets and quotes, because it has to detect
-// truncation: models may produce invalid JSON, which is passed on.
+// extent finds the end of a JSON text that arrives in pieces. It only tracks brackets and quotes, because it has to
+// detect truncation: models may produce invalid JSON, which is passed on.
 //
-// The text is the contents of a JSON string, like a tool call's arguments, so its own quotes and backslashes are escaped.
-// Each piece ends with a complete character (see partial).
+// The text is the contents of a JSON string, like a tool call's arguments, so its own quotes and backslashes are
+// escaped. Each piece ends with a complete character (see partial).
 type extent struct {
 	depth   int32
 	quoted  bool // inside a string of the text
@@ -52,8 +52,8 @@ func (x *extent) add(s []byte) {
 	}
 }
 
-// unescape returns the character of an escape if it is ASCII, or 0. Escapes like \n become 0 too, because extent treats all
-// control characters alike.
+// unescape returns the character of an escape if it is ASCII, or 0. Escapes like \n become 0 too, because extent treats
+// all control characters alike.
 func unescape(escape []byte) byte {
 	if len(escape) < 2 {
 		return 0

@@ -15,8 +15,8 @@ const (
 )
 
 // Reserved reports whether only the host may write a member with this name. That is the case for members that the chat
-// completions format defines in objects of this scope, and for names that a client would take for a part of the response's
-// structure in any object.
+// completions format defines in objects of this scope, and for names that a client would take for a part of the
+// response's structure in any object.
 //
 // The plugin contract defines extra members in terms of that format, so the list applies to every client API.
 func Reserved(scope abi.Scope, name []byte) bool {
@@ -54,8 +54,8 @@ func Reserved(scope abi.Scope, name []byte) bool {
 	return false
 }
 
-// AppendExtra checks an extra member and appends its value as compact JSON. If it returns an error, the appended bytes must
-// not be used.
+// AppendExtra checks an extra member and appends its value as compact JSON. If it returns an error, the appended bytes
+// must not be used.
 func AppendExtra(dst []byte, scope abi.Scope, name, value []byte) ([]byte, error) {
 	switch {
 	case scope < 0 || scope >= abi.Scopes:
@@ -107,8 +107,8 @@ func (w *Writer) commitExtra(b *Batch, i int) {
 	}
 }
 
-// writeMembersAfter writes the extra members between event i and the next event of the choice. They belong to the frame of
-// event i, which is about to be written.
+// writeMembersAfter writes the extra members between event i and the next event of the choice. They belong to the frame
+// of event i, which is about to be written.
 func (w *Writer) writeMembersAfter(b *Batch, i int, c *choice) {
 	c.grouped = w.epoch
 	for i++; i < len(b.Events); i++ {

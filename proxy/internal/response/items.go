@@ -5,18 +5,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// ItemRenderer is a Renderer of responses that consist of embedding vectors or ranks (items) instead of choices. The Writer
-// rejects such events if its Renderer is not an ItemRenderer.
+// ItemRenderer is a Renderer of responses that consist of embedding vectors or ranks (items) instead of choices. The
+// Writer rejects such events if its Renderer is not an ItemRenderer.
 type ItemRenderer interface {
 	Renderer
 
-	// Embedding adds the vector of the input with this index, a JSON array of numbers. Rank adds the next ranked document:
-	// its index in the request and its score, a JSON number. numbers and score are empty if a Frame contains them.
+	// Embedding adds the vector of the input with this index, a JSON array of numbers. Rank adds the next ranked
+	// document: its index in the request and its score, a JSON number. numbers and score are empty if a Frame contains
+	// them.
 	Embedding(index int32, numbers []byte)
 	Rank(index int32, score []byte)
 
-	// EndItems is called before Complete, when the provider has completed the response. The renderer sets Output.Failed if
-	// items are missing.
+	// EndItems is called before Complete, when the provider has completed the response. The renderer sets Output.Failed
+	// if items are missing.
 	EndItems()
 }
 

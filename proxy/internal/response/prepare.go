@@ -53,8 +53,8 @@ func (w *Writer) prepare(b *Batch) error {
 	return nil
 }
 
-// Reasons for rejecting input that plugins pass on as the provider sent it. They make it an error of the provider, not of
-// the plugin.
+// Reasons for rejecting input that plugins pass on as the provider sent it. They make it an error of the provider, not
+// of the plugin.
 const (
 	// reasonAmbiguous means that JSON parsers differ in how they read the text.
 	reasonAmbiguous = "the text is JSON that can be read in more than one way"

@@ -15,13 +15,13 @@ import (
 //
 // No method returns an error. A renderer rejects a response that its API cannot represent by setting Output.Failed.
 //
-// Texts, names and IDs are the contents of a JSON string: valid UTF-8, escaped, ready to be copied between quotes. Values
-// are compact JSON. Both are valid only during the call.
+// Texts, names and IDs are the contents of a JSON string: valid UTF-8, escaped, ready to be copied between quotes.
+// Values are compact JSON. Both are valid only during the call.
 //
 // After every call the Output holds complete frames only, because the Writer may send it between any two batches.
 type Renderer interface {
-	// Reset starts another response. The renderer keeps head and returns the Output that it will write to. It is the same
-	// Output each time, and the Writer empties it.
+	// Reset starts another response. The renderer keeps head and returns the Output that it will write to. It is the
+	// same Output each time, and the Writer empties it.
 	Reset(head *Head) *Output
 
 	// Text appends to a choice's content, Refusal to its refusal.
@@ -31,28 +31,29 @@ type Renderer interface {
 	// Reasoning appends to a part of the reasoning block identified by key.
 	Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte)
 
-	// ToolCall starts a tool call, ToolArguments appends to its arguments, and ToolEnd marks them as complete. A truncated
-	// call has no ToolEnd.
+	// ToolCall starts a tool call, ToolArguments appends to its arguments, and ToolEnd marks them as complete. A
+	// truncated call has no ToolEnd.
 	ToolCall(choice int32, call ToolCall)
 	ToolArguments(choice, tool int32, s []byte)
 	ToolEnd(choice, tool int32)
 
-	// Member adds a member outside of the chat completions format to the response, its usage, a choice, a message or a tool
-	// call. If the provider sent members together with a text, a piece of reasoning or a tool call, Member is called first,
-	// so that everything fits into one frame; this includes members of the tool call that is about to start. name is not
-	// escaped. Member reports false if the limit on extra members is reached.
+	// Member adds a member outside of the chat completions format to the response, its usage, a choice, a message or a
+	// tool call. If the provider sent members together with a text, a piece of reasoning or a tool call, Member is
+	// called first, so that everything fits into one frame; this includes members of the tool call that is about to
+	// start. name is not escaped. Member reports false if the limit on extra members is reached.
 	Member(scope abi.Scope, choice, tool int32, name, value []byte) bool
 
-	// Flush writes the pending members of a streamed choice that no other output has carried. The Writer calls it at the
-	// end of a batch and, with finished set, when the provider has given the choice's finish reason. The finish reason itself
-	// is held back until Finish, because the provider may still fail.
+	// Flush writes the pending members of a streamed choice that no other output has carried. The Writer calls it at
+	// the end of a batch and, with finished set, when the provider has given the choice's finish reason. The finish
+	// reason itself is held back until Finish, because the provider may still fail.
 	Flush(choice int32, finished bool)
 
-	// Frame writes an event or the body of a non-streaming response unchanged, from a provider that speaks the client's API.
-	// Only the native reader of that API produces frames, and a renderer that receives frames writes nothing else.
+	// Frame writes an event or the body of a non-streaming response unchanged, from a provider that speaks the client's
+	// API. Only the native reader of that API produces frames, and a renderer that receives frames writes nothing else.
 	Frame(name, data []byte)
 
-	// Finish ends a choice. native is the provider's own reason, empty if it gave none. It is valid until the next Reset.
+	// Finish ends a choice. native is the provider's own reason, empty if it gave none. It is valid until the next
+	// Reset.
 	Finish(choice int32, reason abi.FinishReason, native []byte)
 
 	// Complete ends the response.

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Texts are kept and written as the contents of a JSON string. Valid input in that form is copied. Invalid but harmless input
-// (bytes that are not UTF-8, an unpaired surrogate) becomes U+FFFD. Input that would break the frame (a quote, a control
-// character, an unknown escape) is rejected.
+// Texts are kept and written as the contents of a JSON string. Valid input in that form is copied. Invalid but harmless
+// input (bytes that are not UTF-8, an unpaired surrogate) becomes U+FFFD. Input that would break the frame (a quote, a
+// control character, an unknown escape) is rejected.
 //
-// A provider may split a text anywhere, even inside a character. If a piece ends with the start of a character, that is kept
-// as a partial until the next piece of the same text arrives.
+// A provider may split a text anywhere, even inside a character. If a piece ends with the start of a character, that is
+// kept as a partial until the next piece of the same text arrives.
 
 // replacement is U+FFFD.
 const replacement = "\uFFFD"
@@ -76,8 +76,8 @@ const (
 	forbidden                 // not allowed in a JSON string
 )
 
-// appendValid appends s, the contents of a JSON string, with replacement characters for invalid bytes and surrogates. It
-// reports false if s contains anything that is not allowed in a string.
+// appendValid appends s, the contents of a JSON string, with replacement characters for invalid bytes and surrogates.
+// It reports false if s contains anything that is not allowed in a string.
 func appendValid(dst, s []byte) (_ []byte, points int, rest partial, ok bool) {
 	for len(s) > 0 {
 		w, class := width(s)

@@ -63,8 +63,8 @@ func (w *Writer) Usage() Usage {
 	return u
 }
 
-// Accounted returns the token usage that the request is charged for. In an incomplete response the provider's count may be
-// older than most of the texts, so the completion is at least the estimate of these.
+// Accounted returns the token usage that the request is charged for. In an incomplete response the provider's count may
+// be older than most of the texts, so the completion is at least the estimate of these.
 func (w *Writer) Accounted() Usage {
 	u := w.tokens()
 	if seen := w.estimateCompletion(); !w.complete && seen > u.Completion {
@@ -74,8 +74,8 @@ func (w *Writer) Accounted() Usage {
 	return u
 }
 
-// Used reports whether the provider has counted tokens or sent text. Only then is a response that the client did not use
-// charged for.
+// Used reports whether the provider has counted tokens or sent text. Only then is a response that the client did not
+// use charged for.
 func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
 
 func (w *Writer) price(u *Usage) {

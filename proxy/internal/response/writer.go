@@ -30,8 +30,8 @@ type Options struct {
 
 	Prices *cost.Prices // prices of the target, nil if unknown
 
-	// Aliases maps the alias of a tool that was sent to the provider to the client's name, and returns other names unchanged.
-	// It may be nil. The Writer does not retain the result.
+	// Aliases maps the alias of a tool that was sent to the provider to the client's name, and returns other names
+	// unchanged. It may be nil. The Writer does not retain the result.
 	Aliases func(name []byte) []byte
 
 	MaxHeld int // limit on bytes of one response in memory; 0 means DefaultMaxHeld
@@ -142,9 +142,9 @@ func (w *Writer) Reset(o Options) {
 }
 
 // Apply applies the events of a batch, in order. A *ProtocolError means that the batch was rejected. An *apierror.Error
-// means that the response cannot be used: it exceeds MaxHeld, has more tool calls or parts of reasoning than a choice may
-// have, contains JSON that can be read in more than one way, or cannot be represented in the client's API. In both cases
-// nothing of the batch is written, and the caller decides how the response ends (Fail).
+// means that the response cannot be used: it exceeds MaxHeld, has more tool calls or parts of reasoning than a choice
+// may have, contains JSON that can be read in more than one way, or cannot be represented in the client's API. In both
+// cases nothing of the batch is written, and the caller decides how the response ends (Fail).
 //
 // If the batch contains a failure, the response ends with it. If nothing of the response was written before, nothing of
 // this batch is written either, so that the failure can still become an HTTP status or another target can be tried.
@@ -228,8 +228,8 @@ func Truncated() *apierror.Error {
 	}
 }
 
-// Fail ends the response with an error. If a stream has output, sent or pending, Fail appends the error frame; otherwise
-// it only records the failure. It has no effect on a response that has ended.
+// Fail ends the response with an error. If a stream has output, sent or pending, Fail appends the error frame;
+// otherwise it only records the failure. It has no effect on a response that has ended.
 func (w *Writer) Fail(e *apierror.Error) {
 	if w.complete || w.failed != nil {
 		return
@@ -240,9 +240,9 @@ func (w *Writer) Fail(e *apierror.Error) {
 	}
 }
 
-// Revoke fails a response whose renderer rejected it only after Apply had returned, as one that waits for filters does. The
-// response may already be complete. If nothing was sent to the client, Revoke drops the rendered output, so that the
-// failure can become an HTTP status.
+// Revoke fails a response whose renderer rejected it only after Apply had returned, as one that waits for filters does.
+// The response may already be complete. If nothing was sent to the client, Revoke drops the rendered output, so that
+// the failure can become an HTTP status.
 func (w *Writer) Revoke(e *apierror.Error) {
 	if w.failed != nil {
 		return
@@ -276,7 +276,8 @@ func (w *Writer) Started() bool { return w.sent || len(w.out.Buf) > 0 }
 // Tap returns Options.Tap.
 func (w *Writer) Tap() Tap { return w.o.Tap }
 
-// Output returns the frames that have not been sent. It is valid until the next call of Consume, Apply, End, Fail or Reset.
+// Output returns the frames that have not been sent. It is valid until the next call of Consume, Apply, End, Fail or
+// Reset.
 func (w *Writer) Output() []byte { return w.out.Buf }
 
 // Consume marks Output as sent and empties it.
@@ -291,11 +292,12 @@ func (w *Writer) Consume() {
 // the parts of a stream that cannot be written yet.
 func (w *Writer) Held() int { return w.held + w.out.Held }
 
-// Dropped counts events with content that were ignored because their choice had finished, their tool call had not started,
-// or the response had ended.
+// Dropped counts events with content that were ignored because their choice had finished, their tool call had not
+// started, or the response had ended.
 func (w *Writer) Dropped() int { return w.dropped }
 
-// TextLength returns the length of a choice's content so far, in code points. Events that are not applied yet do not count.
+// TextLength returns the length of a choice's content so far, in code points. Events that are not applied yet do not
+// count.
 func (w *Writer) TextLength(choice int32) int64 {
 	if choice < 0 || int(choice) >= len(w.choices) {
 		return 0

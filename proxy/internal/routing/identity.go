@@ -137,7 +137,8 @@ func (i *Identity) hashHeader(kind hashKind, name string) Hash {
 	return Hash{i.Salt.hash(kind, v), name, true}
 }
 
-// AffinityHash returns the hash that an affinity chooses targets by. It is unknown if the request has no such identifier.
+// AffinityHash returns the hash that an affinity chooses targets by. It is unknown if the request has no such
+// identifier.
 func (i *Identity) AffinityHash(a config.Affinity) Hash {
 	switch a.By {
 	case config.AffinityConversation:

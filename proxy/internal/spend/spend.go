@@ -1,8 +1,8 @@
-// Package spend bounds what keys, teams, models and providers use and spend: requests and tokens a minute, requests in flight, and
-// budgets of money in calendar windows.
-// Before a request is sent, it reserves what it may need of all its scopes, or of none. When its usage is known, it
-// settles the reservation. In between, the reservation is a hold. Spending and holds together never exceed a strict
-// budget, however requests race, unless a provider reports more usage than the most that seemed possible.
+// Package spend bounds what keys, teams, models and providers use and spend: requests and tokens a minute, requests in
+// flight, and budgets of money in calendar windows. Before a request is sent, it reserves what it may need of all its
+// scopes, or of none. When its usage is known, it settles the reservation. In between, the reservation is a hold.
+// Spending and holds together never exceed a strict budget, however requests race, unless a provider reports more usage
+// than the most that seemed possible.
 //
 // Several gateways share limits and budgets through a Store. It grants each gateway parts of what is left; the grants
 // together never exceed the limit. A gateway reserves and settles within its grants without asking the store. A request

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// forbidden are the ranges that a name must not resolve to, besides those that netip.Addr classifies. Cloud metadata services are in
-// some of them.
+// forbidden are the ranges that a name must not resolve to, besides those that netip.Addr classifies. Cloud metadata
+// services are in some of them.
 var forbidden = []struct {
 	netip.Prefix
 	class string
@@ -64,8 +64,8 @@ func addressClass(a netip.Addr) string {
 	return ""
 }
 
-// controlAddress is a net.Dialer.ControlContext. It checks the address right before connecting, so that a second DNS response cannot
-// get around the check.
+// controlAddress is a net.Dialer.ControlContext. It checks the address right before connecting, so that a second DNS
+// response cannot get around the check.
 func controlAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {

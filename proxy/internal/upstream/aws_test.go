@@ -80,8 +80,8 @@ func TestSigV4Suite(t *testing.T) {
 	}
 }
 
-// verifySignature checks the signature of the bytes that arrived, both by calculating it as AWS describes it and by signing the same
-// request again with the SDK. It returns the names of the signed headers.
+// verifySignature checks the signature of the bytes that arrived, both by calculating it as AWS describes it and by
+// signing the same request again with the SDK. It returns the names of the signed headers.
 func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secret, token string) (signed []string) {
 	t.Helper()
 	authorization := r.Header.Get("Authorization")
@@ -176,8 +176,8 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 	return signed
 }
 
-// TestSignedPathMatchesSentPath sends the paths of all kinds of model IDs and checks that each arrives byte for byte, escaped once, with
-// a valid signature.
+// TestSignedPathMatchesSentPath sends the paths of all kinds of model IDs and checks that each arrives byte for byte,
+// escaped once, with a valid signature.
 //
 // covers: B1
 func TestSignedPathMatchesSentPath(t *testing.T) {

@@ -175,7 +175,8 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// BenchmarkSigned measures a request with an AWS signature. The difference to BenchmarkNonStreaming is the cost of signing.
+// BenchmarkSigned measures a request with an AWS signature. The difference to BenchmarkNonStreaming is the cost of
+// signing.
 func BenchmarkSigned(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		b.Run(name, func(b *testing.B) {

@@ -44,8 +44,8 @@ func newBody(f framing, length int64) body {
 	return b
 }
 
-// decode decodes p in place: p[:n] are the decoded bytes, and p[:used] was consumed. used is less than len(p) only at the end of the
-// body, or with an objection, which describes malformed framing without quoting it.
+// decode decodes p in place: p[:n] are the decoded bytes, and p[:used] was consumed. used is less than len(p) only at
+// the end of the body, or with an objection, which describes malformed framing without quoting it.
 func (b *body) decode(p []byte) (n, used int, objection string) {
 	switch {
 	case b.done:
@@ -168,8 +168,8 @@ func (b *body) countExtension() string {
 	return ""
 }
 
-// plain returns how many of the next bytes are body data without framing. They may be read without calling decode; their number must
-// then be passed to consume.
+// plain returns how many of the next bytes are body data without framing. They may be read without calling decode;
+// their number must then be passed to consume.
 func (b *body) plain() int64 {
 	switch {
 	case b.done:

@@ -49,8 +49,8 @@ type Config struct {
 	// Now is the clock for signatures, the expiry of tokens and the age of connections and addresses; nil is time.Now.
 	Now func() time.Time
 
-	// Resolver and Dial replace the default ways to resolve names and to establish connections. Dial is responsible for checking
-	// addresses.
+	// Resolver and Dial replace the default ways to resolve names and to establish connections. Dial is responsible for
+	// checking addresses.
 	Resolver *net.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -165,21 +165,22 @@ func (c *Client) parseBase() (host, port string, err error) {
 	return host, port, nil
 }
 
-// Close closes idle connections. Requests in flight continue, and their connections are closed after them; new requests fail. A
-// credential fetch or a name lookup in flight is canceled.
+// Close closes idle connections. Requests in flight continue, and their connections are closed after them; new requests
+// fail. A credential fetch or a name lookup in flight is canceled.
 func (c *Client) Close() {
 	c.pool.close()
 	c.connector.close()
 	c.credential.Close()
 }
 
-// RenewSecrets replaces the secrets of the credential, in the configured order, and reports whether any of them changed.
+// RenewSecrets replaces the secrets of the credential, in the configured order, and reports whether any of them
+// changed.
 func (c *Client) RenewSecrets(secrets []string) (changed bool, err error) {
 	return c.credential.Renew(secrets)
 }
 
-// Inherit takes over the state of the credentials (paused and replaced secrets) from an older Client for the same base URL. It must
-// be called before the Client is used.
+// Inherit takes over the state of the credentials (paused and replaced secrets) from an older Client for the same base
+// URL. It must be called before the Client is used.
 func (c *Client) Inherit(old *Client) {
 	if c.base == old.base {
 		c.credential.Inherit(old.credential)
@@ -194,10 +195,10 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
 // Do sends a request and waits for the response header, whatever its status. w may be nil. Every error is an *Error.
 //
-// A request that was sent on a reused connection is sent once more on a new one if it failed before the first byte of the response,
-// or got a 408 that the peer sent because the connection had been idle: most probably the peer closed the old connection before it
-// read the request. If the provider rejects or rate-limits the credential, the request is sent once with each of the other
-// credentials that the provider may accept (credential.Set). Nothing else is retried.
+// A request that was sent on a reused connection is sent once more on a new one if it failed before the first byte of
+// the response, or got a 408 that the peer sent because the connection had been idle: most probably the peer closed the
+// old connection before it read the request. If the provider rejects or rate-limits the credential, the request is sent
+// once with each of the other credentials that the provider may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
 		return nil, c.requestError(&Error{Kind: BadRequest, Reason: s}, r)
@@ -291,8 +292,8 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	return nil, &Error{Kind: NoCredential, Phase: PhaseConnect, Cause: err}
 }
 
-// connect establishes a connection. If that took long, it calls the Watcher once, because the client may have disconnected and the
-// provider charges for a request once it is sent.
+// connect establishes a connection. If that took long, it calls the Watcher once, because the client may have
+// disconnected and the provider charges for a request once it is sent.
 func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*conn, error) {
 	start := time.Now()
 	cn, err := c.dial(ctx, deadline)
@@ -328,8 +329,8 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *auth
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}
-	// A provider that rejects a request before reading all of it may close the connection after its response. The write fails then,
-	// but the response can still be read.
+	// A provider that rejects a request before reading all of it may close the connection after its response. The write
+	// fails then, but the response can still be read.
 	if r.Sent != nil {
 		r.Sent()
 	}

@@ -53,7 +53,8 @@ func newMemory(size int) *sync.Pool {
 	}}
 }
 
-// fill reads more data into buf. The connection holds no buffer while it waits, because many connections may wait for a long time.
+// fill reads more data into buf. The connection holds no buffer while it waits, because many connections may wait for a
+// long time.
 func (c *conn) fill() error {
 	if c.r == c.w {
 		c.releaseBuffer()
@@ -119,8 +120,8 @@ func (c *conn) stale() bool {
 	if !c.tls {
 		return false
 	}
-	// Data that follows the last response may have been decrypted along with it. A read with an expired deadline returns such data
-	// without touching the network.
+	// Data that follows the last response may have been decrypted along with it. A read with an expired deadline
+	// returns such data without touching the network.
 	if c.rw.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return true
 	}
@@ -130,8 +131,8 @@ func (c *conn) stale() bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// close closes the connection without sending close_notify, because that write could block and no response depends on it. Data in
-// buf stays readable. It may be called again.
+// close closes the connection without sending close_notify, because that write could block and no response depends on
+// it. Data in buf stays readable. It may be called again.
 func (c *conn) close() {
 	if !c.closed {
 		c.closed = true

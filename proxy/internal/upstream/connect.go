@@ -37,8 +37,8 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	if literal {
 		return c
 	}
-	// An address in the configuration is intended, and so is localhost. Any other name is resolved by a name server, which may not be
-	// trustworthy.
+	// An address in the configuration is intended, and so is localhost. Any other name is resolved by a name server,
+	// which may not be trustworthy.
 	if !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
 		d.ControlContext = controlAddress
 	}
@@ -46,7 +46,8 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	return c
 }
 
-// keepAlive makes the kernel close a connection within about a minute after its peer has vanished, even if there is nothing to send.
+// keepAlive makes the kernel close a connection within about a minute after its peer has vanished, even if there is
+// nothing to send.
 func keepAlive(c net.Conn) {
 	tcpconn.KeepAlive(c, 10*time.Second+rand.N(20*time.Second), 5*time.Second+rand.N(5*time.Second), 4)
 }
@@ -66,8 +67,9 @@ func (c *connector) connect(ctx context.Context) (net.Conn, error) {
 	return c.race(ctx, interleave(addrs))
 }
 
-// race tries the addresses in order. It starts the next attempt when one has failed or has taken longer than attemptDelay
-// (RFC 8305). It returns the first connection and closes the others. If all attempts fail, it returns the error of the first address.
+// race tries the addresses in order. It starts the next attempt when one has failed or has taken longer than
+// attemptDelay (RFC 8305). It returns the first connection and closes the others. If all attempts fail, it returns the
+// error of the first address.
 func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -122,8 +124,8 @@ func (c *connector) attempt(ctx context.Context, addr netip.Addr) (conn net.Conn
 	return c.dial(ctx, "tcp", net.JoinHostPort(addr.String(), c.port))
 }
 
-// interleave alternates the addresses of both families, keeping the order within each. The first address determines the preferred
-// family (RFC 8305, section 4).
+// interleave alternates the addresses of both families, keeping the order within each. The first address determines the
+// preferred family (RFC 8305, section 4).
 func interleave(addrs []netip.Addr) []netip.Addr {
 	var families [2][]netip.Addr
 	for _, a := range addrs {

@@ -134,8 +134,8 @@ func newNamedClient(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameSe
 	})
 }
 
-// TestNameThatResolvesToPrivateAddress checks that private addresses are rejected when connecting, whatever the name resolved to when it
-// was configured.
+// TestNameThatResolvesToPrivateAddress checks that private addresses are rejected when connecting, whatever the name
+// resolved to when it was configured.
 func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)

@@ -60,8 +60,8 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	return cn, nil
 }
 
-// dialError distinguishes cancellation, timeouts and failures. ctx is the request's context, and step is the context of the step
-// that failed.
+// dialError distinguishes cancellation, timeouts and failures. ctx is the request's context, and step is the context of
+// the step that failed.
 func dialError(ctx, step context.Context, err error, kind ErrorKind, what string) error {
 	e := &Error{Kind: kind, Phase: PhaseConnect, Cause: err}
 	ne, ok := errors.AsType[net.Error](err)

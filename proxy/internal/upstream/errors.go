@@ -59,8 +59,8 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase %d", uint8(p))
 }
 
-// Error is the type of all errors of this package. Its text is for the log: it names the provider, the method and the URL without
-// its query, and never contains a header, a body or the credential.
+// Error is the type of all errors of this package. Its text is for the log: it names the provider, the method and the
+// URL without its query, and never contains a header, a body or the credential.
 type Error struct {
 	Kind     ErrorKind
 	Phase    Phase

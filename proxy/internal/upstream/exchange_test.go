@@ -280,7 +280,8 @@ func TestResponseHeaders(t *testing.T) {
 	resp.SetWatcher(nil)
 }
 
-// TestLongHeads reads a response whose header exceeds the connection's buffer, with and without a body, and then another response.
+// TestLongHeads reads a response whose header exceeds the connection's buffer, with and without a body, and then
+// another response.
 func TestLongHeads(t *testing.T) {
 	t.Parallel()
 	long := "X-Long: " + strings.Repeat("x", 20<<10)

@@ -208,8 +208,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestResponseBeforeRequestIsComplete has the provider reject a large request before reading all of it, and checks that the caller gets
-// the response and not the failed write.
+// TestResponseBeforeRequestIsComplete has the provider reject a large request before reading all of it, and checks that
+// the caller gets the response and not the failed write.
 //
 // covers: F61
 func TestResponseBeforeRequestIsComplete(t *testing.T) {
@@ -366,8 +366,8 @@ func TestStaleConnections(t *testing.T) {
 	})
 }
 
-// TestIdleTimeoutCrossesRequest has the provider time out an idle connection with a 408 that crosses a request. The request is sent again
-// on a new connection, but a 408 that may be meant for the request is returned.
+// TestIdleTimeoutCrossesRequest has the provider time out an idle connection with a 408 that crosses a request. The
+// request is sent again on a new connection, but a 408 that may be meant for the request is returned.
 //
 // covers: F62
 func TestIdleTimeoutCrossesRequest(t *testing.T) {

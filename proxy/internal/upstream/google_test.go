@@ -95,8 +95,8 @@ func checkAssertion(assertion, audience string) error {
 	return nil
 }
 
-// tokenServer issues canary-token-N, which is valid for N hours, to service accounts that authenticate. before is called for each
-// request, and may be nil.
+// tokenServer issues canary-token-N, which is valid for N hours, to service accounts that authenticate. before is
+// called for each request, and may be nil.
 func tokenServer(t *testing.T, before func(n int32)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	requests = &atomic.Int32{}

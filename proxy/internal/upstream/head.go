@@ -25,7 +25,8 @@ const (
 	empty // a response without a body, whatever its headers say
 )
 
-// headScan parses a response header incrementally, line by line, and rejects everything that another parser might parse differently.
+// headScan parses a response header incrementally, line by line, and rejects everything that another parser might parse
+// differently.
 type headScan struct {
 	at      int  // start of the next line
 	seen    int  // everything before this index has been searched for LF
@@ -38,8 +39,8 @@ type headScan struct {
 	header  *header // receives the fields
 }
 
-// scan is called with all bytes of the header that have arrived, and again from the start of the header when there are more. If done,
-// p[:s.at] is the whole header. An objection describes why the header is rejected, without quoting it.
+// scan is called with all bytes of the header that have arrived, and again from the start of the header when there are
+// more. If done, p[:s.at] is the whole header. An objection describes why the header is rejected, without quoting it.
 func (s *headScan) scan(p []byte) (done bool, objection string) {
 	const version = "HTTP/1."
 	if s.at == 0 && !strings.HasPrefix(version, string(p[:min(len(p), len(version))])) {
@@ -241,9 +242,10 @@ func (c *conn) readHead() (headScan, error) {
 	return bad("too many interim responses")
 }
 
-// timedOut reports whether s and err, as returned by readHead, are not the response to the request, but a 408 because the connection
-// was idle. Servers and load balancers send one before they close an idle connection (RFC 9110, section 15.5.9), and it may cross the
-// next request on the wire. A 408 that keeps the connection open and has a body is the provider's response to the request.
+// timedOut reports whether s and err, as returned by readHead, are not the response to the request, but a 408 because
+// the connection was idle. Servers and load balancers send one before they close an idle connection (RFC 9110, section
+// 15.5.9), and it may cross the next request on the wire. A 408 that keeps the connection open and has a body is the
+// provider's response to the request.
 func (c *conn) timedOut(s headScan, err error) bool {
 	if c.header.status != http.StatusRequestTimeout {
 		return false

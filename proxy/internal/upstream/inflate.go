@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// A gzip body larger than inflateFree may be at most inflateRatio times as long as its compressed form. Deflate's maximum is 1032,
-// and text stays far below 100.
+// A gzip body larger than inflateFree may be at most inflateRatio times as long as its compressed form. Deflate's
+// maximum is 1032, and text stays far below 100.
 const (
 	inflateFree  = 1 << 20
 	inflateRatio = 200
@@ -16,9 +16,9 @@ const (
 
 var errInflateRatio = errors.New("gzip compression ratio too high")
 
-// inflater decodes a gzip body that is pushed into it. The standard decoder pulls its input, and cannot resume after its source has
-// returned an error, such as a pause. It therefore runs as a coroutine that is suspended whenever it needs input, which needs no
-// scheduler, channels or allocations. Providers are asked not to compress, so this is rare.
+// inflater decodes a gzip body that is pushed into it. The standard decoder pulls its input, and cannot resume after
+// its source has returned an error, such as a pause. It therefore runs as a coroutine that is suspended whenever it
+// needs input, which needs no scheduler, channels or allocations. Providers are asked not to compress, so this is rare.
 type inflater struct {
 	next func() ([]byte, bool)
 	stop func()
@@ -97,8 +97,8 @@ func (s *inflateSource) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// take returns decoded bytes, valid until the next call. It returns none if feed must be called or eof be set first, and returns an
-// error once the decoder has ended.
+// take returns decoded bytes, valid until the next call. It returns none if feed must be called or eof be set first,
+// and returns an error once the decoder has ended.
 func (f *inflater) take() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err

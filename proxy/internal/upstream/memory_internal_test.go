@@ -22,8 +22,8 @@ func (i *inspector) Tick(Phase, time.Duration) error {
 	return nil
 }
 
-// TestIdleConnectionHoldsNoBuffer checks that a connection releases its buffer between two pieces of a body and after the response, and
-// that the data that follows is complete, even if the header needed a large buffer.
+// TestIdleConnectionHoldsNoBuffer checks that a connection releases its buffer between two pieces of a body and after
+// the response, and that the data that follows is complete, even if the header needed a large buffer.
 func TestIdleConnectionHoldsNoBuffer(t *testing.T) {
 	for name, padding := range map[string]string{"small": "x", "large": strings.Repeat("x", 8<<10)} {
 		t.Run(name, func(t *testing.T) {

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// namesFresh is how long resolved addresses are cached, and namesFailed how long a failure is. The TTL is unknown because Go's
-	// resolver does not return it.
+	// namesFresh is how long resolved addresses are cached, and namesFailed how long a failure is. The TTL is unknown
+	// because Go's resolver does not return it.
 	namesFresh  = 30 * time.Second
 	namesFailed = 5 * time.Second
 
-	// namesStale is how long old addresses are used while queries fail, and namesWait how long a connection waits for new addresses
-	// if there are old ones.
+	// namesStale is how long old addresses are used while queries fail, and namesWait how long a connection waits for
+	// new addresses if there are old ones.
 	namesStale = 10 * time.Minute
 	namesWait  = time.Second
 
-	// namesTimeout bounds a query. It is longer than the timeout for connecting, so that the second name server is queried if the
-	// first is silent, and the next connection benefits even if this one has timed out.
+	// namesTimeout bounds a query. It is longer than the timeout for connecting, so that the second name server is
+	// queried if the first is silent, and the next connection benefits even if this one has timed out.
 	namesTimeout = 15 * time.Second
 )
 
-// names resolves and caches the addresses of one host. At most one query is in flight, on its own goroutine, so that a caller that is
-// canceled does not cancel it for others. It is safe for concurrent use.
+// names resolves and caches the addresses of one host. At most one query is in flight, on its own goroutine, so that a
+// caller that is canceled does not cancel it for others. It is safe for concurrent use.
 type names struct {
 	host    string
 	resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)

@@ -134,8 +134,8 @@ func TestOneQueryForConcurrentLookups(t *testing.T) {
 	}
 }
 
-// TestNameChangesAddress checks that connections established 30 s later go to the new address, that requests in flight finish at the old
-// one, and that no old connection is reused forever.
+// TestNameChangesAddress checks that connections established 30 s later go to the new address, that requests in flight
+// finish at the old one, and that no old connection is reused forever.
 //
 // covers: F30
 func TestNameChangesAddress(t *testing.T) {

@@ -17,8 +17,8 @@ func isPanic(err error) bool {
 	return ok
 }
 
-// TestPanicsInBackgroundGoroutines checks that callers that wait for a background goroutine get an error if it panics, and that the next
-// caller succeeds.
+// TestPanicsInBackgroundGoroutines checks that callers that wait for a background goroutine get an error if it panics,
+// and that the next caller succeeds.
 func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	broken := true
 	t.Run("name lookup", func(t *testing.T) {

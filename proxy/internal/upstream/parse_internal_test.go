@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decodeAll passes a body's bytes to the decoder in pieces, and returns the decoded bytes and how many bytes the decoder consumed.
+// decodeAll passes a body's bytes to the decoder in pieces, and returns the decoded bytes and how many bytes the
+// decoder consumed.
 func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection string) {
 	for _, p := range pieces {
 		p = bytes.Clone(p)
@@ -28,7 +29,8 @@ func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection stri
 	return out, taken, ""
 }
 
-// TestChunksInPieces checks that any body in any chunks, split anywhere, is decoded, and that the bytes after it are not consumed.
+// TestChunksInPieces checks that any body in any chunks, split anywhere, is decoded, and that the bytes after it are
+// not consumed.
 func TestChunksInPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

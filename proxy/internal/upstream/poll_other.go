@@ -4,8 +4,8 @@ package upstream
 
 import "net"
 
-// poller cannot poll on this system. A connection that was closed while idle is noticed when its next request fails, and that request
-// is sent again on a new connection.
+// poller cannot poll on this system. A connection that was closed while idle is noticed when its next request fails,
+// and that request is sent again on a new connection.
 type poller struct{}
 
 func (*poller) init(net.Conn, bufferOwner) {}

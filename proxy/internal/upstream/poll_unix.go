@@ -55,7 +55,8 @@ func (p *poller) init(c net.Conn, t bufferOwner) {
 // reads reports whether read can be used.
 func (p *poller) reads() bool { return p.readOnce != nil }
 
-// read waits until the connection is readable, acquires a buffer only then, and reads into it. If it fails, it releases the buffer.
+// read waits until the connection is readable, acquires a buffer only then, and reads into it. If it fails, it releases
+// the buffer.
 func (p *poller) read() (int, error) {
 	err := p.rc.Read(p.readOnce)
 	switch {
@@ -69,8 +70,8 @@ func (p *poller) read() (int, error) {
 	return p.n, nil
 }
 
-// readable reports whether bytes, a FIN or an error can be read. A FIN makes a socket readable, so POLLRDHUP, which not every system
-// has, would add nothing.
+// readable reports whether bytes, a FIN or an error can be read. A FIN makes a socket readable, so POLLRDHUP, which not
+// every system has, would add nothing.
 func (p *poller) readable() bool {
 	if p.rc == nil {
 		return false

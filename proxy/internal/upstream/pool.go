@@ -22,11 +22,11 @@ type Stats struct {
 	Reauthorized uint64 // requests resent with another credential because the provider rejected or rate-limited the first
 }
 
-// pool holds the idle connections and limits the number of all connections. It hands out the most recently used connection first, so
-// that surplus ones reach the maximum idle time and are closed.
+// pool holds the idle connections and limits the number of all connections. It hands out the most recently used
+// connection first, so that surplus ones reach the maximum idle time and are closed.
 //
-// A slot is a connection in use, or the right to establish one. Its holder returns it with release if the connection can be reused,
-// and with discard otherwise.
+// A slot is a connection in use, or the right to establish one. Its holder returns it with release if the connection
+// can be reused, and with discard otherwise.
 type pool struct {
 	max, maxIdle int
 	age, wait    time.Duration
@@ -44,8 +44,8 @@ type pool struct {
 // grant is a slot handed over to a waiting request, with a connection or without.
 type grant struct{ conn *conn }
 
-// acquire takes a slot, waiting for one if necessary. The connection is nil if the caller must establish one. now is the time of the
-// call.
+// acquire takes a slot, waiting for one if necessary. The connection is nil if the caller must establish one. now is
+// the time of the call.
 func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	c, err := p.acquireSlot(ctx)
 	for c != nil {
@@ -60,8 +60,8 @@ func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	return nil, err
 }
 
-// tooOld reports whether a connection has reached its maximum age. Without one, a connection that is always in use would keep
-// sending to an address that the name no longer resolves to.
+// tooOld reports whether a connection has reached its maximum age. Without one, a connection that is always in use
+// would keep sending to an address that the name no longer resolves to.
 func (p *pool) tooOld(c *conn, now time.Time) bool {
 	if p.now != nil {
 		now = p.now()
@@ -69,8 +69,8 @@ func (p *pool) tooOld(c *conn, now time.Time) bool {
 	return !now.Before(c.retire)
 }
 
-// replacement returns another idle connection in place of one that was too old or closed by the peer, or nil if there is none. The
-// caller keeps its slot.
+// replacement returns another idle connection in place of one that was too old or closed by the peer, or nil if there
+// is none. The caller keeps its slot.
 func (p *pool) replacement(old bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -70,7 +70,8 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// TestWaitersAreServedInOrder checks that the caller that has waited longest gets the connection, or the right to establish one.
+// TestWaitersAreServedInOrder checks that the caller that has waited longest gets the connection, or the right to
+// establish one.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *upstream.Response){
@@ -194,7 +195,8 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	c.Close()
 }
 
-// TestPoolHammer uses the pool from many goroutines, with a limit that makes them wait and responses that end in every possible way.
+// TestPoolHammer uses the pool from many goroutines, with a limit that makes them wait and responses that end in every
+// possible way.
 func TestPoolHammer(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t,

@@ -10,15 +10,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// sendBuffer is how many bytes of a request, header and body, are gathered for one write. A longer body is written from the caller's
-// memory: without TLS by the same system call as the header, with TLS after the part that fits into the buffer.
+// sendBuffer is how many bytes of a request, header and body, are gathered for one write. A longer body is written from
+// the caller's memory: without TLS by the same system call as the header, with TLS after the part that fits into the
+// buffer.
 const sendBuffer = 16 << 10
 
 // Header is a header line of a request. Its bytes are sent unchanged.
 type Header = credential.Header
 
-// Request is a request to a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added to it. It is not
-// retained after Do has returned.
+// Request is a request to a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added to
+// it. It is not retained after Do has returned.
 type Request struct {
 	Method      string
 	Path        string // includes the query; appended to the path of Config.BaseURL byte for byte
@@ -37,8 +38,8 @@ type authorization struct {
 	signed []Header
 }
 
-// reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, headers that have their own field
-// in Request, and headers that are added here.
+// reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, headers that have
+// their own field in Request, and headers that are added here.
 var reserved = map[string]bool{
 	"host": true, "content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
 	"proxy-authorization": true, "te": true, "trailer": true, "upgrade": true, "expect": true, "cookie": true, "authorization": true,
@@ -89,8 +90,8 @@ func (c *Client) check(r *Request) string {
 	return ""
 }
 
-// checkPath rejects a target that could be parsed as another path or host, or that has a query parameter that could be taken for the
-// credential. It returns the reason, or "".
+// checkPath rejects a target that could be parsed as another path or host, or that has a query parameter that could be
+// taken for the credential. It returns the reason, or "".
 func checkPath(target, credential string) string {
 	if !strings.HasPrefix(target, "/") {
 		return "the path does not start with a slash"
@@ -137,8 +138,8 @@ func isDots(seg string) bool {
 	return n == 1 || n == 2
 }
 
-// build writes the header of a request that has been checked, and as much of the body as fits, into s.buf. It returns the rest of the
-// body.
+// build writes the header of a request that has been checked, and as much of the body as fits, into s.buf. It returns
+// the rest of the body.
 func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) (rest []byte) {
 	h := &s.header
 	h.Reset()
@@ -185,8 +186,8 @@ func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) 
 	return r.Body[n:]
 }
 
-// send writes a request. It releases its memory before the caller waits for the response, because many requests may wait for a long
-// time.
+// send writes a request. It releases its memory before the caller waits for the response, because many requests may
+// wait for a long time.
 func (c *Client) send(cn *conn, r *Request, auth *authorization) error {
 	s := senders.Get().(*sender)
 	rest := c.build(s, r, auth, cn.tls)

@@ -25,8 +25,8 @@ type Response struct {
 // Status returns the HTTP status. Redirects are not followed.
 func (r *Response) Status() int { return r.status }
 
-// Header returns the value of the first header with a name, ignoring case, or nil if there is none. It is valid until Close. Location
-// is not available.
+// Header returns the value of the first header with a name, ignoring case, or nil if there is none. It is valid until
+// Close. Location is not available.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
 		return nil
@@ -34,8 +34,8 @@ func (r *Response) Header(name string) []byte {
 	return r.conn.header.get(name)
 }
 
-// EachHeader calls f with each header that Header can return. Names are spelled as the provider sent them. Both slices are valid only
-// during the call.
+// EachHeader calls f with each header that Header can return. Names are spelled as the provider sent them. Both slices
+// are valid only during the call.
 func (r *Response) EachHeader(f func(name, value []byte)) {
 	if r.conn == nil {
 		return
@@ -49,8 +49,8 @@ func (r *Response) EachHeader(f func(name, value []byte)) {
 // maxRetryAfter caps how long a provider may make clients wait.
 const maxRetryAfter = time.Hour
 
-// RetryAfter returns how long the provider wants no requests: retry-after-ms, or else retry-after in seconds or as a date
-// (RFC 9110, section 10.2.3). It returns 0 if neither is present and valid.
+// RetryAfter returns how long the provider wants no requests: retry-after-ms, or else retry-after in seconds or as a
+// date (RFC 9110, section 10.2.3). It returns 0 if neither is present and valid.
 func (r *Response) RetryAfter(now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if v := string(r.Header("retry-after-ms")); v != "" {
@@ -73,7 +73,8 @@ func (r *Response) RetryAfter(now time.Time) time.Duration {
 // retryAfter is RetryAfter by the Client's clock.
 func (r *Response) retryAfter() time.Duration { return r.RetryAfter(r.client.cfg.Now()) }
 
-// RequestID returns the provider's ID of the request, or nil if the provider sent none that can be shown. It is valid until Close.
+// RequestID returns the provider's ID of the request, or nil if the provider sent none that can be shown. It is valid
+// until Close.
 func (r *Response) RequestID() []byte {
 	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
 		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && httpfield.VisibleASCII(v) {
@@ -90,12 +91,12 @@ func (r *Response) SetWatcher(w Watcher) {
 	}
 }
 
-// Buffered reports whether the body has ended, so that the next call of Next returns without waiting and its result can be sent
-// together with the last bytes.
+// Buffered reports whether the body has ended, so that the next call of Next returns without waiting and its result can
+// be sent together with the last bytes.
 func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.body.done }
 
-// Await waits until Next can return without waiting. It needs less stack than Next. It returns only errors of kind Paused; Next
-// returns the others.
+// Await waits until Next can return without waiting. It needs less stack than Next. It returns only errors of kind
+// Paused; Next returns the others.
 func (r *Response) Await() error {
 	if r.conn == nil || r.end != nil || r.zip != nil || r.body.done || r.conn.r < r.conn.w {
 		return nil
@@ -108,9 +109,10 @@ func (r *Response) Await() error {
 	return nil
 }
 
-// Next returns the next decoded bytes of the body as soon as there are any. They are in the connection's buffer, are valid until the
-// next call, and may be changed by the caller. At the end of a complete body the error is io.EOF. All other errors are *Errors. Unless
-// its kind is Paused, an error means that the connection is closed, and later calls return the same error.
+// Next returns the next decoded bytes of the body as soon as there are any. They are in the connection's buffer, are
+// valid until the next call, and may be changed by the caller. At the end of a complete body the error is io.EOF. All
+// other errors are *Errors. Unless its kind is Paused, an error means that the connection is closed, and later calls
+// return the same error.
 func (r *Response) Next() ([]byte, error) {
 	if r.zip == nil || r.conn == nil {
 		return r.raw()
@@ -180,14 +182,15 @@ func (r *Response) raw() ([]byte, error) {
 	}
 }
 
-// ReadAll appends the rest of the body to dst, which may be nil. If the result, including dst, exceeds limit bytes, the error is of
-// kind TooLarge. ReadAll also returns what it has read if it fails; after an error of kind Paused it may be called again with that.
+// ReadAll appends the rest of the body to dst, which may be nil. If the result, including dst, exceeds limit bytes, the
+// error is of kind TooLarge. ReadAll also returns what it has read if it fails; after an error of kind Paused it may be
+// called again with that.
 func (r *Response) ReadAll(dst []byte, limit int) ([]byte, error) {
 	return r.ReadAllWithin(dst, limit, nil)
 }
 
-// ReadAllWithin is ReadAll under a memory budget: reserve is called with the number of bytes before each read, and ReadAllWithin
-// returns its error. reserve may be nil.
+// ReadAllWithin is ReadAll under a memory budget: reserve is called with the number of bytes before each read, and
+// ReadAllWithin returns its error. reserve may be nil.
 func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) error) ([]byte, error) {
 	for {
 		if reserve != nil {
@@ -217,8 +220,8 @@ func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) 
 	}
 }
 
-// readInto reads bytes that need no decoding into dst's free capacity. It grows dst in proportion to what has arrived, not to the
-// length that a header declares.
+// readInto reads bytes that need no decoding into dst's free capacity. It grows dst in proportion to what has arrived,
+// not to the length that a header declares.
 func (r *Response) readInto(dst *[]byte, limit int) (int, error) {
 	plain := r.body.plain()
 	room := limit - len(*dst)
@@ -273,8 +276,8 @@ func (r *Response) fail(e *Error) error {
 	return r.end
 }
 
-// Close ends the response. Until then its connection counts as in use. The connection is kept for reuse only if the body has been
-// read to its end and no data followed it. After Close, Next returns an error. Close may be called again.
+// Close ends the response. Until then its connection counts as in use. The connection is kept for reuse only if the
+// body has been read to its end and no data followed it. After Close, Next returns an error. Close may be called again.
 func (r *Response) Close() {
 	c := r.conn
 	if c == nil {

@@ -11,20 +11,22 @@ import (
 
 // Watcher is called at every tick of a wait, on the waiting goroutine, and must not block for long.
 //
-// silent is how long the peer has sent nothing or, during PhaseSend, accepted nothing. An error ends the wait: the connection is
-// closed, and the error is returned as the cause of an Error of kind Cancelled. But if the phase is PhaseBody and the error has a
-// method Resumable() bool that returns true, the connection stays open, the kind is Paused, and Next and ReadAll may be called again.
+// silent is how long the peer has sent nothing or, during PhaseSend, accepted nothing. An error ends the wait: the
+// connection is closed, and the error is returned as the cause of an Error of kind Cancelled. But if the phase is
+// PhaseBody and the error has a method Resumable() bool that returns true, the connection stays open, the kind is
+// Paused, and Next and ReadAll may be called again.
 type Watcher interface {
 	Tick(p Phase, silent time.Duration) error
 }
 
-// Pacer may be implemented by a Watcher that wants its next tick earlier or later than Ticks schedules it. Pace is called before each
-// wait and returns the interval; 0 means that of Ticks. It does not affect deadlines.
+// Pacer may be implemented by a Watcher that wants its next tick earlier or later than Ticks schedules it. Pace is
+// called before each wait and returns the interval; 0 means that of Ticks. It does not affect deadlines.
 type Pacer interface {
 	Pace() time.Duration
 }
 
-// Ticks are the intervals between ticks. A tick costs about 10 µs of CPU, so a stream that stays silent ticks less often.
+// Ticks are the intervals between ticks. A tick costs about 10 µs of CPU, so a stream that stays silent ticks less
+// often.
 type Ticks struct {
 	First     time.Duration // initial interval; 0 means 250 ms
 	Slow      time.Duration // interval after SlowAfter; 0 means 800 ms, so that a client disconnect is noticed within a second
@@ -51,9 +53,9 @@ type resumable interface {
 	Resumable() bool
 }
 
-// tickConn is a network connection whose reads and writes tick while they wait. It is the net.Conn that TLS runs on. Reads tick above
-// TLS, whose reads can continue after a deadline. Writes tick below it, because a deadline that passes during a write breaks a TLS
-// connection.
+// tickConn is a network connection whose reads and writes tick while they wait. It is the net.Conn that TLS runs on.
+// Reads tick above TLS, whose reads can continue after a deadline. Writes tick below it, because a deadline that passes
+// during a write breaks a TLS connection.
 type tickConn struct {
 	net.Conn
 	poll  poller
@@ -134,8 +136,8 @@ func (c *tickConn) tick() error {
 	return &Error{Kind: kind, Phase: c.phase, Cause: err}
 }
 
-// nextWake returns when the wait must tick next (wake). A deadline that was set earlier need not be replaced if it lies between
-// latest and wake.
+// nextWake returns when the wait must tick next (wake). A deadline that was set earlier need not be replaced if it lies
+// between latest and wake.
 func (c *tickConn) nextWake(now time.Time) (wake, latest time.Time) {
 	d := c.ticks.First
 	if now.Sub(c.since) >= c.ticks.SlowAfter {
@@ -173,8 +175,8 @@ func (c *tickConn) read(rw net.Conn, p []byte) (int, error) {
 		if err := c.expired(now); err != nil {
 			return 0, err
 		}
-		// Setting a deadline costs about as much as handling an event, so the deadline of an earlier read is used for half of its
-		// time.
+		// Setting a deadline costs about as much as handling an event, so the deadline of an earlier read is used for
+		// half of its time.
 		if wake, latest := c.nextWake(now); c.readDeadline.After(wake) || c.readDeadline.Before(latest) {
 			if err := rw.SetReadDeadline(wake); err != nil {
 				return 0, err
@@ -247,8 +249,8 @@ func (c *tickConn) write(p, q []byte) (done int, err error) {
 		if err := c.tick(); err != nil {
 			return done, err
 		}
-		// A provider that rejects a large request may respond without reading the rest of it. With TLS, readable data may be a
-		// session ticket, so an early response only shows by a failed write.
+		// A provider that rejects a large request may respond without reading the rest of it. With TLS, readable data
+		// may be a session ticket, so an early response only shows by a failed write.
 		if c.phase == PhaseSend && !c.tls && c.poll.readable() {
 			return done, errEarly
 		}

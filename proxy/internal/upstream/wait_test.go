@@ -24,8 +24,8 @@ type pause struct{}
 func (pause) Error() string   { return "pause" }
 func (pause) Resumable() bool { return true }
 
-// TestDisconnectClosesConnectionWithinTick has the client disconnect at the third tick, and checks that the wait ends and the provider's
-// connection is closed.
+// TestDisconnectClosesConnectionWithinTick has the client disconnect at the third tick, and checks that the wait ends
+// and the provider's connection is closed.
 func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

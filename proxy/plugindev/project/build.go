@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/modules"
 )
 
-// Builder builds plugins with the compilers on this machine. It downloads nothing, and builds the same bytes on every machine with the
-// same compiler.
+// Builder builds plugins with the compilers on this machine. It downloads nothing, and builds the same bytes on every
+// machine with the same compiler.
 type Builder struct {
 	Environ []string  // environment of the compilers, which are searched in its PATH
 	Output  io.Writer // receives the compilers' output, unchanged

@@ -23,7 +23,8 @@ const (
 	goVersion = "1.26" // Go version of the SDK, the same as the repository's
 
 	kitDir = "sdk"
-	// sumFile lists the kit's files with their SHA-256 in the format of sha256sum, below a comment with the kit's version.
+	// sumFile lists the kit's files with their SHA-256 in the format of sha256sum, below a comment with the kit's
+	// version.
 	sumFile = "KIT"
 )
 
@@ -81,8 +82,8 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s was changed: %s; keep your own code outside of it, or overwrite the changes with --force", e.Dir, strings.Join(e.Files, ", "))
 }
 
-// Upgrade replaces the folder's kit with the kit of this binary, and returns the versions of both. If the author has changed files of the
-// kit, it returns a *ChangedError unless force is set.
+// Upgrade replaces the folder's kit with the kit of this binary, and returns the versions of both. If the author has
+// changed files of the kit, it returns a *ChangedError unless force is set.
 func (p *Project) Upgrade(version string, force bool) (from, to string, err error) {
 	dir := filepath.Join(p.Dir, p.sdk)
 	from, old, err := readSums(filepath.Join(dir, sumFile))

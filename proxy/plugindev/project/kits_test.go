@@ -187,7 +187,8 @@ func TestKitsHaveNoWarnings(t *testing.T) {
 	})
 }
 
-// TestKitForCWithLibc builds a plugin in C that uses the C library, and checks that its heap and the kit's do not overlap.
+// TestKitForCWithLibc builds a plugin in C that uses the C library, and checks that its heap and the kit's do not
+// overlap.
 func TestKitForCWithLibc(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")

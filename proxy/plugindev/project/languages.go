@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// compilers are the functions that compile a plugin to a file, by language. They return the name and version of the compiler.
+// compilers are the functions that compile a plugin to a file, by language. They return the name and version of the
+// compiler.
 var compilers = map[string]func(b *Builder, ctx context.Context, p *Project, out string) (compiler string, err error){
 	"go": (*Builder).compileGo, "rust": (*Builder).compileRust, "c": (*Builder).compileC, "assemblyscript": (*Builder).compileAssemblyScript,
 }

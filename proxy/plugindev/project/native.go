@@ -12,8 +12,9 @@ import (
 	"slices"
 )
 
-// serveFile is a file that is added to a plugin's program to run it as native code. Its init function serves the plugin instead of running
-// main. Since init functions run in the order of file names, the plugin's own have already registered it.
+// serveFile is a file that is added to a plugin's program to run it as native code. Its init function serves the plugin
+// instead of running main. Since init functions run in the order of file names, the plugin's own have already
+// registered it.
 const (
 	serveFile   = "zzzzzzzz_sluice_serve.go"
 	serveSource = "package main\n\nimport \"" + sdkModule + "/native\"\n\nfunc init() { native.ServeParent() }\n"
@@ -22,8 +23,8 @@ const (
 // ErrOldKit is the error of BuildNative if the folder's kit cannot serve a plugin.
 var ErrOldKit = errors.New("the kit in sdk is too old: run `sluice plugin upgrade`")
 
-// BuildNative compiles a Go plugin to a program for this machine, for plugindev.Native. It writes nothing to the plugin's folder. With
-// debug, optimizations are disabled for a debugger.
+// BuildNative compiles a Go plugin to a program for this machine, for plugindev.Native. It writes nothing to the
+// plugin's folder. With debug, optimizations are disabled for a debugger.
 func (b *Builder) BuildNative(ctx context.Context, p *Project, program string, debug bool) error {
 	sdk, err := filepath.Abs(filepath.Join(p.Dir, p.sdk, "native", "serve.go"))
 	if filepath.IsAbs(p.sdk) {

@@ -74,8 +74,8 @@ func (t Template) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// copyFiles adds the files below the folder from of the repository to files, below the folder to. edit may change their text; if it
-// returns nil, the file is left out. edit may be nil.
+// copyFiles adds the files below the folder from of the repository to files, below the folder to. edit may change their
+// text; if it returns nil, the file is left out. edit may be nil.
 func copyFiles(files map[string][]byte, from, to string, edit func(name string, text []byte) []byte) error {
 	return fs.WalkDir(sluice.Files, from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

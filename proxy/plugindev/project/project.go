@@ -73,7 +73,8 @@ func Load(dir string) (*Project, error) {
 // Module returns the path of the module that Build writes.
 func (p *Project) Module() string { return filepath.Join(p.Dir, "plugin.wasm") }
 
-// Sources returns the folders and files that a build may read, except for the kit and hidden files, so that they can be watched.
+// Sources returns the folders and files that a build may read, except for the kit and hidden files, so that they can be
+// watched.
 func (p *Project) Sources() (paths []string, err error) {
 	skip := []string{p.Module(), p.Vectors(), filepath.Join(p.Dir, p.sdk), filepath.Join(p.Dir, "node_modules")}
 	err = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {

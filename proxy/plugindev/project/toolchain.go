@@ -70,7 +70,8 @@ func findIn(name string, dirs []string) (found []string) {
 	return found
 }
 
-// findVersions returns the programs of find, followed by programs with a version in their name, such as clang-19, the highest first.
+// findVersions returns the programs of find, followed by programs with a version in their name, such as clang-19, the
+// highest first.
 func (b *Builder) findVersions(name string) []string {
 	found, versions := b.find(name), map[int]string{}
 	for _, dir := range b.path() {
@@ -110,8 +111,8 @@ func (b *Builder) compile(ctx context.Context, p *Project, compiler string, args
 	return err
 }
 
-// environ returns Environ with variables that keep compilers from downloading, and that override settings of Go in the author's
-// environment: another target, GOFLAGS, and a workspace that does not contain the folder.
+// environ returns Environ with variables that keep compilers from downloading, and that override settings of Go in the
+// author's environment: another target, GOFLAGS, and a workspace that does not contain the folder.
 func (b *Builder) environ() []string {
 	return append(append(slices.Clone(b.Environ),
 		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "RUSTUP_AUTO_INSTALL=0"), b.target...)

@@ -1,6 +1,6 @@
-// Package agenttest is a scripted provider for tests of agents: a model that calls a tool twice, thinking before each call, and
-// then answers. It speaks the Anthropic Messages API, streamed or not, and validates the conversation as strictly as the original:
-// thinking with its signature before every tool call, and a result for every call.
+// Package agenttest is a scripted provider for tests of agents: a model that calls a tool twice, thinking before each
+// call, and then answers. It speaks the Anthropic Messages API, streamed or not, and validates the conversation as
+// strictly as the original: thinking with its signature before every tool call, and a result for every call.
 //
 // It is for tests of clients that run their own tool loop. A Provider may be used from any goroutine.
 package agenttest
@@ -66,8 +66,8 @@ targets    = [{ provider = %q, model = "claude" }]
 `, name, p.URL, name, MaxTokens, name)
 }
 
-// Check fails the test unless the given number of tool loops ended with Answer, every request was valid, and all requests, or
-// none, enabled thinking. A loop takes Calls+1 requests.
+// Check fails the test unless the given number of tool loops ended with Answer, every request was valid, and all
+// requests, or none, enabled thinking. A loop takes Calls+1 requests.
 func (p *Provider) Check(tb testing.TB, runs int, thinking bool) {
 	tb.Helper()
 	p.mu.Lock()

@@ -28,7 +28,8 @@ func Parse(tb testing.TB, text string) Metrics {
 	return m
 }
 
-// Sum returns the sum of a metric's series with the labels, given as name, value, …. A histogram counts with its sample count.
+// Sum returns the sum of a metric's series with the labels, given as name, value, …. A histogram counts with its sample
+// count.
 func (m Metrics) Sum(name string, labels ...string) (sum float64) {
 	f := m[name]
 	if f == nil {

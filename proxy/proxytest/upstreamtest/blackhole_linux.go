@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Blackhole returns a loopback address at which connections are neither established nor refused, because the socket's accept queue is
-// full and the kernel drops SYNs. Port 0 means any port. It returns "" if the socket cannot be bound, as on a machine without the IP
-// address.
+// Blackhole returns a loopback address at which connections are neither established nor refused, because the socket's
+// accept queue is full and the kernel drops SYNs. Port 0 means any port. It returns "" if the socket cannot be bound,
+// as on a machine without the IP address.
 func Blackhole(tb testing.TB, ip string, port int) string {
 	tb.Helper()
 	addr := netip.MustParseAddr(ip)

@@ -16,8 +16,8 @@ const (
 	Silence  = -1
 )
 
-// NameServer is a DNS server for tests: one UDP socket on 127.0.0.1 that resolves every name to the same addresses. It is safe for
-// concurrent use.
+// NameServer is a DNS server for tests: one UDP socket on 127.0.0.1 that resolves every name to the same addresses. It
+// is safe for concurrent use.
 type NameServer struct {
 	conn net.PacketConn
 	done chan struct{}

@@ -113,7 +113,8 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Ended returns a channel that receives how the client ended a connection, for each connection on which a step notices the end.
+// Ended returns a channel that receives how the client ended a connection, for each connection on which a step notices
+// the end.
 func (s *Server) Ended() <-chan How { return s.ended }
 
 func (s *Server) accept() {

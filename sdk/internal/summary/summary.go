@@ -110,8 +110,8 @@ func ParseHex(digits []byte) uint64 {
 	return parseHex8(digits)<<32 | parseHex8(digits[8:])
 }
 
-// parseHex8 parses eight hexadecimal digits in parallel, one per byte of a word: bit 6 marks letters, whose lower four bits
-// count from 1. It then combines neighbours in lanes of 8, 16 and 32 bits.
+// parseHex8 parses eight hexadecimal digits in parallel, one per byte of a word: bit 6 marks letters, whose lower four
+// bits count from 1. It then combines neighbours in lanes of 8, 16 and 32 bits.
 func parseHex8(b []byte) uint64 {
 	const lanes = 0x0101010101010101
 	b = b[:8]

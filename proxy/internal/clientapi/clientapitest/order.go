@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// promptMembers are the first members of a chat completions request, in order. A fixed order matters because prompt caches match
-// prefixes.
+// promptMembers are the first members of a chat completions request, in order. A fixed order matters because prompt
+// caches match prefixes.
 var promptMembers = []string{"model", "tools", "messages", "tool_choice", "parallel_tool_calls"}
 
 // PromptOrder returns a chat completions request with its members in the order in which the gateway writes them: first

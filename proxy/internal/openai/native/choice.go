@@ -20,8 +20,8 @@ type body struct {
 	others                      bool
 }
 
-// choice reads one element of choices. position is its index in the list. It sets whole if the choice has a message instead of
-// a delta.
+// choice reads one element of choices. position is its index in the list. It sets whole if the choice has a message
+// instead of a delta.
 func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whole *bool) error {
 	var delta, message, finish, native, usage jsondoc.Value
 	index := position
@@ -64,7 +64,8 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 		b.Text(ci, abi.EncodingUTF8, nil) // starts the choice, which has no content yet
 	}
 	if delta.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.hasContent) {
-		// A provider that cannot stream sends a single event with a message. A message after deltas repeats them and is skipped.
+		// A provider that cannot stream sends a single event with a message. A message after deltas repeats them and is
+		// skipped.
 		delta, *whole = message, true
 	}
 	if delta.Kind() == jsondoc.Object {

@@ -45,8 +45,8 @@ func (r *Reader) isStrict(v jsondoc.Value) bool {
 	return err == nil
 }
 
-// responseExtras passes on unknown members of the response. Many providers repeat them in every chunk, so they are passed on
-// only when they change.
+// responseExtras passes on unknown members of the response. Many providers repeat them in every chunk, so they are
+// passed on only when they change.
 func (r *Reader) responseExtras(b *response.Batch, root jsondoc.Value, whole bool) {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
@@ -169,8 +169,8 @@ func elementCount(v jsondoc.Value) int {
 	return v.Len()
 }
 
-// newElements returns the elements of an array after those in e. It reports false if the array does not start with those, or
-// has no others.
+// newElements returns the elements of an array after those in e. It reports false if the array does not start with
+// those, or has no others.
 func newElements(v jsondoc.Value, e *repeat) ([]byte, bool) {
 	raw, count := v.Raw(), 0
 	for element := v.First(); element.Exists(); element = element.Next() {

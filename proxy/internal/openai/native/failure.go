@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Failure returns the error for a response with an error status. body may be anything, for example JSON in one of the forms in
-// use, or the HTML page of a proxy. Failure does not retain it.
+// Failure returns the error for a response with an error status. body may be anything, for example JSON in one of the
+// forms in use, or the HTML page of a proxy. Failure does not retain it.
 //
-// The provider's message is passed on if it is about the request. A message about the operator's account (its key, limits or
-// billing) is not, because it does not concern the client and may identify the account.
+// The provider's message is passed on if it is about the request. A message about the operator's account (its key,
+// limits or billing) is not, because it does not concern the client and may identify the account.
 func Failure(status int, body []byte) *apierror.Error {
 	var d jsondoc.Doc
 	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) == nil {
@@ -37,8 +37,8 @@ func Failure(status int, body []byte) *apierror.Error {
 	return proxyFailure(status, body)
 }
 
-// failureIn returns the failure in a chunk or in a response with a success status, or nil if there is none. code is used for
-// unclassified failures.
+// failureIn returns the failure in a chunk or in a response with a success status, or nil if there is none. code is
+// used for unclassified failures.
 func failureIn(root jsondoc.Value, code string) *apierror.Error {
 	if w := findError(root); w != nil {
 		return w.failure(0, code)
@@ -46,8 +46,9 @@ func failureIn(root jsondoc.Value, code string) *apierror.Error {
 	return nil
 }
 
-// ErrorText returns the type, code and message of an error response, or its text if it has none of these. body is as for Failure.
-// The result is meant for the log, but callers must redact it first, because the provider may quote the request or secrets.
+// ErrorText returns the type, code and message of an error response, or its text if it has none of these. body is as
+// for Failure. The result is meant for the log, but callers must redact it first, because the provider may quote the
+// request or secrets.
 func ErrorText(body []byte) string {
 	var d jsondoc.Doc
 	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) != nil {
@@ -164,7 +165,8 @@ func (e *upstreamError) Error() string {
 	return fmt.Sprintf("upstream status %d, type %q, code %q", e.status, e.kind, e.code)
 }
 
-// failure returns the client's version of a provider's error. status is the response's status, or 0 if that was a success.
+// failure returns the client's version of a provider's error. status is the response's status, or 0 if that was a
+// success.
 func (w *providerError) failure(status int, fallback string) *apierror.Error {
 	class := status
 	if class == 0 {

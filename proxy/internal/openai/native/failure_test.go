@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 )
 
-// TestUpstreamErrors checks the errors that are specific to the OpenAI API. Each one is written as "status type code param
-// message", followed by how it may be retried.
+// TestUpstreamErrors checks the errors that are specific to the OpenAI API. Each one is written as "status type code
+// param message", followed by how it may be retried.
 //
 // covers: O14
 func TestUpstreamErrors(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// FuzzReader reads arbitrary responses, one line per event, and checks what clients rely on: frames are JSON, there is one end,
-// and streaming and non-streaming clients get the same result.
+// FuzzReader reads arbitrary responses, one line per event, and checks what clients rely on: frames are JSON, there is
+// one end, and streaming and non-streaming clients get the same result.
 func FuzzReader(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.body != nil {
@@ -108,7 +108,8 @@ func checkReader(t testing.TB, data []byte, whole, tags bool) {
 	}
 }
 
-// mutate makes random changes to a document: it replaces values with values of other kinds, and removes, renames or adds members.
+// mutate makes random changes to a document: it replaces values with values of other kinds, and removes, renames or
+// adds members.
 func mutate(r *rand.Rand, v any) any {
 	if r.IntN(30) == 0 {
 		odd := []any{nil, true, 0, -1, 1e300, 1 << 40, "", "x", "stop", "call_1", []any{}, map[string]any{}, []any{nil}, []any{map[string]any{}},

@@ -19,8 +19,8 @@ type Options struct {
 	ThinkTags bool
 }
 
-// ParseOptions reads the options of a plugin: a JSON object with "reasoning_format" and "think_tags", or nothing. Unknown
-// members are ignored, so that a plugin can be newer than the gateway.
+// ParseOptions reads the options of a plugin: a JSON object with "reasoning_format" and "think_tags", or nothing.
+// Unknown members are ignored, so that a plugin can be newer than the gateway.
 func ParseOptions(json []byte) (o Options, err error) {
 	if len(bytes.TrimSpace(json)) == 0 {
 		return o, nil
@@ -87,8 +87,9 @@ func (r *Reader) Reset(o Options) {
 	r.template.reset()
 }
 
-// ReadChunk reads the data of one event of a stream, including "[DONE]", and appends the resulting events to b. An error is an
-// *apierror.Error and means that the data is invalid, so the response cannot be completed. ReadChunk does not retain data.
+// ReadChunk reads the data of one event of a stream, including "[DONE]", and appends the resulting events to b. An
+// error is an *apierror.Error and means that the data is invalid, so the response cannot be completed. ReadChunk does
+// not retain data.
 func (r *Reader) ReadChunk(data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
 	if r.readByTemplate(data, b) {
@@ -105,9 +106,9 @@ func (r *Reader) ReadChunk(data []byte, b *response.Batch) error {
 	return r.read(data, b, false)
 }
 
-// ReadResponse reads a non-streaming response and appends the resulting events to b. An error is an *apierror.Error and means
-// that the body is invalid. If the response reports an error of the provider, that becomes the failure of the batch instead.
-// ReadResponse does not retain body.
+// ReadResponse reads a non-streaming response and appends the resulting events to b. An error is an *apierror.Error and
+// means that the body is invalid. If the response reports an error of the provider, that becomes the failure of the
+// batch instead. ReadResponse does not retain body.
 func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	return r.read(body, b, true)
 }

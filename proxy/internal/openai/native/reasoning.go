@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// reasoning reads the reasoning of a delta or message. Providers that send both a text and details repeat the text in the
-// details, so the text is only read if the details have none.
+// reasoning reads the reasoning of a delta or message. Providers that send both a text and details repeat the text in
+// the details, so the text is only read if the details have none.
 func (r *Reader) reasoning(b *response.Batch, ci int32, s *body) {
 	var hasText bool
 	if s.details.First().Exists() {
@@ -67,8 +67,8 @@ func (r *Reader) details(b *response.Batch, ci int32, v jsondoc.Value) (text boo
 	return text
 }
 
-// toolReasoning reads the entries of reasoning_details that may belong to tool calls. It must be called after the tool calls
-// of the same message have been read, so that their IDs are known.
+// toolReasoning reads the entries of reasoning_details that may belong to tool calls. It must be called after the tool
+// calls of the same message have been read, so that their IDs are known.
 func (r *Reader) toolReasoning(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Array {
 		return
@@ -86,8 +86,8 @@ func (r *Reader) toolReasoning(b *response.Batch, c *choice, ci int32, v jsondoc
 	}
 }
 
-// thinkingBlocks reads thinking_blocks, the form in which other gateways pass on Anthropic's blocks. It reports whether they
-// contain text.
+// thinkingBlocks reads thinking_blocks, the form in which other gateways pass on Anthropic's blocks. It reports whether
+// they contain text.
 func (r *Reader) thinkingBlocks(b *response.Batch, ci int32, v jsondoc.Value) (text bool) {
 	if v.Kind() != jsondoc.Array {
 		return false

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// template is a chunk that yielded one piece of text, as nearly all chunks do, and did not otherwise change the reader's
-// state. If the next chunk only differs in the text, byte for byte, parsing it would have the same result with the new text,
-// so the reader compares bytes instead, which takes a tenth of the time. The padding with which providers hide the length of
-// the text may differ as well, since it is ignored.
+// template is a chunk that yielded one piece of text, as nearly all chunks do, and did not otherwise change the
+// reader's state. If the next chunk only differs in the text, byte for byte, parsing it would have the same result with
+// the new text, so the reader compares bytes instead, which takes a tenth of the time. The padding with which providers
+// hide the length of the text may differ as well, since it is ignored.
 type template struct {
 	chunk  []byte
 	slots  [2]slot // in the order of the chunk; the second one may be absent
@@ -87,8 +87,8 @@ func (r *Reader) readByTemplate(p []byte, b *response.Batch) bool {
 	return true
 }
 
-// setTemplate makes p the template if its only event is a text, which means that its other members were emitted before or are
-// ignored in every chunk. before is the number of events in b before those of p.
+// setTemplate makes p the template if its only event is a text, which means that its other members were emitted before
+// or are ignored in every chunk. before is the number of events in b before those of p.
 func (r *Reader) setTemplate(p []byte, b *response.Batch, before int, padding jsondoc.Value) {
 	r.template.reset()
 	if r.loose || r.o.ThinkTags || len(p) > maxTemplate || b.Failure() != nil || len(b.Events) != before+1 || !r.lastText.Exists() {

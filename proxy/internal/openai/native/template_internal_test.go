@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// checkTemplate reads lines, one per chunk, with and without templates, which must have the same result. It returns the number
-// of chunks that matched a template.
+// checkTemplate reads lines, one per chunk, with and without templates, which must have the same result. It returns the
+// number of chunks that matched a template.
 func checkTemplate(t *testing.T, lines [][]byte, o Options) (matched int) {
 	t.Helper()
 	var quick, slow Reader // slow has no templates
@@ -67,7 +67,8 @@ func TestChunkTemplateSkipsParsing(t *testing.T) {
 	}
 }
 
-// TestTemplateMismatch reads chunks that differ from the previous one in more than their text, or whose text is invalid.
+// TestTemplateMismatch reads chunks that differ from the previous one in more than their text, or whose text is
+// invalid.
 func TestTemplateMismatch(t *testing.T) {
 	first := strings.Replace(fmt.Sprintf(chunkFormat, "one", "pad"), "usage", "use", 1)
 	for name, c := range map[string]string{
@@ -96,8 +97,8 @@ func TestTemplateMismatch(t *testing.T) {
 	}
 }
 
-// TestTemplateEqualsParsing changes single bytes of recorded streams, which mostly yields chunks that match the template except
-// for one byte.
+// TestTemplateEqualsParsing changes single bytes of recorded streams, which mostly yields chunks that match the
+// template except for one byte.
 func TestTemplateEqualsParsing(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*/*")
 	if err != nil {

@@ -103,7 +103,8 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	return p
 }
 
-// arguments emits a piece of a call's arguments: a string, or an object from providers that do not encode it as a string.
+// arguments emits a piece of a call's arguments: a string, or an object from providers that do not encode it as a
+// string.
 func (r *Reader) arguments(b *response.Batch, ci, key int32, v jsondoc.Value) {
 	switch {
 	case v.Kind() == jsondoc.String:
@@ -130,8 +131,9 @@ func (c *choice) addTool(p *toolPiece) int {
 
 // match returns the index of the call that a piece continues, or -1 if the piece starts a new call.
 //
-// In the OpenAI API a piece identifies its call by index, and only the first one has the ID and the name. Other providers omit
-// the index, give all calls index 0, repeat the ID, generate another ID for every piece, or repeat the name.
+// In the OpenAI API a piece identifies its call by index, and only the first one has the ID and the name. Other
+// providers omit the index, give all calls index 0, repeat the ID, generate another ID for every piece, or repeat the
+// name.
 func (c *choice) match(p *toolPiece, chunk uint32) int {
 	last := len(c.tools) - 1
 	if len(p.id) > 0 {

@@ -36,8 +36,8 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 		reasoning, hasReasoning = tokenCount(v.Get("reasoning_tokens"))
 	}
 
-	// If the total exceeds prompt and completion, the difference belongs to the completion but is not included in its count. It
-	// is the reasoning if the numbers match.
+	// If the total exceeds prompt and completion, the difference belongs to the completion but is not included in its
+	// count. It is the reasoning if the numbers match.
 	reasoningKind := abi.UsageReasoning
 	if hasTotal && hasPrompt && total > prompt+completion {
 		switch {
@@ -63,7 +63,8 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 	written, hasWritten := firstCount(in, "cache_creation_tokens", "cache_write_tokens")
 	readKind, writeKind := abi.UsageCached, abi.UsageCacheWrite
 	if hasPrompt && cached+written > prompt {
-		// The cache counts exceed the prompt, so this provider passes on counts of an API whose prompt excludes the cache.
+		// The cache counts exceed the prompt, so this provider passes on counts of an API whose prompt excludes the
+		// cache.
 		readKind, writeKind = abi.UsageCachedBeside, abi.UsageCacheWriteBeside
 	}
 	if hasCached {

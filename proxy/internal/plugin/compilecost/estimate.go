@@ -1,11 +1,11 @@
-// Package compilecost estimates how long the runtime's compiler takes for a module, and rejects modules whose compile time is out
-// of proportion to their size.
+// Package compilecost estimates how long the runtime's compiler takes for a module, and rejects modules whose compile
+// time is out of proportion to their size.
 //
-// Compile time grows with the size of a module, but some steps grow faster: with the square of the values that are live where
-// paths meet, for each path and each level of loops; with the square of a function's basic blocks; and with the types of the
-// module, for each function. A few kilobytes can thus keep the compiler busy for minutes, and it cannot be interrupted. So the
-// time of these steps is estimated, in nanoseconds, before anything is compiled. BenchmarkCompileEstimate compares the estimate
-// to the actual time.
+// Compile time grows with the size of a module, but some steps grow faster: with the square of the values that are live
+// where paths meet, for each path and each level of loops; with the square of a function's basic blocks; and with the
+// types of the module, for each function. A few kilobytes can thus keep the compiler busy for minutes, and it cannot be
+// interrupted. So the time of these steps is estimated, in nanoseconds, before anything is compiled.
+// BenchmarkCompileEstimate compares the estimate to the actual time.
 //
 // The package compiles nothing, and decodes nothing itself: callers pass it decoded instructions.
 package compilecost
@@ -22,11 +22,12 @@ const (
 	baseWork    = 5e9
 	workPerByte = 1000
 
-	// maxBlocks bounds the basic blocks of a function because the compiler recurses over them. A large Go program has 15,000.
+	// maxBlocks bounds the basic blocks of a function because the compiler recurses over them. A large Go program has
+	// 15,000.
 	maxBlocks = 1 << 15
 
-	// maxLive bounds the sum of the live values over all basic blocks of a function, because the compiler keeps lists of
-	// them, with 8 to 16 bytes for each. A large Go program has 300,000.
+	// maxLive bounds the sum of the live values over all basic blocks of a function, because the compiler keeps lists
+	// of them, with 8 to 16 bytes for each. A large Go program has 300,000.
 	maxLive = 1 << 24
 
 	// Units of work, in nanoseconds.
@@ -67,7 +68,8 @@ func (e *Estimate) BeginFunction(locals, results int) { e.flow.reset(locals, res
 // Note records the decoder's current instruction. It must be called for each instruction of the function, in order.
 func (e *Estimate) Note(d *wasm.Decoder) { e.flow.note(d) }
 
-// EndFunction adds the function to the module's work. It returns a *wasm.Error if the work, or a part of it, exceeds its limit.
+// EndFunction adds the function to the module's work. It returns a *wasm.Error if the work, or a part of it, exceeds
+// its limit.
 func (e *Estimate) EndFunction(b *wasm.Body) error {
 	f := &e.flow
 	reject := func(detail string) error {

@@ -124,8 +124,8 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// TestRejectsCompileBombs checks that modules that would keep the compiler busy for minutes are rejected at once. The second
-// one, of 15 KB, took 139 s of processor time, and the branch table, of 1 MB, 169 s and 2.4 GB of memory.
+// TestRejectsCompileBombs checks that modules that would keep the compiler busy for minutes are rejected at once. The
+// second one, of 15 KB, took 139 s of processor time, and the branch table, of 1 MB, 169 s and 2.4 GB of memory.
 func TestRejectsCompileBombs(t *testing.T) {
 	for i, b := range bombs {
 		t.Run(b.name, func(t *testing.T) {
@@ -141,7 +141,8 @@ func TestRejectsCompileBombs(t *testing.T) {
 	}
 }
 
-// BenchmarkCompileEstimate compiles smaller modules of the same kinds, and fails if one takes far longer than estimated.
+// BenchmarkCompileEstimate compiles smaller modules of the same kinds, and fails if one takes far longer than
+// estimated.
 func BenchmarkCompileEstimate(bench *testing.B) {
 	for _, b := range bombs {
 		bench.Run(b.name, func(t *testing.B) {

@@ -249,8 +249,9 @@ type flowFrame struct {
 	table     int     // event of the last branch table with this label
 }
 
-// region holds the sums for a loop, or for the code outside of all loops. Values that are live at the head of a loop are live
-// everywhere in the loop. They are known only when the traversal reaches the head, so the sums are raised then.
+// region holds the sums for a loop, or for the code outside of all loops. Values that are live at the head of a loop
+// are live everywhere in the loop. They are known only when the traversal reaches the head, so the sums are raised
+// then.
 type region struct {
 	paths, values, squares float64 // number of paths into merge points; sums of the values that each carries, and of their squares
 	blocks, live           float64 // number of basic blocks, and the sum of their live values
@@ -284,8 +285,8 @@ func (r *region) add(o region) {
 	r.live += o.live
 }
 
-// work estimates the compiler's work for the recorded function. globals is the number of mutable globals in the module. live is
-// the sum of the live values of its basic blocks.
+// work estimates the compiler's work for the recorded function. globals is the number of mutable globals in the module.
+// live is the sum of the live values of its basic blocks.
 func (f *flow) work(globals int) (work, live float64) {
 	r := f.traverse()
 	work = r.squares*workPerPhi*float64(f.deepest+2) + r.live*workPerLive +

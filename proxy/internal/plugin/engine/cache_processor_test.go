@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCacheOfAnotherProcessor compiles in a process with BMI1 disabled, and then with all processor features. The log must say
-// why the code in the cache is not used, and the cache must keep both.
+// TestCacheOfAnotherProcessor compiles in a process with BMI1 disabled, and then with all processor features. The log
+// must say why the code in the cache is not used, and the cache must keep both.
 func TestCacheOfAnotherProcessor(t *testing.T) {
 	const dirVariable = "CACHE_OF_ANOTHER_PROCESSOR"
 	if dir := os.Getenv(dirVariable); dir != "" {
@@ -39,8 +39,8 @@ func TestCacheOfAnotherProcessor(t *testing.T) {
 	}
 }
 
-// TestCacheOfAnotherBinary compiles with the same cache in a program whose build information has wazero's version, and in this test,
-// whose build information has not. Each must keep its own code.
+// TestCacheOfAnotherBinary compiles with the same cache in a program whose build information has wazero's version, and
+// in this test, whose build information has not. Each must keep its own code.
 func TestCacheOfAnotherBinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")

@@ -73,8 +73,8 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 	}
 }
 
-// TestHostChargesEndStraightLineCode checks that the budget holds for host calls in straight code, where the guest has no check
-// of its own between two calls.
+// TestHostChargesEndStraightLineCode checks that the budget holds for host calls in straight code, where the guest has
+// no check of its own between two calls.
 //
 // covers: F96
 func TestHostChargesEndStraightLineCode(t *testing.T) {
@@ -224,8 +224,8 @@ func TestInitializeIsBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBalanced calls a function that recurses nearly to the limit many times. Each call must release the depth that
-// it has used.
+// TestDepthIsBalanced calls a function that recurses nearly to the limit many times. Each call must release the depth
+// that it has used.
 func TestDepthIsBalanced(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)

@@ -139,8 +139,8 @@ func goGuest(tb testing.TB, name string) []byte {
 	return wasm
 }
 
-// guests holds what takes long to build and is not changed by tests: the Go guests, and an engine in which each is compiled
-// once.
+// guests holds what takes long to build and is not changed by tests: the Go guests, and an engine in which each is
+// compiled once.
 var guests = struct {
 	mu       sync.Mutex
 	built    map[string][]byte

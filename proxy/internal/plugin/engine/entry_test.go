@@ -49,8 +49,8 @@ func FuzzCacheEntry(f *testing.F) {
 	})
 }
 
-// TestCacheEntryRejectedByWazero checks that an entry with valid checksums is rebuilt if wazero cannot use it. wazero would
-// compile the stub module instead.
+// TestCacheEntryRejectedByWazero checks that an entry with valid checksums is rebuilt if wazero cannot use it. wazero
+// would compile the stub module instead.
 func TestCacheEntryRejectedByWazero(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)

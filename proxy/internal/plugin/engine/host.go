@@ -15,8 +15,8 @@ import (
 // the
 // call and owns the instance while it runs, but must not call or close it. A panic ends the call with a HostPanic.
 //
-// The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge]. If that has used
-// up the budget, the call ends when the HostFunc returns.
+// The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge]. If that has
+// used up the budget, the call ends when the HostFunc returns.
 type HostFunc func(i *Instance, stack []uint64)
 
 // Import is one function of a host module.
@@ -111,8 +111,8 @@ func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
 
 // hostFunction adapts fn to wazero. effects says that what fn does may be seen outside of the instance.
 //
-// It ends the call if fn's charges have used up the budget. The guest's own checks are at loop heads and function entries
-// only, so straight-line code could otherwise make thousands of expensive host calls before it reaches one.
+// It ends the call if fn's charges have used up the budget. The guest's own checks are at loop heads and function
+// entries only, so straight-line code could otherwise make thousands of expensive host calls before it reaches one.
 func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
 		i, ok := ctx.(*instanceContext)

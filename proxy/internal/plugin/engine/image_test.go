@@ -117,8 +117,8 @@ func TestImageIsSharedAndImmutable(t *testing.T) {
 	}
 }
 
-// TestRestoredGuestEqualsFreshOne checks that a restored guest returns the same results and uses the same fuel as a new one,
-// whatever it has served before.
+// TestRestoredGuestEqualsFreshOne checks that a restored guest returns the same results and uses the same fuel as a new
+// one, whatever it has served before.
 func TestRestoredGuestEqualsFreshOne(t *testing.T) {
 	m := goModule(t, "small")
 	fresh := instantiate(t, m)

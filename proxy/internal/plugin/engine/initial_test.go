@@ -36,8 +36,8 @@ func TestInstancesBeginAlike(t *testing.T) {
 	}
 }
 
-// TestInitializationIsShared checks that instances from the third on do not run _initialize, which uses fuel, but start from
-// an image of the memory after it.
+// TestInitializationIsShared checks that instances from the third on do not run _initialize, which uses fuel, but start
+// from an image of the memory after it.
 func TestInitializationIsShared(t *testing.T) {
 	m := compile(t, newEngine(t, engine.Options{}), initializing().Bytes())
 	for n := range 4 {

@@ -245,9 +245,9 @@ func (i *Instance) Memory() uint32 {
 	return i.memory.Size()
 }
 
-// Charge takes units of fuel from the running call, for work that the host does on its behalf. The host function that calls
-// it runs to its end even if the budget is used up; then the call ends with OutOfFuel. Charges below maxPending may take
-// effect later. Negative units are ignored.
+// Charge takes units of fuel from the running call, for work that the host does on its behalf. The host function that
+// calls it runs to its end even if the budget is used up; then the call ends with OutOfFuel. Charges below maxPending
+// may take effect later. Negative units are ignored.
 func (i *Instance) Charge(units int64) {
 	if i.running && units > 0 {
 		i.meter.charge(units)

@@ -94,7 +94,8 @@ func readable(name string) string {
 }
 
 // demangleRust returns the path of a symbol that Rust or C++ has mangled as a nested name: core::num::parse for
-// _ZN4core3num5parse17h0123456789abcdefE. It returns false for any other symbol, including C++ symbols with parameter types.
+// _ZN4core3num5parse17h0123456789abcdefE. It returns false for any other symbol, including C++ symbols with parameter
+// types.
 func demangleRust(symbol string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(symbol, "_ZN")
 	if !ok {

@@ -69,7 +69,8 @@ func TestTrapNamesFunctions(t *testing.T) {
 	}
 }
 
-// TestOutOfFuelNamesFunction checks that the stack does not contain the function added by the metering, which ends the call.
+// TestOutOfFuelNamesFunction checks that the stack does not contain the function added by the metering, which ends the
+// call.
 func TestOutOfFuelNamesFunction(t *testing.T) {
 	m := guest(w.Call(1))
 	m.Func(w.Types(), w.Types(), w.Types(), w.Loop(w.Void, w.Br(0)))

@@ -94,9 +94,8 @@ func (t *Trap) Stack() string {
 }
 
 // Frames returns the names of up to n functions on the guest's stack, the innermost first. Functions of the language's
-// runtime at the top of the stack are left out. It returns nil if the module has no names. It takes time in proportion to
-// the
-// size of the name section, so it is only called when an error is printed.
+// runtime at the top of the stack are left out. It returns nil if the module has no names. It takes time in proportion
+// to the size of the name section, so it is only called when an error is printed.
 func (t *Trap) Frames(n int) []string {
 	if t.cause == nil {
 		return nil

@@ -2,7 +2,8 @@ package fairqueue
 
 import "container/heap"
 
-// node is the root of a queue, a group, or a member of a group. The root and groups have children, members have waiters.
+// node is the root of a queue, a group, or a member of a group. The root and groups have children, members have
+// waiters.
 type node[M comparable, R any] struct {
 	parent *node[M, R]
 	flow   Flow[M] // without Member if the node is a group

@@ -26,8 +26,8 @@ type Flow[M comparable] struct {
 	Member M
 }
 
-// Resource consists of units of type R that callers wait for. Its lock also guards the queue, and the queue holds it when
-// it calls the other methods.
+// Resource consists of units of type R that callers wait for. Its lock also guards the queue, and the queue holds it
+// when it calls the other methods.
 type Resource[M comparable, R any] interface {
 	sync.Locker
 	// Available returns the number of free units.
@@ -38,11 +38,11 @@ type Resource[M comparable, R any] interface {
 	PutBack(R)
 }
 
-// Queue is a start-time fair queue (Goyal et al.). Each flow (a group, and within it a member) has a start tag in virtual
-// time, measured in cost. The flow with the smallest tag runs next, and its tag advances by the cost of its use. A new
-// flow starts at the current virtual time, so an idle flow accumulates no credit, and a flow that has used a lot waits until
-// its siblings have used as much. A flow of expensive uses therefore delays a flow of cheap uses by one use at most, the one
-// that is running.
+// Queue is a start-time fair queue (Goyal et al.). Each flow (a group, and within it a member) has a start tag in
+// virtual time, measured in cost. The flow with the smallest tag runs next, and its tag advances by the cost of its
+// use. A new flow starts at the current virtual time, so an idle flow accumulates no credit, and a flow that has used a
+// lot waits until its siblings have used as much. A flow of expensive uses therefore delays a flow of cheap uses by one
+// use at most, the one that is running.
 //
 // A flow without waiters is forgotten unless it has a deficit, which counts when the flow comes back.
 type Queue[M comparable, R any] struct {
@@ -84,8 +84,8 @@ func (q *Queue[M, R]) Charge(f Flow[M], cost int64) {
 	}
 }
 
-// charge advances the start tag of a child and returns the child. If there is none and the cost is below the deficit, it
-// creates none and returns nil.
+// charge advances the start tag of a child and returns the child. If there is none and the cost is below the deficit,
+// it creates none and returns nil.
 func (q *Queue[M, R]) charge(parent *node[M, R], f Flow[M], cost int64) *node[M, R] {
 	n := parent.children[f]
 	if n == nil {
@@ -106,16 +106,16 @@ func (q *Queue[M, R]) charge(parent *node[M, R], f Flow[M], cost int64) *node[M,
 	return n
 }
 
-// ForgetDeficits forgets all deficits. It is for a resource that is neither in use nor waited for, when there is nothing to
-// share. The caller holds the lock.
+// ForgetDeficits forgets all deficits. It is for a resource that is neither in use nor waited for, when there is
+// nothing to share. The caller holds the lock.
 func (q *Queue[M, R]) ForgetDeficits() {
 	if len(q.root.children) > 0 {
 		clear(q.root.children)
 	}
 }
 
-// inDeficit reports whether a flow or its group has used so much that its callers must queue behind others even if a unit
-// is free.
+// inDeficit reports whether a flow or its group has used so much that its callers must queue behind others even if a
+// unit is free.
 func (q *Queue[M, R]) inDeficit(f Flow[M]) bool {
 	g := q.root.children[Flow[M]{Group: f.Group}]
 	if g == nil {
@@ -125,8 +125,8 @@ func (q *Queue[M, R]) inDeficit(f Flow[M]) bool {
 	return g.start-q.root.now >= q.options.Deficit || m != nil && m.start-g.now >= q.options.Deficit
 }
 
-// push adds a waiter. If too many are waiting, it rejects the newest waiter of the flow with the most waiters, which may
-// be w.
+// push adds a waiter. If too many are waiting, it rejects the newest waiter of the flow with the most waiters, which
+// may be w.
 func (q *Queue[M, R]) push(w *waiter[M, R]) {
 	f := w.flow
 	if q.root.waiting >= q.options.MaxWaiting && !q.evictFor(f) {

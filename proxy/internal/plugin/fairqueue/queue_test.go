@@ -18,8 +18,8 @@ type flow = fairqueue.Flow[string]
 
 func newFlow(group, member string) flow { return flow{Group: group, Member: member} }
 
-// waitLimit is the limit of callers that are served in the end. Tests run in synctest bubbles, where time passes only while
-// all goroutines are blocked.
+// waitLimit is the limit of callers that are served in the end. Tests run in synctest bubbles, where time passes only
+// while all goroutines are blocked.
 const waitLimit = 20 * time.Second
 
 var options = fairqueue.Options{MaxWaiting: 100, MinCost: 1, Deficit: 1000}
@@ -80,8 +80,8 @@ func (l *line) add(n int, f flow, cost int64) {
 	}
 }
 
-// order lets the first caller release the unit, and returns the order in which flows were served, each with the number of
-// times in a row.
+// order lets the first caller release the unit, and returns the order in which flows were served, each with the number
+// of times in a row.
 func (l *line) order() string {
 	l.t.Helper()
 	// After that time units are handed over, so the callers are served strictly in the order of the queue.
@@ -149,8 +149,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestIdleFlowAccumulatesNoCredit checks that a flow that was idle alternates with the others, instead of being served until it
-// has used as much as they have.
+// TestIdleFlowAccumulatesNoCredit checks that a flow that was idle alternates with the others, instead of being served
+// until it has used as much as they have.
 func TestIdleFlowAccumulatesNoCredit(t *testing.T) { synctest.Test(t, idleFlowAccumulatesNoCredit) }
 
 func idleFlowAccumulatesNoCredit(t *testing.T) {
@@ -212,8 +212,8 @@ func callersThatGiveUp(t *testing.T) {
 	}
 }
 
-// TestUnitsAreNeverLost runs many callers that give up at random. There are never more holders than units, and all units are
-// returned.
+// TestUnitsAreNeverLost runs many callers that give up at random. There are never more holders than units, and all
+// units are returned.
 func TestUnitsAreNeverLost(t *testing.T) { synctest.Test(t, unitsAreNeverLost) }
 
 func unitsAreNeverLost(t *testing.T) {

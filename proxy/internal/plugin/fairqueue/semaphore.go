@@ -22,8 +22,8 @@ func NewSemaphore[M comparable](n int, o Options) *Semaphore[M] {
 	return s
 }
 
-// Acquire acquires the semaphore. It waits for at most limit, and reports whether it waited. If it returns no error, the
-// caller must call Release.
+// Acquire acquires the semaphore. It waits for at most limit, and reports whether it waited. If it returns no error,
+// the caller must call Release.
 func (s *Semaphore[M]) Acquire(ctx context.Context, f Flow[M], limit time.Duration) (waited bool, err error) {
 	_, waited, err = s.queue.Acquire(ctx, f, false, limit)
 	return waited, err

@@ -26,9 +26,10 @@ const (
 	rejected                   // waiter.err is set
 )
 
-// handOverAfter is how long a caller waits before it is granted a unit directly. Until then it is only woken up and has to
-// take a free unit: until its goroutine is scheduled, other callers can take and return units without waiting. If every unit
-// were handed over, a queue that has formed once would never drain, because each use would need a goroutine switch.
+// handOverAfter is how long a caller waits before it is granted a unit directly. Until then it is only woken up and has
+// to take a free unit: until its goroutine is scheduled, other callers can take and return units without waiting. If
+// every unit were handed over, a queue that has formed once would never drain, because each use would need a goroutine
+// switch.
 const handOverAfter = 10 * time.Millisecond
 
 // reject ends the wait of a waiter that has been removed from the queue.
@@ -37,8 +38,8 @@ func (w *waiter[M, R]) reject(err error) {
 	w.signal <- rejected
 }
 
-// Acquire takes a unit for a flow. If none is free it waits for at most limit, and waited reports whether it did. With a
-// limit of 0 it never waits. Urgent callers are served before all others. The caller does not hold the lock.
+// Acquire takes a unit for a flow. If none is free it waits for at most limit, and waited reports whether it did. With
+// a limit of 0 it never waits. Urgent callers are served before all others. The caller does not hold the lock.
 func (q *Queue[M, R]) Acquire(ctx context.Context, f Flow[M], urgent bool, limit time.Duration) (unit R, waited bool, err error) {
 	q.resource.Lock()
 	defer q.resource.Unlock()
@@ -114,8 +115,8 @@ func (q *Queue[M, R]) await(ctx context.Context, w *waiter[M, R], limit time.Dur
 	}
 }
 
-// Dispatch wakes the next waiters while units are free. It must be called when a unit becomes free. The caller holds the
-// lock.
+// Dispatch wakes the next waiters while units are free. It must be called when a unit becomes free. The caller holds
+// the lock.
 func (q *Queue[M, R]) Dispatch() {
 	for q.Waiting() > 0 && q.resource.Available() > q.waking {
 		w := q.pop()

@@ -20,8 +20,8 @@ type workload struct {
 	uncached bool // it loads from more memory than the caches hold
 }
 
-// repeat exports a function that repeats code in an endless loop. Its parameter is 0; locals 1 to 4 are an i32, an i64, an
-// f32 and an f64.
+// repeat exports a function that repeats code in an endless loop. Its parameter is 0; locals 1 to 4 are an i32, an i64,
+// an f32 and an f64.
 func repeat(m *Module, code ...Op) {
 	repeatAfter(m, nil, code...)
 }
@@ -234,9 +234,9 @@ func threadTime(t testing.TB) time.Duration {
 // call, 3 million units, is then 60 ms.
 const unitTime = 20 * time.Nanosecond
 
-// BenchmarkPrices runs guests that repeat one operation until their fuel is used up, and reports the processor time that a
-// unit buys. It fails if that is far more than unitTime. Loads from more memory than the caches hold are exempt, because a
-// price that covers them would be too high for ordinary code.
+// BenchmarkPrices runs guests that repeat one operation until their fuel is used up, and reports the processor time
+// that a unit buys. It fails if that is far more than unitTime. Loads from more memory than the caches hold are exempt,
+// because a price that covers them would be too high for ordinary code.
 func BenchmarkPrices(b *testing.B) {
 	for _, p := range workloads() {
 		b.Run(p.name, func(b *testing.B) {

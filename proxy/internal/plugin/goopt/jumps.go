@@ -108,8 +108,8 @@ func (j *jumps) addTarget(frame int) {
 // observeEnd handles an end. open is the number of open frames after it.
 func (j *jumps) observeEnd(open int) { j.alive = min(j.alive, open-1) }
 
-// direct returns the label of the final target of a branch to label, if the branch is a forward jump through the loop. open
-// is the number of open frames.
+// direct returns the label of the final target of a branch to label, if the branch is a forward jump through the loop.
+// open is the number of open frames.
 func (j *jumps) direct(in *wasm.Instruction, label uint32, open int) (uint32, bool) {
 	if !j.found || j.alive < j.loop || int64(label) != int64(open-1-j.loop) {
 		return 0, false

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// CheckFile returns an error if the contents of a file are not a WebAssembly module. The error says what they are instead.
+// CheckFile returns an error if the contents of a file are not a WebAssembly module. The error says what they are
+// instead.
 func CheckFile(name string, contents []byte) error {
 	if problem := describeOther(contents); problem != "" {
 		return fmt.Errorf("%s %s", name, problem)
@@ -13,8 +14,8 @@ func CheckFile(name string, contents []byte) error {
 	return nil
 }
 
-// describeOther recognizes a file that is not a WebAssembly module by its first bytes. It returns what the file is and what to do,
-// or "" if it may be a module.
+// describeOther recognizes a file that is not a WebAssembly module by its first bytes. It returns what the file is and
+// what to do, or "" if it may be a module.
 func describeOther(contents []byte) string {
 	const magic, version, build = "\x00asm", "\x01\x00\x00\x00", "build it for WebAssembly, in Go with GOOS=wasip1 GOARCH=wasm"
 	if len(contents) == 0 {

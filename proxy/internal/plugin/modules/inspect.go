@@ -24,8 +24,8 @@ type Info struct {
 	SHA256    string // of the module
 }
 
-// Inspect loads and describes every configured plugin and the bundled plugins in names, in order of their names. For each plugin that
-// cannot be loaded it returns an error, and an Info with what is known. Nothing stays loaded.
+// Inspect loads and describes every configured plugin and the bundled plugins in names, in order of their names. For
+// each plugin that cannot be loaded it returns an error, and an Info with what is known. Nothing stays loaded.
 func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS, names []string) (infos []Info, errs []error) {
 	all := slices.Clone(cfg.Plugins)
 	for _, name := range names {
@@ -46,8 +46,8 @@ func Inspect(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled
 	return infos, errs
 }
 
-// inspector loads plugins one by one. They stay loaded until it is closed, so that a module of several plugins is compiled
-// once.
+// inspector loads plugins one by one. They stay loaded until it is closed, so that a module of several plugins is
+// compiled once.
 type inspector struct {
 	host    *plugin.Host
 	modules *finder

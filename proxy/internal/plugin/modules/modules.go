@@ -1,8 +1,10 @@
-// Package modules finds the WebAssembly modules of the configured plugins, and recognizes files that are not modules by their format.
+// Package modules finds the WebAssembly modules of the configured plugins, and recognizes files that are not modules by
+// their format.
 //
-// It owns the rules for the source of a plugin's module: a file with the configured SHA-256, or the folder of bundled plugins, which
-// holds a module for the plugin alone or one for all of them. It also describes plugins for operators (Inspect) and reads the schemas
-// of their options, which are stored in the modules. Loading and calling modules is up to package plugin.
+// It owns the rules for the source of a plugin's module: a file with the configured SHA-256, or the folder of bundled
+// plugins, which holds a module for the plugin alone or one for all of them. It also describes plugins for operators
+// (Inspect) and reads the schemas of their options, which are stored in the modules. Loading and calling modules is up
+// to package plugin.
 //
 // Functions are safe for concurrent use. A finder is for one goroutine.
 package modules
@@ -37,8 +39,8 @@ func (e *NotBundledError) Error() string {
 	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
 }
 
-// Load loads the plugins of a configuration that are in use. If any cannot be loaded, it loads none. The error joins those of all
-// failed plugins; for a plugin from a file it includes the position in the configuration.
+// Load loads the plugins of a configuration that are in use. If any cannot be loaded, it loads none. The error joins
+// those of all failed plugins; for a plugin from a file it includes the position in the configuration.
 func Load(ctx context.Context, host *plugin.Host, cfg *config.Config, bundled fs.FS) (*plugin.Set, error) {
 	specs, missing := specs(cfg, bundled)
 	set, err := host.Load(ctx, specs)

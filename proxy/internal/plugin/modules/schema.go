@@ -16,8 +16,8 @@ type SchemaSource interface {
 	OptionsSchema(plugin string) []byte
 }
 
-// OptionsSchema returns the JSON Schema of a plugin's options, from a custom section of its module. It returns nil if there is none or
-// the file cannot be read or has another SHA-256; such errors are reported when the module is loaded.
+// OptionsSchema returns the JSON Schema of a plugin's options, from a custom section of its module. It returns nil if
+// there is none or the file cannot be read or has another SHA-256; such errors are reported when the module is loaded.
 func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
 	if p.File == "" {
 		return bundled.OptionsSchema(p.Name)
@@ -34,8 +34,8 @@ func OptionsSchema(bundled SchemaSource, p *config.Plugin) []byte {
 	return nil
 }
 
-// AddOptionsSchema returns a module with the JSON Schema of a plugin's options added, as a custom section. plugin is empty for a
-// module of one plugin.
+// AddOptionsSchema returns a module with the JSON Schema of a plugin's options added, as a custom section. plugin is
+// empty for a module of one plugin.
 func AddOptionsSchema(module []byte, plugin string, schema []byte) ([]byte, error) {
 	if err := config.CheckOptionsSchema(schema); err != nil {
 		return nil, err

@@ -26,8 +26,8 @@ func TestCustomSectionRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzFunctionNames parses arbitrary bytes as a name section. The seeds are prefixes of a section with the names of the module
-// and of functions.
+// FuzzFunctionNames parses arbitrary bytes as a name section. The seeds are prefixes of a section with the names of the
+// module and of functions.
 func FuzzFunctionNames(f *testing.F) {
 	whole := []byte("\x00\x02\x01m\x01\x0c\x02\x00\x03run\x02\x04main")
 	for _, cut := range []int{0, 4, 6, 9, 13, len(whole)} {

@@ -1,8 +1,8 @@
 package wasm
 
-// TakeData removes the data section from a module if the host can write its segments instead of the runtime, that is, if
-// all segments are active and within the initial memory and no code refers to them. data is the content of the section, for
-// [Segments]; it is nil if the module has no data section or has to keep it.
+// TakeData removes the data section from a module if the host can write its segments instead of the runtime, that is,
+// if all segments are active and within the initial memory and no code refers to them. data is the content of the
+// section, for [Segments]; it is nil if the module has no data section or has to keep it.
 //
 // The output shares memory with the module only if data is nil.
 func TakeData(module []byte) (rest, data []byte, err error) {

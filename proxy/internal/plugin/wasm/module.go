@@ -87,7 +87,8 @@ type Module struct {
 	Data      []Data
 }
 
-// Section returns the first section with an ID, or nil. It is not meant for custom sections, which all have the same ID.
+// Section returns the first section with an ID, or nil. It is not meant for custom sections, which all have the same
+// ID.
 func (m *Module) Section(id byte) *Section {
 	for i := range m.Sections {
 		if m.Sections[i].ID == id {

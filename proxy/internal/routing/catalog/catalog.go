@@ -40,8 +40,8 @@ type Options struct {
 	// Fetched is called at the end of each fetch, on its goroutine. May be nil.
 	Fetched func(provider string, models int, err error)
 
-	// Previous is the catalog of the previous configuration. Lists of unchanged providers are inherited, so that listed models
-	// survive a reload. May be nil or closed.
+	// Previous is the catalog of the previous configuration. Lists of unchanged providers are inherited, so that listed
+	// models survive a reload. May be nil or closed.
 	Previous *Catalog
 
 	Now func() time.Time // nil means time.Now

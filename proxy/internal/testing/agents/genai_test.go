@@ -27,11 +27,12 @@ var recordings = map[string]string{
 	"gemini":    "plugins/gemini/testdata/vectors/*-recorded-*/answer.",
 }
 
-// ofGoogle are the recordings of which Google's clients get what Google wrote, and which is no completion of chat, or says more.
+// ofGoogle are the recordings of which Google's clients get what Google wrote, and which is no completion of chat, or
+// says more.
 var ofGoogle = []string{"unexpected-tool-call", "prompt-blocked", "partial-args"}
 
-// TestGenAIRecordings reads recorded responses of each family with Google's client, streamed and not: it learns the same as a client of
-// chat completions.
+// TestGenAIRecordings reads recorded responses of each family with Google's client, streamed and not: it learns the
+// same as a client of chat completions.
 func TestGenAIRecordings(t *testing.T) {
 	for plugin, pattern := range recordings {
 		t.Run(plugin, func(t *testing.T) {

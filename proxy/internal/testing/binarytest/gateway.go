@@ -29,11 +29,12 @@ type Options struct {
 	// buffer is full.
 	Line func(*Line)
 
-	// Start calls start, which starts the process. It can set up what the process inherits from the thread, such as a network
-	// namespace or a CPU set. nil calls start directly.
+	// Start calls start, which starts the process. It can set up what the process inherits from the thread, such as a
+	// network namespace or a CPU set. nil calls start directly.
 	Start func(start func() error) error
 
-	// Dial connects to the admin listener of a process in another network namespace. nil dials in the namespace of the test.
+	// Dial connects to the admin listener of a process in another network namespace. nil dials in the namespace of the
+	// test.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -156,7 +157,8 @@ func Start(tb testing.TB, o Options) *Gateway {
 // EventTimeout is how long a test waits for an event. It is long because it only elapses in failing tests.
 const EventTimeout = 20 * time.Second
 
-// startTimeout is how long a start may take. It is enough to compile all plugins with the race detector on a busy machine.
+// startTimeout is how long a start may take. It is enough to compile all plugins with the race detector on a busy
+// machine.
 const startTimeout = 6 * EventTimeout
 
 // Messages of the log lines with the addresses of the listeners.

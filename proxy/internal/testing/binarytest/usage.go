@@ -55,8 +55,8 @@ func ReadUsage(pid int) (u Usage, err error) {
 // pollInterval is the interval at which Await checks its condition.
 const pollInterval = 20 * time.Millisecond
 
-// Await polls a condition that has no event to wait for, such as the usage of another process. It returns false if the condition
-// is still false after EventTimeout.
+// Await polls a condition that has no event to wait for, such as the usage of another process. It returns false if the
+// condition is still false after EventTimeout.
 func Await(condition func() bool) bool {
 	t := time.NewTicker(pollInterval)
 	defer t.Stop()

@@ -1,10 +1,11 @@
 // Package buildtest runs go build for tests: plugins as modules, and the sluice binary.
 //
-// Outputs are in a folder below the user's cache folder that test processes share, and are only built again if they are out of date.
-// The package imports neither the gateway nor the WebAssembly engine, so tests of the binary do not link them. Every build has a
-// deadline, and its error names the step that exceeded it.
+// Outputs are in a folder below the user's cache folder that test processes share, and are only built again if they are
+// out of date. The package imports neither the gateway nor the WebAssembly engine, so tests of the binary do not link
+// them. Every build has a deadline, and its error names the step that exceeded it.
 //
-// All functions may be called from any goroutine. A lock file keeps two processes from building the same program at once.
+// All functions may be called from any goroutine. A lock file keeps two processes from building the same program at
+// once.
 package buildtest
 
 import (
@@ -24,8 +25,8 @@ import (
 	"time"
 )
 
-// Timeout bounds a build, including the wait for another process that builds the same program. It is long enough for a cold build
-// cache on a busy machine.
+// Timeout bounds a build, including the wait for another process that builds the same program. It is long enough for a
+// cold build cache on a busy machine.
 const Timeout = 5 * time.Minute
 
 // A Job is a program to build.
@@ -42,8 +43,8 @@ type Job struct {
 	Transform func([]byte) ([]byte, error)
 }
 
-// Guest returns the job that compiles a plugin in Go, without optimising it. dir is the folder of its main package, and goflags is the
-// value of GOFLAGS.
+// Guest returns the job that compiles a plugin in Go, without optimising it. dir is the folder of its main package, and
+// goflags is the value of GOFLAGS.
 func Guest(dir, goflags string) Job {
 	return Job{
 		Dir: dir, Name: "plugin.wasm",
@@ -58,8 +59,9 @@ type state struct {
 	Sum    string   // hash of everything that the output depends on
 }
 
-// Run builds the program, unless the output of an earlier build is up to date, and returns the path of the output. It reads
-// everything that the output depends on through package os, so that go test does not reuse a cached result after a change.
+// Run builds the program, unless the output of an earlier build is up to date, and returns the path of the output. It
+// reads everything that the output depends on through package os, so that go test does not reuse a cached result after
+// a change.
 func (j *Job) Run() (path string, err error) {
 	key, err := json.Marshal([]any{j.Dir, j.Args, j.Env})
 	if err != nil {
@@ -130,7 +132,8 @@ func (j *Job) build(ctx context.Context, path string) error {
 	return os.Rename(built, path)
 }
 
-// packageFiles is a template that lists the folders of packages, and their embedded files, which may be in other folders.
+// packageFiles is a template that lists the folders of packages, and their embedded files, which may be in other
+// folders.
 const packageFiles = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .EmbedFiles}}
 {{$dir}}/{{.}}{{end}}{{end}}`
 
@@ -212,7 +215,8 @@ func ModuleRoot(dir string) (string, error) {
 	}
 }
 
-// CacheDir returns a folder below the user's cache folder, for files that test processes share. Other users cannot write there.
+// CacheDir returns a folder below the user's cache folder, for files that test processes share. Other users cannot
+// write there.
 func CacheDir(name string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

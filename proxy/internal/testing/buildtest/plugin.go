@@ -16,8 +16,9 @@ var plugins struct {
 	build map[string]func() ([]byte, error)
 }
 
-// Plugin builds a plugin, optimises it like the bundled plugins, and returns the module, which must not be modified. pkg is the
-// folder of its package main, relative to the root of the Go module of the test, such as "." or "./plugins/openai".
+// Plugin builds a plugin, optimises it like the bundled plugins, and returns the module, which must not be modified.
+// pkg is the folder of its package main, relative to the root of the Go module of the test, such as "." or
+// "./plugins/openai".
 func Plugin(pkg string) ([]byte, error) {
 	root, err := ModuleRoot(".")
 	if err != nil {

@@ -25,8 +25,8 @@ var binaries struct {
 	paths map[SluiceOptions]string
 }
 
-// Sluice builds the sluice command and returns its path. An overlay replaces the contents of plugins/bundle, so the bundled plugins are
-// always built from source. The binary is cached for later test processes.
+// Sluice builds the sluice command and returns its path. An overlay replaces the contents of plugins/bundle, so the
+// bundled plugins are always built from source. The binary is cached for later test processes.
 func Sluice(o SluiceOptions) (string, error) {
 	binaries.Lock()
 	defer binaries.Unlock()
@@ -98,8 +98,8 @@ func buildSluice(o SluiceOptions) (string, error) {
 	return job.Run()
 }
 
-// writeIfChanged replaces a file atomically, unless it already has the content. Then it keeps the modification time, by which builds
-// decide whether their output is up to date.
+// writeIfChanged replaces a file atomically, unless it already has the content. Then it keeps the modification time, by
+// which builds decide whether their output is up to date.
 func writeIfChanged(file string, data []byte) error {
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		return nil

@@ -131,7 +131,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestKubernetesManifest parses the manifest's configuration and checks that the manifest's ports, paths and timeouts match it.
+// TestKubernetesManifest parses the manifest's configuration and checks that the manifest's ports, paths and timeouts
+// match it.
 func TestKubernetesManifest(t *testing.T) {
 	manifest := read(t, "examples/deploy/kubernetes.yaml")
 	_, rest, _ := strings.Cut(manifest, "  gateway.toml: |\n")

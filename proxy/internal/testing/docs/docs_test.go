@@ -1,5 +1,5 @@
-// Package docs_test generates the reference pages below docs, and checks links, names, paths and sizes in the other documents.
-// `go generate` in this package writes the generated pages.
+// Package docs_test generates the reference pages below docs, and checks links, names, paths and sizes in the other
+// documents. `go generate` in this package writes the generated pages.
 package docs_test
 
 import (

@@ -61,7 +61,8 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// Do runs f in the host's namespace, which sockets and processes that f creates belong to. f must create them on its own goroutine.
+// Do runs f in the host's namespace, which sockets and processes that f creates belong to. f must create them on its
+// own goroutine.
 func (h *Host) Do(f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(h.namespace, unix.CLONE_NEWNET); err != nil {

@@ -35,8 +35,8 @@ type site struct {
 	lines    chan binarytest.Line // access log lines
 }
 
-// newSite creates a site, or returns nil if the machine does not support it. server is added to [server], and timeout to the provider's
-// timeout. respond writes the provider's responses.
+// newSite creates a site, or returns nil if the machine does not support it. server is added to [server], and timeout
+// to the provider's timeout. respond writes the provider's responses.
 func newSite(t *testing.T, o linktest.Options, server, timeout string, respond func(*loadtest.Exchange) error) *site {
 	t.Helper()
 	if o.Seed = *seed; o.Seed == 0 {
@@ -152,8 +152,8 @@ const (
 	tolerance     = 6 * time.Second // how much longer it may take on a busy machine
 )
 
-// TestClientVanishes drops all packets on the client's link in each phase of a request. The request must end within the write
-// timeout, and the upstream request must be cancelled.
+// TestClientVanishes drops all packets on the client's link in each phase of a request. The request must end within the
+// write timeout, and the upstream request must be cancelled.
 //
 // covers: F22
 func TestClientVanishes(t *testing.T) {
@@ -209,8 +209,8 @@ func TestClientVanishes(t *testing.T) {
 	}
 }
 
-// TestProviderLinkDown drops all packets on the provider's link in each phase. The request must end at the deadline of that
-// phase, the client must get an error, and no connection may keep waiting for the provider.
+// TestProviderLinkDown drops all packets on the provider's link in each phase. The request must end at the deadline of
+// that phase, the client must get an error, and no connection may keep waiting for the provider.
 //
 // covers: F64
 func TestProviderLinkDown(t *testing.T) {
@@ -392,8 +392,8 @@ func TestLossAndJitter(t *testing.T) {
 	s.checkStories(20, "on a bad line")
 }
 
-// TestLowBandwidth has a client at 64 kbit/s request an endless response. Backpressure must reach the provider, memory must
-// stay constant, and the received part must be correct.
+// TestLowBandwidth has a client at 64 kbit/s request an endless response. Backpressure must reach the provider, memory
+// must stay constant, and the received part must be correct.
 //
 // covers: F66
 func TestLowBandwidth(t *testing.T) {
@@ -418,8 +418,8 @@ func TestLowBandwidth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Kernel buffers may grow by megabytes at any time, so look for one window in which they do not. Without backpressure, the
-	// provider writes more in every window.
+	// Kernel buffers may grow by megabytes at any time, so look for one window in which they do not. Without
+	// backpressure, the provider writes more in every window.
 	const parts, windows = 100, 6
 	for window := range windows {
 		writtenBefore := written.Load()
@@ -448,8 +448,8 @@ func TestLowBandwidth(t *testing.T) {
 	t.Errorf("no backpressure: the provider wrote %d KB", written.Load()>>10)
 }
 
-// TestSmallMTU uses links with an MTU of 576 bytes. If the hosts know it, requests must succeed. If not, they must succeed or
-// fail in time.
+// TestSmallMTU uses links with an MTU of 576 bytes. If the hosts know it, requests must succeed. If not, they must
+// succeed or fail in time.
 //
 // covers: F67
 func TestSmallMTU(t *testing.T) {

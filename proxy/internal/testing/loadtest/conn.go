@@ -105,8 +105,8 @@ func (c *Conn) Do(r *Request) (status int, body []byte, err error) {
 	return resp.StatusCode, body, err
 }
 
-// Events reads a stream as the gateway writes it, which is a subset of the event stream format: each event is one line of
-// data and an empty line, with heartbeats between events.
+// Events reads a stream as the gateway writes it, which is a subset of the event stream format: each event is one line
+// of data and an empty line, with heartbeats between events.
 type Events struct {
 	Heartbeats int
 	r          *bufio.Reader
@@ -121,7 +121,8 @@ const heartbeat = ": keep-alive\n"
 // ErrEvent is returned for a stream in another format.
 var ErrEvent = errors.New("invalid stream")
 
-// Next returns the data of the next event, which is valid until the next call. It returns io.EOF at the end of the body.
+// Next returns the data of the next event, which is valid until the next call. It returns io.EOF at the end of the
+// body.
 func (e *Events) Next() ([]byte, error) {
 	for {
 		line, err := e.read()

@@ -55,8 +55,8 @@ func sameResponse() doFunc {
 	}
 }
 
-// TestSequentialRequests keeps connections busy with and without the gateway. No request may fail, and all responses must be
-// equal.
+// TestSequentialRequests keeps connections busy with and without the gateway. No request may fail, and all responses
+// must be equal.
 //
 // covers: F1
 func TestSequentialRequests(t *testing.T) {
@@ -75,8 +75,8 @@ func TestSequentialRequests(t *testing.T) {
 	expectReleased(t, g, before)
 }
 
-// TestShortConnections opens a new connection per request. No request may fail, upstream connections must be reused, and all
-// client connections must be released.
+// TestShortConnections opens a new connection per request. No request may fail, upstream connections must be reused,
+// and all client connections must be released.
 //
 // covers: F2
 func TestShortConnections(t *testing.T) {
@@ -180,8 +180,8 @@ func readPacedStream(addr string, events int, l *loadtest.Latencies) error {
 	return nil
 }
 
-// TestOneProcessor gives the gateway one CPU, silent streams, and twice as many concurrent requests as it can handle. Responses
-// may take longer, but none may fail, and the streams must get heartbeats.
+// TestOneProcessor gives the gateway one CPU, silent streams, and twice as many concurrent requests as it can handle.
+// Responses may take longer, but none may fail, and the streams must get heartbeats.
 //
 // covers: F9
 func TestOneProcessor(t *testing.T) {

@@ -36,8 +36,8 @@ func limitStreams(t *testing.T, n int) int {
 	return n
 }
 
-// TestHeldStreams holds many streams open. Each must get every event once and in order, and other requests must be served at
-// the same time.
+// TestHeldStreams holds many streams open. Each must get every event once and in order, and other requests must be
+// served at the same time.
 //
 // covers: F3 F5
 func TestHeldStreams(t *testing.T) {

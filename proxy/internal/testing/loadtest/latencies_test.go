@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// TestLatencies compares quantiles of the histogram with exact ones. They must not be lower, and at most a sixteenth higher.
+// TestLatencies compares quantiles of the histogram with exact ones. They must not be lower, and at most a sixteenth
+// higher.
 func TestLatencies(t *testing.T) {
 	var l loadtest.Latencies
 	r := rand.New(rand.NewPCG(1, 2))

@@ -73,7 +73,8 @@ func usage(t *testing.T, pid int) binarytest.Usage {
 // maxIdleConns is the maximum number of idle connections to a provider that a gateway keeps open.
 const maxIdleConns = 64
 
-// expectReleased waits until the gateway has no more descriptors than before, except for idle connections to the provider.
+// expectReleased waits until the gateway has no more descriptors than before, except for idle connections to the
+// provider.
 func expectReleased(t *testing.T, g *binarytest.Gateway, before binarytest.Usage) {
 	t.Helper()
 	last := binarytest.Usage{}

@@ -119,8 +119,8 @@ func whileListing(t *testing.T, addr string, check func(n int) error, f func()) 
 	return l
 }
 
-// TestLongModelListUnderLoad requests a list of 5,000 models repeatedly while it expires several times. Each response must be
-// complete, and at most one request at a time may be sent to the provider.
+// TestLongModelListUnderLoad requests a list of 5,000 models repeatedly while it expires several times. Each response
+// must be complete, and at most one request at a time may be sent to the provider.
 //
 // covers: F12
 func TestLongModelListUnderLoad(t *testing.T) {
@@ -148,8 +148,8 @@ func TestLongModelListUnderLoad(t *testing.T) {
 	}
 }
 
-// TestExpiredModelListUnderLoad lets a list expire while its provider does not respond. Every client must get the old list, with
-// only one request to the provider. When the provider responds, the new list must be served.
+// TestExpiredModelListUnderLoad lets a list expire while its provider does not respond. Every client must get the old
+// list, with only one request to the provider. When the provider responds, the new list must be served.
 //
 // covers: F13
 func TestExpiredModelListUnderLoad(t *testing.T) {

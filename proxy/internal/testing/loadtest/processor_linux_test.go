@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOnOneCPU starts a process on only the first of this process's CPUs. The process inherits the CPU affinity of the thread
-// that starts it.
+// startOnOneCPU starts a process on only the first of this process's CPUs. The process inherits the CPU affinity of the
+// thread that starts it.
 func startOnOneCPU(start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -30,8 +30,8 @@ type Exchange struct {
 	Reused  bool // the request is not the first on the connection
 }
 
-// Serve serves the connections of ln until Close. respond writes a complete response. If it returns an error, the connection
-// is closed.
+// Serve serves the connections of ln until Close. respond writes a complete response. If it returns an error, the
+// connection is closed.
 func Serve(ln net.Listener, respond func(*Exchange) error) *Provider {
 	p := &Provider{ln: ln, respond: respond, open: map[net.Conn]struct{}{}}
 	p.wg.Go(p.accept)

@@ -36,8 +36,8 @@ func Response(text string) string {
 // asksForStream reports whether a request asks for a stream.
 func asksForStream(e *Exchange) bool { return strings.Contains(string(e.Body), `"stream":true`) }
 
-// Holder responds to non-streaming requests immediately, and holds streams open. A stream gets one event at its start, the
-// events of SendEvent, and its end with End.
+// Holder responds to non-streaming requests immediately, and holds streams open. A stream gets one event at its start,
+// the events of SendEvent, and its end with End.
 type Holder struct {
 	mu    sync.Mutex
 	held  map[*Exchange]struct{}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A provider with ten thousand connections runs in its own process, because the limit of descriptors is per process. The
-// process runs the test binary in another role.
+// A provider with ten thousand connections runs in its own process, because the limit of descriptors is per process.
+// The process runs the test binary in another role.
 
 // roleEnv is the environment variable that makes the test binary a provider.
 const roleEnv = "SLUICE_LOADTEST_ROLE"

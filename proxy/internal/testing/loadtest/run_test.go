@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// doFunc sends a request and reads its response. It calls first at the first text, and returns an error if the response is not
-// as expected.
+// doFunc sends a request and reads its response. It calls first at the first text, and returns an error if the response
+// is not as expected.
 type doFunc func(c *loadtest.Conn, r *loadtest.Request, first func()) error
 
-// runLoad keeps connections busy for a duration, each with sequential requests, and returns the times to the first text. An error
-// fails the test.
+// runLoad keeps connections busy for a duration, each with sequential requests, and returns the times to the first
+// text. An error fails the test.
 func runLoad(t *testing.T, addr string, conns int, d time.Duration, r *loadtest.Request, do doFunc) *loadtest.Latencies {
 	t.Helper()
 	l := &loadtest.Latencies{}

@@ -29,8 +29,8 @@ func (c *Conn) Open(r *Request) (*Stream, error) {
 
 var contentMark, textEnd = []byte(`"delta":{"content":"`), []byte(`"}`)
 
-// NextText returns the text of the next event that has one, which is valid until the next call. It returns io.EOF at the end of a
-// complete stream.
+// NextText returns the text of the next event that has one, which is valid until the next call. It returns io.EOF at
+// the end of a complete stream.
 func (s *Stream) NextText() ([]byte, error) {
 	for {
 		data, err := s.events.Next()

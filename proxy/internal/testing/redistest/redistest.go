@@ -1,4 +1,5 @@
-// Package redistest starts Redis servers for tests, with redis-server from the PATH, on free ports of the loopback address.
+// Package redistest starts Redis servers for tests, with redis-server from the PATH, on free ports of the loopback
+// address.
 //
 // Concurrency: a Server must be used from one goroutine.
 package redistest
@@ -47,8 +48,8 @@ type Server struct {
 	exited  chan struct{}
 }
 
-// Need skips the test with -short, or if there is no redis-server. If the environment variable REDIS is "required", a missing
-// redis-server fails the test.
+// Need skips the test with -short, or if there is no redis-server. If the environment variable REDIS is "required", a
+// missing redis-server fails the test.
 func Need(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {

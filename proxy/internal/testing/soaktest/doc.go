@@ -1,10 +1,10 @@
-// Package soaktest runs the sluice binary for a long time under load, with faults of clients and providers and with reloads.
-// It checks that every request gets the expected response and one line in the access log, that no incomplete stream is
-// reported as complete, and that all resources are released when the load is over.
+// Package soaktest runs the sluice binary for a long time under load, with faults of clients and providers and with
+// reloads. It checks that every request gets the expected response and one line in the access log, that no incomplete
+// stream is reported as complete, and that all resources are released when the load is over.
 //
-// A Plan describes one request: the client's request and behaviour, and the provider's response and fault. It is derived from
-// the seed of the run and the number of the request, so the client and the provider agree on it without communicating, and
-// a run can be repeated.
+// A Plan describes one request: the client's request and behaviour, and the provider's response and fault. It is
+// derived from the seed of the run and the number of the request, so the client and the provider agree on it without
+// communicating, and a run can be repeated.
 //
 //	plan.go      plans
 //	provider.go  the provider's responses and faults

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 )
 
-// ledger holds an entry for each request until both the client's result and the access log line are known. Then it checks and
-// removes the entry, so its size is limited by the number of requests in flight.
+// ledger holds an entry for each request until both the client's result and the access log line are known. Then it
+// checks and removes the entry, so its size is limited by the number of requests in flight.
 type ledger struct {
 	run *Run
 
@@ -99,7 +99,8 @@ func (l *ledger) recordLine(line *binarytest.Line) {
 	l.checkIfFinished(e)
 }
 
-// checkIfFinished checks an entry for which all results are known. The caller holds l.mu, which checkIfFinished unlocks.
+// checkIfFinished checks an entry for which all results are known. The caller holds l.mu, which checkIfFinished
+// unlocks.
 func (l *ledger) checkIfFinished(e *entry) {
 	finished := e.client != nil && (e.line != nil || e.plan.Kind == notHTTP)
 	if finished {
@@ -198,7 +199,8 @@ func (p *Plan) maySucceed() bool {
 	return p.Fault <= harmless || p.Model == modelEither
 }
 
-// failures are the statuses and codes that a client may get for each fault. With status 200, the stream had already started.
+// failures are the statuses and codes that a client may get for each fault. With status 200, the stream had already
+// started.
 var failures = map[Fault][]string{
 	// The circuit breaker opens, because all requests to this provider fail.
 	Refused:      {"502 upstream_unreachable", "503 upstream_unavailable"},

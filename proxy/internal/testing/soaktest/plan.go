@@ -207,7 +207,8 @@ func chooseBehaviour(n int) Behaviour {
 	return ResetsReading
 }
 
-// chooseFault chooses the fault. The provider has none if the client disconnects or stalls, so that the expected result is known.
+// chooseFault chooses the fault. The provider has none if the client disconnects or stalls, so that the expected result
+// is known.
 func (p *Plan) chooseFault(r *rand.Rand) {
 	switch {
 	case p.leaves() || p.Behaviour == Stalled:

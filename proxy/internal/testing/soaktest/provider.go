@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// The timeouts of the gateway's providers. Silent and Hangs last longer, and Pauses is shorter (pause). The timeouts are long, because
-// the machine may be busy.
+// The timeouts of the gateway's providers. Silent and Hangs last longer, and Pauses is shorter (pause). The timeouts
+// are long, because the machine may be busy.
 const (
 	firstByteTimeout = 6 * time.Second
 	idleTimeout      = 6 * time.Second

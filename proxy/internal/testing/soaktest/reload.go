@@ -42,8 +42,8 @@ func NewGuest(dir string, wasm []byte) (g Guest, err error) {
 	return g, nil
 }
 
-// Configuration returns the n-th configuration of a run. They differ in the guest's file and in one model. Wrong keys are not limited,
-// because requests above that limit are not logged.
+// Configuration returns the n-th configuration of a run. They differ in the guest's file and in one model. Wrong keys
+// are not limited, because requests above that limit are not logged.
 func (r *Run) Configuration(g Guest, n int) string {
 	url, i := r.Provider.URL(), n&1
 	provider := func(name, plugin, base, more string) string {
@@ -96,8 +96,8 @@ func (s *reloads) recordLine(l *binarytest.Line) {
 // invalidConfigRate is the number of configurations of which one is invalid.
 const invalidConfigRate = 7
 
-// ReloadRepeatedly replaces the configuration every second until stop is closed. Every other time it sends SIGHUP; otherwise the
-// gateway must notice the change of the file. Some configurations are invalid.
+// ReloadRepeatedly replaces the configuration every second until stop is closed. Every other time it sends SIGHUP;
+// otherwise the gateway must notice the change of the file. Some configurations are invalid.
 func (r *Run) ReloadRepeatedly(tb testing.TB, g *binarytest.Gateway, guest Guest, stop <-chan struct{}) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

@@ -16,7 +16,8 @@ type Sample struct {
 	Descriptors int
 }
 
-// DisconnectLatency formats the times until the provider's connection was closed after a client disconnected while waiting.
+// DisconnectLatency formats the times until the provider's connection was closed after a client disconnected while
+// waiting.
 func (r *Run) DisconnectLatency() string { return r.disconnectLatency.String() }
 
 // Header is the heading of the table whose rows Row returns.

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestSoak runs the gateway under load with faults and reloads, and checks all results and the release of all resources.
+// TestSoak runs the gateway under load with faults and reloads, and checks all results and the release of all
+// resources.
 //
 // covers: F10
 func TestSoak(t *testing.T) {
@@ -124,7 +125,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// sampleUsage samples the gateway's resource usage every second until the soak is over, and prints a row every ten seconds.
+// sampleUsage samples the gateway's resource usage every second until the soak is over, and prints a row every ten
+// seconds.
 func sampleUsage(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, printf func(string, ...any)) (samples []soaktest.Sample) {
 	began := time.Now()
 	second := time.NewTicker(time.Second)
@@ -216,13 +218,15 @@ func expectIdle(t *testing.T, subject string, check func() []string) bool {
 	return false
 }
 
-// The memory may grow by the larger of these in the second half of a run: a share of the mean, and an allowance for garbage.
+// The memory may grow by the larger of these in the second half of a run: a share of the mean, and an allowance for
+// garbage.
 const (
 	growthShare = 10 // the mean is divided by it
 	growthBytes = 16 << 20
 )
 
-// checkGrowth checks the growth of the memory. Runs of less than a minute are not checked, because they are still warming up.
+// checkGrowth checks the growth of the memory. Runs of less than a minute are not checked, because they are still
+// warming up.
 func checkGrowth(t *testing.T, samples []soaktest.Sample, printf func(string, ...any)) {
 	growth, mean := soaktest.Growth(samples)
 	limit := max(growthBytes, mean/growthShare)

@@ -85,14 +85,15 @@ func (r *Run) Violations() (int, []string) {
 	return r.violations, append([]string(nil), r.firstViolations...)
 }
 
-// maxInFlight is the maximum number of requests in flight. If it is reached because the machine is too slow, requests wait.
+// maxInFlight is the maximum number of requests in flight. If it is reached because the machine is too slow, requests
+// wait.
 const maxInFlight = 2000
 
 // loadInterval is how often due requests are sent.
 const loadInterval = 5 * time.Millisecond
 
-// Load sends requests at a rate per second, each on its own goroutine, until stop is closed. It does not wait for the responses.
-// Latencies count from the time at which a request is due.
+// Load sends requests at a rate per second, each on its own goroutine, until stop is closed. It does not wait for the
+// responses. Latencies count from the time at which a request is due.
 func (r *Run) Load(addr string, rate int, stop <-chan struct{}) {
 	r.conns.addr = addr
 	t := time.NewTicker(loadInterval)

@@ -1,6 +1,7 @@
 // Package configured creates upstream clients and credential redactors from the configuration of providers.
 //
-// It maps the keys of a provider's configuration to the packages upstream and credential, which do not depend on package config.
+// It maps the keys of a provider's configuration to the packages upstream and credential, which do not depend on
+// package config.
 //
 // Concurrency: all functions are safe for concurrent use.
 package configured
@@ -11,7 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// Client returns the client for a provider that has a base URL. The redactor learns the credentials that the client obtains.
+// Client returns the client for a provider that has a base URL. The redactor learns the credentials that the client
+// obtains.
 func Client(p *config.Provider, redactor *credential.Redactor) (*upstream.Client, error) {
 	return upstream.New(upstream.Config{
 		Name:         p.Name,
@@ -45,8 +47,8 @@ func newCredential(a *config.Auth) credential.Credential {
 	return c
 }
 
-// Renew reads the files of a provider's credentials again and reports whether a credential has changed. If a file cannot be read, all
-// credentials stay as they are.
+// Renew reads the files of a provider's credentials again and reports whether a credential has changed. If a file
+// cannot be read, all credentials stay as they are.
 func Renew(client *upstream.Client, a *config.Auth) (changed bool, err error) {
 	read, err := a.Reread()
 	if err != nil {

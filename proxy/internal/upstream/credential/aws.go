@@ -27,9 +27,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// AWS signs requests with Signature Version 4. The keys are configured here, or come from a profile in the shared files, or from the
-// SDK's default chain: the environment, web identity, the default profile (including single sign-on and assumed roles), the role of
-// the container or the instance.
+// AWS signs requests with Signature Version 4. The keys are configured here, or come from a profile in the shared
+// files, or from the SDK's default chain: the environment, web identity, the default profile (including single sign-on
+// and assumed roles), the role of the container or the instance.
 type AWS struct {
 	Region  string // such as "eu-central-1"
 	Service string // service name in the signature; "" means "bedrock"
@@ -65,7 +65,8 @@ func (a AWS) source() string {
 const (
 	defaultService = "bedrock"
 
-	// refreshKeysEvery is the refresh interval of keys without an expiry time, because other programs may update the shared files.
+	// refreshKeysEvery is the refresh interval of keys without an expiry time, because other programs may update the
+	// shared files.
 	refreshKeysEvery = 5 * time.Minute
 )
 
@@ -110,8 +111,8 @@ func (s *awsSigner) learn(k aws.Credentials) {
 	s.redactor.learn(s, k.AccessKeyID, k.SecretAccessKey, k.SessionToken)
 }
 
-// fetch obtains the keys through the SDK. It loads the SDK's configuration each time, so that changed files take effect. The SDK reads
-// the environment itself, because only it knows which of its many variables matter.
+// fetch obtains the keys through the SDK. It loads the SDK's configuration each time, so that changed files take
+// effect. The SDK reads the environment itself, because only it knows which of its many variables matter.
 func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, error) {
 	f := &fetcher{ctx: ctx}
 	options := []func(*awsconfig.LoadOptions) error{
@@ -176,11 +177,11 @@ func (s *awsSigner) fetchError(f *fetcher, err error) error {
 	return e
 }
 
-// Sign implements Signer. It signs the host, path, query, content type, length, body, and the plugin's headers. Headers such as Accept
-// are not signed, so that a proxy in between may change them.
+// Sign implements Signer. It signs the host, path, query, content type, length, body, and the plugin's headers. Headers
+// such as Accept are not signed, so that a proxy in between may change them.
 //
-// The path is signed as it is sent. For every service but S3, SigV4 escapes it once more before hashing, and so does AWS with the path
-// that it receives: "%3A" on the wire is "%253A" in the hash on both sides.
+// The path is signed as it is sent. For every service but S3, SigV4 escapes it once more before hashing, and so does
+// AWS with the path that it receives: "%3A" on the wire is "%253A" in the hash on both sides.
 func (s *awsSigner) Sign(ctx context.Context, deadline time.Time, out Request) ([]Header, error) {
 	keys, err := s.keys.get(ctx, deadline)
 	if err != nil {

@@ -1,10 +1,11 @@
-// Package credential adds credentials to requests to a provider, obtains those that expire, and redacts secrets from text.
+// Package credential adds credentials to requests to a provider, obtains those that expire, and redacts secrets from
+// text.
 //
-// A credential is one or several configured secrets, keys for an AWS signature, or a Google token. A Set decides which of several
-// secrets a request uses, and what happens to a secret that was replaced, rate-limited or rejected. Keys and tokens are obtained over
-// the package's own connections and cached by a refresher, which returns them without a lock and refreshes them before they expire in
-// one background goroutine. Close waits for that goroutine. The Redactor learns each secret before it is sent. Errors never contain a
-// secret.
+// A credential is one or several configured secrets, keys for an AWS signature, or a Google token. A Set decides which
+// of several secrets a request uses, and what happens to a secret that was replaced, rate-limited or rejected. Keys and
+// tokens are obtained over the package's own connections and cached by a refresher, which returns them without a lock
+// and refreshes them before they expire in one background goroutine. Close waits for that goroutine. The Redactor
+// learns each secret before it is sent. Errors never contain a secret.
 //
 // The package does not send requests to providers; package upstream does.
 //
@@ -18,8 +19,8 @@ import (
 	"slices"
 )
 
-// Credential authenticates the gateway to a provider with at most one of these: secrets in a header or a query parameter, an AWS
-// signature, or a Google token. Formatting or marshalling it never shows a secret.
+// Credential authenticates the gateway to a provider with at most one of these: secrets in a header or a query
+// parameter, an AWS signature, or a Google token. Formatting or marshalling it never shows a secret.
 type Credential struct {
 	Header string // header that carries the secret, such as "Authorization" or "x-api-key"; may be empty
 	Prefix string // text before the secret in that header, such as "Bearer "

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Signer authorizes requests with headers that are computed for each request, or obtained over the network. Its methods are safe
-// for concurrent use.
+// Signer authorizes requests with headers that are computed for each request, or obtained over the network. Its methods
+// are safe for concurrent use.
 type Signer interface {
-	// Sign returns the headers that authorize a request. They may be shared with other requests and must not be changed. It waits
-	// no longer than ctx and deadline allow. Its errors are *Errors or errors of a context.
+	// Sign returns the headers that authorize a request. They may be shared with other requests and must not be
+	// changed. It waits no longer than ctx and deadline allow. Its errors are *Errors or errors of a context.
 	Sign(ctx context.Context, deadline time.Time, r Request) ([]Header, error)
 	// Owns reports whether Sign may return a header with that name, which is in lower case.
 	Owns(name string) bool
@@ -36,8 +36,9 @@ type Request struct {
 	Body           []byte
 }
 
-// Error means that a credential could not be obtained. Its text consists only of the gateway's own words, names of files and profiles,
-// status codes and short error codes, because the response of a token endpoint may contain anything.
+// Error means that a credential could not be obtained. Its text consists only of the gateway's own words, names of
+// files and profiles, status codes and short error codes, because the response of a token endpoint may contain
+// anything.
 type Error struct {
 	Source string // "Google service account", "AWS profile prod", …
 	Reason string
@@ -105,8 +106,8 @@ const (
 	maxFetchHeader = 64 << 10
 )
 
-// fetchTransport connects to token endpoints. They are used about once an hour, so connections are not kept alive. Like the
-// connections to providers, it ignores proxy settings.
+// fetchTransport connects to token endpoints. They are used about once an hour, so connections are not kept alive. Like
+// the connections to providers, it ignores proxy settings.
 var fetchTransport = &http.Transport{
 	DialContext:            (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
 	TLSHandshakeTimeout:    5 * time.Second,
@@ -115,8 +116,8 @@ var fetchTransport = &http.Transport{
 	DisableKeepAlives:      true,
 }
 
-// fetcher is the HTTP client of one attempt. All of its requests end with ctx, whatever context a library passes, because some
-// libraries pass none.
+// fetcher is the HTTP client of one attempt. All of its requests end with ctx, whatever context a library passes,
+// because some libraries pass none.
 type fetcher struct {
 	ctx    context.Context
 	failed atomic.Pointer[error] // error of the last request that got no response
@@ -142,7 +143,8 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// reason describes an error that a library returned. It prefers f's own errors, because some libraries drop the underlying error.
+// reason describes an error that a library returned. It prefers f's own errors, because some libraries drop the
+// underlying error.
 func (f *fetcher) reason(err error) string {
 	if f.ctx.Err() != nil {
 		return reason(f.ctx.Err())

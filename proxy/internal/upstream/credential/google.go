@@ -25,8 +25,9 @@ import (
 
 // Google sends an OAuth 2.0 access token obtained with a credentials file or from the machine's metadata server.
 type Google struct {
-	// File is a Google credentials file of a service account, a user (gcloud auth application-default login), a federated
-	// workload, or an account that one of them impersonates. It is read for each token. "" means the metadata server.
+	// File is a Google credentials file of a service account, a user (gcloud auth application-default login), a
+	// federated workload, or an account that one of them impersonates. It is read for each token. "" means the metadata
+	// server.
 	File string
 	// Metadata is the host of the metadata server; "" means 169.254.169.254.
 	Metadata string
@@ -129,8 +130,8 @@ type googleFile struct {
 	QuotaProject string `json:"quota_project_id"`
 }
 
-// fetch obtains a token. It uses packages below oauth2/google, because oauth2/google itself reads the environment, and queries the
-// metadata server with a client that accepts no deadline.
+// fetch obtains a token. It uses packages below oauth2/google, because oauth2/google itself reads the environment, and
+// queries the metadata server with a client that accepts no deadline.
 func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error) {
 	f := &fetcher{ctx: ctx}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, f.httpClient())

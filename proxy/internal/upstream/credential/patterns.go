@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// patterns are the strings of one length to search for. A few strings are searched one after the other, which is fastest. A gateway
-// with a hundred thousand client keys has too many for that, so text is scanned once with a rolling hash (Rabin-Karp). In that case
-// only the hash and the origin of each string are kept.
+// patterns are the strings of one length to search for. A few strings are searched one after the other, which is
+// fastest. A gateway with a hundred thousand client keys has too many for that, so text is scanned once with a rolling
+// hash (Rabin-Karp). In that case only the hash and the origin of each string are kept.
 type patterns struct {
 	length int              // in bytes
 	few    [][]byte         // the strings, if there are at most maxFew

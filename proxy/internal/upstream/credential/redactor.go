@@ -8,8 +8,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Redactor replaces secrets in external text: the secrets that it was created with, and those that Signers and Sets obtain later. The
-// zero value replaces nothing. It is safe for concurrent use and must not be copied.
+// Redactor replaces secrets in external text: the secrets that it was created with, and those that Signers and Sets
+// obtain later. The zero value replaces nothing. It is safe for concurrent use and must not be copied.
 type Redactor struct {
 	fixed []patterns
 
@@ -21,7 +21,8 @@ type Redactor struct {
 // minSecret is the length of the shortest secret that is redacted. Shorter ones occur in ordinary text.
 const minSecret = 6
 
-// NewRedactor returns a Redactor for the secrets, both plain and in base64, in hexadecimal, and escaped for a URL or a JSON string.
+// NewRedactor returns a Redactor for the secrets, both plain and in base64, in hexadecimal, and escaped for a URL or a
+// JSON string.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{fixed: groupForms(secrets)}
 	r.all.Store(&r.fixed)
@@ -31,8 +32,8 @@ func NewRedactor(secrets ...string) *Redactor {
 // Redactor returns a Redactor for the configured secrets.
 func (c Credential) Redactor() *Redactor { return NewRedactor(c.secrets()...) }
 
-// learn adds the secrets that owner has obtained. It keeps the owner's previous secrets, which requests in flight may still use, and
-// forgets older ones.
+// learn adds the secrets that owner has obtained. It keeps the owner's previous secrets, which requests in flight may
+// still use, and forgets older ones.
 func (r *Redactor) learn(owner any, secrets ...string) {
 	if r == nil {
 		return

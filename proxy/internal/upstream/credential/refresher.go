@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// A value is refreshed when a refreshFraction-th of its lifetime is left, but at most maxRefreshLead before it expires.
+	// A value is refreshed when a refreshFraction-th of its lifetime is left, but at most maxRefreshLead before it
+	// expires.
 	refreshFraction = 5
 	maxRefreshLead  = 5 * time.Minute
 	// expiryMargin is how long before its expiry a value is no longer used, because a request takes time to arrive.
@@ -21,9 +22,10 @@ const (
 
 // refresher caches a value that expires and takes time to obtain.
 //
-// get returns the current value without a lock. Some time before the value expires, the next caller starts a fetch in the background,
-// and all callers continue with the old value. Callers wait only if there is no usable value. At most one fetch is in flight. It does
-// not belong to a request: it continues when the callers that wait for it are canceled, until it completes or close cancels it.
+// get returns the current value without a lock. Some time before the value expires, the next caller starts a fetch in
+// the background, and all callers continue with the old value. Callers wait only if there is no usable value. At most
+// one fetch is in flight. It does not belong to a request: it continues when the callers that wait for it are canceled,
+// until it completes or close cancels it.
 type refresher[T any] struct {
 	// fetch obtains the value and returns when it expires; the zero time means never.
 	fetch func(ctx context.Context) (value T, expires time.Time, err error)
@@ -105,8 +107,8 @@ func (f *flight) wait(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// startFetch returns the fetch in flight, and starts one if there is none. It returns nil if another caller has replaced seen, the
-// value that this caller found. Within retryDelay of a failure it returns the error of that failure.
+// startFetch returns the fetch in flight, and starts one if there is none. It returns nil if another caller has
+// replaced seen, the value that this caller found. Within retryDelay of a failure it returns the error of that failure.
 func (r *refresher[T]) startFetch(now time.Time, seen *current[T]) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

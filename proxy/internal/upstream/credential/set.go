@@ -25,10 +25,10 @@ const (
 
 // Set is the credentials of one provider, ready to be added to requests.
 //
-// If there are several secrets, each client has a preferred one, chosen by a hash of the client, because a provider caches prompts per
-// account. A secret that the provider has rate-limited or rejected is paused, and its requests use the next one. When a secret is
-// replaced, the Set also keeps the previous one: a request is sent once with the previous secret if the provider rejects the new one,
-// which may not be active yet.
+// If there are several secrets, each client has a preferred one, chosen by a hash of the client, because a provider
+// caches prompts per account. A secret that the provider has rate-limited or rejected is paused, and its requests use
+// the next one. When a secret is replaced, the Set also keeps the previous one: a request is sent once with the
+// previous secret if the provider rejects the new one, which may not be active yet.
 //
 // It is safe for concurrent use.
 type Set struct {
@@ -61,8 +61,8 @@ type Addition struct {
 	Query  string // "name=value", escaped; may be empty
 }
 
-// Prepare checks the credential and returns its Set, which must be closed. now is the clock for signatures, expiry times and pauses.
-// The redactor learns the secrets that are obtained later; it may be nil.
+// Prepare checks the credential and returns its Set, which must be closed. now is the clock for signatures, expiry
+// times and pauses. The redactor learns the secrets that are obtained later; it may be nil.
 func (c Credential) Prepare(now func() time.Time, redactor *Redactor) (*Set, error) {
 	kinds := 0
 	for _, set := range []bool{len(c.Secrets) > 0, c.AWS != nil, c.Google != nil} {
@@ -129,7 +129,8 @@ func (s *Set) Close() {
 	}
 }
 
-// Renew replaces the secrets, in the configured order, and reports whether any of them changed. Requests in flight keep theirs.
+// Renew replaces the secrets, in the configured order, and reports whether any of them changed. Requests in flight keep
+// theirs.
 func (s *Set) Renew(renewed []string) (changed bool, err error) {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -153,8 +154,8 @@ func (s *Set) Renew(renewed []string) (changed bool, err error) {
 	return changed, nil
 }
 
-// Inherit takes over the pauses and the previous secrets of an older Set for the same provider. It must be called before the Set is
-// used.
+// Inherit takes over the pauses and the previous secrets of an older Set for the same provider. It must be called
+// before the Set is used.
 func (s *Set) Inherit(old *Set) {
 	if s.signer != nil || old.signer != nil || s.credential.Header != old.credential.Header || s.credential.Query != old.credential.Query {
 		return
@@ -196,8 +197,8 @@ type Choice struct {
 	tried    uint64 // bit set of the accounts that were tried
 }
 
-// Choose returns the secret for a request: the most preferred one of its client that is not paused, or if all are paused, the most
-// preferred one. client is a hash of the client.
+// Choose returns the secret for a request: the most preferred one of its client that is not paused, or if all are
+// paused, the most preferred one. client is a hash of the client.
 func (s *Set) Choose(client uint64) Choice {
 	c := Choice{set: s, client: client}
 	if len(s.accounts) > 1 {
@@ -209,8 +210,8 @@ func (s *Set) Choose(client uint64) Choice {
 	return c
 }
 
-// best returns the index of the untried account with the highest score for the client (rendezvous hashing), or -1 if there is none. It
-// skips accounts that are paused beyond now, unless now is 0.
+// best returns the index of the untried account with the highest score for the client (rendezvous hashing), or -1 if
+// there is none. It skips accounts that are paused beyond now, unless now is 0.
 func (c *Choice) best(now int64) int {
 	best, highest := -1, uint64(0)
 	for i := range c.set.accounts {
@@ -233,8 +234,8 @@ func (c *Choice) Addition() Addition {
 	return c.secrets.current.Addition
 }
 
-// Next reports whether a request whose response has this status is to be sent again with another secret, which it selects. limitedFor
-// returns how long the provider wants no requests, or 0 if it does not say.
+// Next reports whether a request whose response has this status is to be sent again with another secret, which it
+// selects. limitedFor returns how long the provider wants no requests, or 0 if it does not say.
 func (c *Choice) Next(status int, limitedFor func() time.Duration) bool {
 	pause := time.Duration(0)
 	switch status {

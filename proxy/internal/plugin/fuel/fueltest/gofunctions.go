@@ -25,8 +25,9 @@ const (
 	page     = 65_536
 )
 
-// goGenerator generates random functions in the form of Go's compiler. Each has a frame, basic blocks, a loop with a branch
-// table to the blocks, and calls with a return address below the frame. Its result is 1 if its caller must return as well.
+// goGenerator generates random functions in the form of Go's compiler. Each has a frame, basic blocks, a loop with a
+// branch table to the blocks, and calls with a return address below the frame. Its result is 1 if its caller must
+// return as well.
 type goGenerator struct {
 	*rand.Rand
 	self      int // index of the current function, which calls functions with higher indexes
@@ -54,8 +55,8 @@ func (g *goGenerator) slot() int32 { return 8 * g.Int32N(g.frame/8+4) }
 // at adds an offset to a memory access.
 func (g *goGenerator) at(access Op, offset int32) Op { return Code(access, Op(U32(uint32(offset)))) }
 
-// pointer returns code that accesses memory through a pointer, or changes the pointer. A pointer that happens to be near the
-// stack does no harm, because it writes the same there in both forms of the module.
+// pointer returns code that accesses memory through a pointer, or changes the pointer. A pointer that happens to be
+// near the stack does no harm, because it writes the same there in both forms of the module.
 func (g *goGenerator) pointer() Op {
 	p := pointerLocal + uint32(g.IntN(2))
 	address := Code(LocalGet(p), I32WrapI64)
@@ -183,9 +184,9 @@ func (g *goGenerator) function(n int) Op {
 	return Code(GlobalGet(spGlobal), LocalSet(spLocal), Block(Void, Loop(Void, code)), I32Const(1))
 }
 
-// GoModule is a random module of functions in the form of Go's compiler. The export "f" calls the first one from its beginning,
-// directly. The export "resume" calls the function whose index is its first argument through the table, to start at the basic block
-// that is its second argument.
+// GoModule is a random module of functions in the form of Go's compiler. The export "f" calls the first one from its
+// beginning, directly. The export "resume" calls the function whose index is its first argument through the table, to
+// start at the basic block that is its second argument.
 type GoModule struct {
 	Wasm              []byte
 	Functions, Blocks int

@@ -15,8 +15,8 @@ const (
 	otherLocal = 2 // not read
 )
 
-// graph returns the code of a function of n basic blocks that jump to each other as in the output of Go's compiler, through a
-// loop that begins with a branch table. values is the number of values in the table.
+// graph returns the code of a function of n basic blocks that jump to each other as in the output of Go's compiler,
+// through a loop that begins with a branch table. values is the number of values in the table.
 func (a *generator) graph(n, values int) Op {
 	labels := make([]uint32, values+1)
 	for v := range labels {
@@ -75,9 +75,9 @@ func (a *generator) jump(loop, values int) Op {
 	return Code(count, to, LocalSet(toLocal), again)
 }
 
-// RandomGraph returns a module whose exports "f" and "g" run a random graph of basic blocks. Their argument selects the first
-// block; the branch table has a label for each argument below values. "g" also calls a function. Both measure themselves like
-// RandomProgram.
+// RandomGraph returns a module whose exports "f" and "g" run a random graph of basic blocks. Their argument selects the
+// first block; the branch table has a label for each argument below values. "g" also calls a function. Both measure
+// themselves like RandomProgram.
 func RandomGraph(seed uint64) (wasm []byte, values int) {
 	a := &generator{Rand: rand.New(rand.NewPCG(seed, 23))}
 	values = 1 + a.IntN(12)

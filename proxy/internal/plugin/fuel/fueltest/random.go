@@ -100,8 +100,8 @@ func (a *generator) code(loops []bool) Op {
 	return out
 }
 
-// RandomProgram returns a module whose export "f" takes a random path through random blocks. It adds up the weight of the
-// path in the global "count" and a checksum in the global "sum".
+// RandomProgram returns a module whose export "f" takes a random path through random blocks. It adds up the weight of
+// the path in the global "count" and a checksum in the global "sum".
 func RandomProgram(seed uint64) []byte {
 	a := &generator{Rand: rand.New(rand.NewPCG(seed, 17)), budget: 20 + int(seed)}
 	body := a.code([]bool{false})

@@ -29,7 +29,8 @@ type pair struct {
 	wasm, rewritten []byte
 	before, after   Instance
 
-	// anyTrap allows the effects of a call before a trap to differ, for a rewriter that checks memory accesses together.
+	// anyTrap allows the effects of a call before a trap to differ, for a rewriter that checks memory accesses
+	// together.
 	anyTrap bool
 }
 
@@ -108,8 +109,8 @@ func SameRandomPrograms(t *testing.T, rewrite Rewriter) {
 	}
 }
 
-// SameGraphs runs random graphs of basic blocks, from each block. It checks that the rewritten graph takes the same path, and
-// that the path is charged.
+// SameGraphs runs random graphs of basic blocks, from each block. It checks that the rewritten graph takes the same
+// path, and that the path is charged.
 func SameGraphs(t *testing.T, rewrite Rewriter) {
 	rt := NewRuntime(t)
 	for seed := range seeds(300) {
@@ -132,8 +133,8 @@ func SameGraphs(t *testing.T, rewrite Rewriter) {
 	}
 }
 
-// SameGoFunctions runs random functions in the form of Go's compiler, from their beginnings and from each basic block. It
-// checks that rewriting does not change the memory, the globals, and which calls trap.
+// SameGoFunctions runs random functions in the form of Go's compiler, from their beginnings and from each basic block.
+// It checks that rewriting does not change the memory, the globals, and which calls trap.
 func SameGoFunctions(t *testing.T, rewrite Rewriter) {
 	rt := NewRuntime(t)
 	trapped, returned := 0, 0
