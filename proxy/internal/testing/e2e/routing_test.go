@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// nodes are three gateways with the same configuration: three providers, of which each can fail.
+// nodes are three gateways with the same configuration, which has three providers.
 type nodes struct {
 	gateways  [3]*proxytest.Gateway
 	providers [3]*chatProvider
@@ -24,8 +24,8 @@ type nodes struct {
 // chatProvider responds to chat completions.
 type chatProvider struct {
 	*httptest.Server
-	out     atomic.Bool // it fails every request
-	secrets chan string // that requests came with; nil: they are not kept
+	failing atomic.Bool // whether it fails every request
+	secrets chan string // receives the Authorization header of each request; may be nil
 }
 
 func newChatProvider(t *testing.T) *chatProvider {
@@ -38,8 +38,8 @@ func newChatProvider(t *testing.T) *chatProvider {
 		if p.secrets != nil {
 			p.secrets <- r.Header.Get("Authorization")
 		}
-		if p.out.Load() {
-			http.Error(w, `{"error":{"message":"out"}}`, http.StatusServiceUnavailable)
+		if p.failing.Load() {
+			http.Error(w, `{"error":{"message":"unavailable"}}`, http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -50,7 +50,7 @@ func newChatProvider(t *testing.T) *chatProvider {
 	return p
 }
 
-// startNodes starts the gateways. toml is what is said of the model besides its targets, and more tables.
+// startNodes starts the gateways. model has additional keys of the model, and tables additional tables.
 func startNodes(t *testing.T, model, tables string) *nodes {
 	t.Helper()
 	n := &nodes{}
@@ -77,8 +77,8 @@ targets = [{ provider = "p0" }, { provider = "p1" }, { provider = "p2", weight =
 	return n
 }
 
-// turn sends a turn of a conversation through one of the gateways, and returns which provider responded. Every other conversation is
-// held in Messages.
+// turn sends a turn of a conversation through one of the gateways, and returns the provider that responded. Every other
+// conversation uses the Messages API.
 func (n *nodes) turn(t *testing.T, conversation, turn int) string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": fmt.Sprint("conversation ", conversation)}}
@@ -87,7 +87,7 @@ func (n *nodes) turn(t *testing.T, conversation, turn int) string {
 	}
 	path, request := "/v1/chat/completions", map[string]any{"model": "m", "messages": messages}
 	if conversation%2 == 1 {
-		// The mark of the prefix to cache moves with each turn.
+		// The cache breakpoint moves with each turn.
 		path, request["max_tokens"] = "/v1/messages", 10
 		last := messages[len(messages)-1]
 		last["content"] = []any{map[string]any{"type": "text", "text": last["content"], "cache_control": map[string]any{"type": "ephemeral"}}}
@@ -103,22 +103,23 @@ func (n *nodes) turn(t *testing.T, conversation, turn int) string {
 	return r.Header.Get("X-Gateway-Provider")
 }
 
-// choices returns which provider each conversation goes to. All turns have to go to one.
+// choices returns the provider of each conversation. All turns of a conversation must go to the same provider.
 func (n *nodes) choices(t *testing.T, conversations, turns int) (to []string) {
 	t.Helper()
 	for c := range conversations {
 		to = append(to, n.turn(t, c, 0))
 		for turn := 1; turn < turns; turn++ {
 			if got := n.turn(t, c, turn); got != to[c] {
-				t.Fatalf("conversation %d went to %s, and with turn %d to %s", c, to[c], turn, got)
+				t.Fatalf("conversation %d went to %s, but turn %d to %s", c, to[c], turn, got)
 			}
 		}
 	}
 	return to
 }
 
-// Ten conversations of twenty turns each, every turn through another of three gateways: each conversation stays with one provider. Where
-// that fails, only its conversations move, all turns of each to the same one, and they come back.
+// TestConversationsKeepTheirProvider sends conversations of many turns, each turn through another of three gateways, and
+// checks that each conversation stays with one provider. If that provider fails, only its conversations move, each to a
+// single other provider, and they move back when the provider recovers.
 func TestConversationsKeepTheirProvider(t *testing.T) {
 	conversations, turns := 10, scale(20, 4)
 	var before [2][]string
@@ -131,24 +132,24 @@ func TestConversationsKeepTheirProvider(t *testing.T) {
 			before[i] = n.choices(t, conversations, turns)
 			used := slices.Compact(slices.Sorted(slices.Values(before[i])))
 			if len(used) != 3 {
-				t.Fatalf("the conversations went to %v", used)
+				t.Fatalf("the conversations went to %v, want all three providers", used)
 			}
-			n.providers[0].out.Store(true)
+			n.providers[0].failing.Store(true)
 			for c, during := range n.choices(t, conversations, turns) {
 				switch {
 				case during == "p0":
-					t.Fatal("a provider that fails responded")
+					t.Fatal("the failing provider responded")
 				case before[i][c] != "p0" && during != before[i][c]:
-					t.Errorf("conversation %d moved from %s to %s, which had nothing to do with it", c, before[i][c], during)
+					t.Errorf("conversation %d moved from %s to %s, although %[2]s does not fail", c, before[i][c], during)
 				}
 			}
-			n.providers[0].out.Store(false)
+			n.providers[0].failing.Store(false)
 			deadline := time.Now().Add(proxytest.EventTimeout)
 			for c, want := range before[i] {
 				for turn := range len(n.gateways) {
-					for n.turn(t, c, turn) != want { // until the pause of its circuit is over
+					for n.turn(t, c, turn) != want { // until its circuit closes
 						if time.Now().After(deadline) {
-							t.Fatalf("conversation %d did not come back to %s", c, want)
+							t.Fatalf("conversation %d did not move back to %s", c, want)
 						}
 					}
 				}
@@ -156,11 +157,11 @@ func TestConversationsKeepTheirProvider(t *testing.T) {
 		})
 	}
 	if !slices.Equal(before[0], before[1]) {
-		t.Errorf("the host chose %v, the plugin %v", before[0], before[1])
+		t.Errorf("the configured order chose %v, the router plugin %v, want the same", before[0], before[1])
 	}
 }
 
-// The session IDs of agents are found in the headers in which they send them, as they spell these.
+// TestSessionHeadersOfAgents checks that the conversation is identified by the session header of each agent.
 func TestSessionHeadersOfAgents(t *testing.T) {
 	g := startNodes(t, "", "").gateways[0]
 	for _, c := range []struct{ header, found string }{
@@ -175,12 +176,12 @@ func TestSessionHeadersOfAgents(t *testing.T) {
 		r := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, c.header)
 		line := g.Log.Await(t, "msg", "routed", "request", r.RequestID())
 		if !strings.Contains(line["decision"], "affinity conversation ") || !strings.Contains(line["decision"], " ("+c.found+");") {
-			t.Errorf("%s: %s", c.header, line["decision"])
+			t.Errorf("%s: decision %s, want affinity by %s", c.header, line["decision"], c.found)
 		}
 	}
 }
 
-// A conversation also stays with one of a provider's credentials.
+// TestConversationKeepsCredential checks that a conversation stays with one of a provider's credentials.
 func TestConversationKeepsCredential(t *testing.T) {
 	p := newChatProvider(t)
 	p.secrets = make(chan string, 1)
@@ -217,7 +218,8 @@ targets  = [{ provider = "p" }]
 	}
 }
 
-// A rule restricts the targets, is named in the access log, and a request for which none is left learns so.
+// TestRulesRestrictTargets checks that a rule restricts the targets and is named in the access log, and that a request
+// without an eligible target gets the error no_target.
 func TestRulesRestrictTargets(t *testing.T) {
 	n := startNodes(t, `rules = [
   { name = "small", when = { prompt_tokens = [0, 50], tools = false }, targets = ["p1"], strategy = "priority" },
@@ -235,10 +237,10 @@ targets = [{ provider = "p0", model = "m", when = { stream = true } }]
 	} {
 		r := g.Chat(t, c.body)
 		if got := r.Header.Get("X-Gateway-Provider"); r.Status != http.StatusOK || c.provider != "" && got != c.provider {
-			t.Errorf("%d from %s, want %s", r.Status, got, c.provider)
+			t.Errorf("status %d from %s, want 200 from %s", r.Status, got, c.provider)
 		}
 		if line := g.Log.Request(t, r.RequestID()); line["rule"] != c.rule {
-			t.Errorf("the access log has the rule %q, want %q", line["rule"], c.rule)
+			t.Errorf("the access log has rule %q, want %q", line["rule"], c.rule)
 		}
 	}
 	r := g.Chat(t, `{"model":"night","messages":[{"role":"user","content":"hi"}]}`)
@@ -246,11 +248,11 @@ targets = [{ provider = "p0", model = "m", when = { stream = true } }]
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "when") {
-		t.Errorf("cause %q", line["cause"])
+		t.Errorf("cause %q, want it to name the condition", line["cause"])
 	}
 }
 
-// Operators see what affinity gains: how much of the prompts of a model a target had cached.
+// TestCachedTokensOfTargets checks the metrics of cached prompt tokens, which show what affinity saves.
 func TestCachedTokensOfTargets(t *testing.T) {
 	n := startNodes(t, "", "")
 	for turn := range 6 {
@@ -262,12 +264,13 @@ func TestCachedTokensOfTargets(t *testing.T) {
 			return m.Sum("sluice_target_prompt_tokens_total", "model", "m", "kind", "all") == 200
 		})
 		if cached, ratio := m.Sum("sluice_target_prompt_tokens_total", "model", "m", "kind", "cached"), m.Sum("sluice_target_cached_ratio"); cached != 80 || ratio != 0.4 {
-			t.Errorf("%v tokens and a share of %v were cached", cached, ratio)
+			t.Errorf("%v cached tokens, ratio %v, want 80 and 0.4", cached, ratio)
 		}
 	}
 }
 
-// A router plugin that names no target is seen in the log and the metrics. The configured order is used, unless the configuration refuses.
+// TestRouterThatNamesNone has a router plugin that names no target. It appears in the log and the metrics. The configured
+// order is used, or with on_failure = "refuse" the request is rejected.
 func TestRouterThatNamesNone(t *testing.T) {
 	for _, c := range []struct {
 		onFailure string
@@ -288,14 +291,14 @@ on_failure = "`+c.onFailure+`"
 			}
 			if c.status == http.StatusOK {
 				if !strings.Contains(r.Body, `"model":"first"`) {
-					t.Errorf("not the configured order: %s", r.Body)
+					t.Errorf("got %s, want the first target of the configured order", r.Body)
 				}
 				g.Log.Await(t, "msg", "router failed; using the configured order", "error", "the router named no target")
 			} else if line := g.Log.Request(t, r.RequestID()); line["code"] != "router_failed" || line["cause"] != "router silent: the router named no target" {
-				t.Errorf("%v", line)
+				t.Errorf("logged %v, want router_failed and its cause", line)
 			}
 			if n := proxytest.Scrape(t, g.Admin(t)).Sum("sluice_router_choices_total", "outcome", "named_none"); n != 1 {
-				t.Errorf("%v choices were counted", n)
+				t.Errorf("sluice_router_choices_total is %v, want 1", n)
 			}
 		})
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// serviceTiers are prices as OpenAI's, Anthropic's and Google's lists have them: half for flex, a list of their own for priority, six times
-// as much for fast mode, and nothing for what was paid in advance.
+// serviceTiers are prices like those of OpenAI, Anthropic and Google: half for flex, separate prices for priority, six times
+// as much for fast mode, and nothing for provisioned throughput, which is paid in advance.
 const serviceTiers = `pricing = { input = 2, cached_input = 0.5, output = 8, service_tiers = [
   { name = "flex", factor = 0.5 }, { name = "priority", input = 3.5, cached_input = 0.875, output = 14 }, { name = "fast", factor = 6 },
   { name = "provisioned_throughput", factor = 0 },
 ] }`
 
-// TestCostOfServiceTiers has providers say which tier has served a request, which is not always the one that it asked for
-// (litellm#34801, #31837).
+// TestCostOfServiceTiers checks that the cost follows the tier that the provider reports, which is not always the requested
+// one (litellm#34801, #31837).
 func TestCostOfServiceTiers(t *testing.T) {
 	const (
 		chat      = `{"model":"%s","service_tier":"priority","messages":[{"role":"user","content":"Hi"}]}`
@@ -28,14 +28,14 @@ func TestCostOfServiceTiers(t *testing.T) {
 		message   = `{"model":"%s","max_tokens":100,"messages":[{"role":"user","content":"Hi"}]}`
 		contents  = `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`
 
-		ofChat      = `{"id":"c","object":"chat.completion","created":1,"model":"m","service_tier":%q,"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}`
-		ofChunks    = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","service_tier":%[1]q,"choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","service_tier":%[1]q,"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}` + "\n\ndata: [DONE]\n\n"
-		ofResponses = `{"id":"r","object":"response","created_at":1,"model":"m","status":"completed","service_tier":%q,"output":[{"id":"msg","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Hi","annotations":[]}]}],"usage":{"input_tokens":1000,"input_tokens_details":{"cached_tokens":400},"output_tokens":100,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":1100}}`
-		ofMessages  = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":600,"cache_read_input_tokens":400,"output_tokens":100,%s}}`
-		ofGemini    = `{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1000,"candidatesTokenCount":100,"totalTokenCount":1100,"cachedContentTokenCount":400,%s},"modelVersion":"m","responseId":"g"}`
-		ofConverse  = `{"output":{"message":{"role":"assistant","content":[{"text":"Hi"}]}},"stopReason":"end_turn","serviceTier":{"type":%q},"usage":{"inputTokens":600,"cacheReadInputTokens":400,"outputTokens":100,"totalTokens":1100}}`
+		chatReply      = `{"id":"c","object":"chat.completion","created":1,"model":"m","service_tier":%q,"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}`
+		chunksReply    = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","service_tier":%[1]q,"choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","service_tier":%[1]q,"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}` + "\n\ndata: [DONE]\n\n"
+		responsesReply = `{"id":"r","object":"response","created_at":1,"model":"m","status":"completed","service_tier":%q,"output":[{"id":"msg","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Hi","annotations":[]}]}],"usage":{"input_tokens":1000,"input_tokens_details":{"cached_tokens":400},"output_tokens":100,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":1100}}`
+		messagesReply  = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":600,"cache_read_input_tokens":400,"output_tokens":100,%s}}`
+		geminiReply    = `{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1000,"candidatesTokenCount":100,"totalTokenCount":1100,"cachedContentTokenCount":400,%s},"modelVersion":"m","responseId":"g"}`
+		converseReply  = `{"output":{"message":{"role":"assistant","content":[{"text":"Hi"}]}},"stopReason":"end_turn","serviceTier":{"type":%q},"usage":{"inputTokens":600,"cacheReadInputTokens":400,"outputTokens":100,"totalTokens":1100}}`
 
-		// In 10^-6 dollars: 600 of input, 400 cached, 100 of output.
+		// Cost in dollars of 600 input, 400 cached and 100 output tokens. The sums are in 10^-6 dollars.
 		standard = "0.0022"  // 600×2 + 400×0.5 + 100×8 = 2200
 		flex     = "0.0011"  // half of that
 		priority = "0.00385" // 600×3.5 + 400×0.875 + 100×14 = 3850
@@ -55,20 +55,20 @@ func TestCostOfServiceTiers(t *testing.T) {
 		stream                      bool
 		want                        string
 	}{
-		{"flex", "openai", "/v1/chat/completions", chat, fmt.Sprintf(ofChat, "flex"), false, flex},
-		{"priority", "openai", "/v1/chat/completions", chat, fmt.Sprintf(ofChat, "priority"), false, priority},
-		{"another tier than was asked for", "openai", "/v1/chat/completions", chat, fmt.Sprintf(ofChat, "default"), false, standard},
-		{"a tier without prices", "openai", "/v1/chat/completions", chat, fmt.Sprintf(ofChat, "scale"), false, standard},
-		{"chunks", "openai", "/v1/chat/completions", streamed, fmt.Sprintf(ofChunks, "flex"), true, flex},
-		{"Responses", "openai", "/v1/responses", responses, fmt.Sprintf(ofResponses, "priority"), false, priority},
-		{"Responses in another tier", "openai", "/v1/responses", responses, fmt.Sprintf(ofResponses, "default"), false, standard},
+		{"flex", "openai", "/v1/chat/completions", chat, fmt.Sprintf(chatReply, "flex"), false, flex},
+		{"priority", "openai", "/v1/chat/completions", chat, fmt.Sprintf(chatReply, "priority"), false, priority},
+		{"another tier than requested", "openai", "/v1/chat/completions", chat, fmt.Sprintf(chatReply, "default"), false, standard},
+		{"a tier without prices", "openai", "/v1/chat/completions", chat, fmt.Sprintf(chatReply, "scale"), false, standard},
+		{"chunks", "openai", "/v1/chat/completions", streamed, fmt.Sprintf(chunksReply, "flex"), true, flex},
+		{"Responses", "openai", "/v1/responses", responses, fmt.Sprintf(responsesReply, "priority"), false, priority},
+		{"Responses in another tier", "openai", "/v1/responses", responses, fmt.Sprintf(responsesReply, "default"), false, standard},
 		{"a stream of Responses", "openai", "/v1/responses", strings.Replace(responses, "{", `{"stream":true,`, 1), events(
-			`response.created {"type":"response.created","sequence_number":0,"response":`+strings.Replace(fmt.Sprintf(ofResponses, "priority"), `"completed"`, `"in_progress"`, 1)+`}`,
-			`response.completed {"type":"response.completed","sequence_number":1,"response":`+fmt.Sprintf(ofResponses, "flex")+`}`,
+			`response.created {"type":"response.created","sequence_number":0,"response":`+strings.Replace(fmt.Sprintf(responsesReply, "priority"), `"completed"`, `"in_progress"`, 1)+`}`,
+			`response.completed {"type":"response.completed","sequence_number":1,"response":`+fmt.Sprintf(responsesReply, "flex")+`}`,
 		), true, flex},
-		{"Messages", "anthropic", "/v1/messages", message, fmt.Sprintf(ofMessages, `"service_tier":"priority"`), false, priority},
-		{"standard Messages", "anthropic", "/v1/messages", message, fmt.Sprintf(ofMessages, `"service_tier":"standard"`), false, standard},
-		{"fast mode", "anthropic", "/v1/messages", message, fmt.Sprintf(ofMessages, `"service_tier":"standard","speed":"fast"`), false, fast},
+		{"Messages", "anthropic", "/v1/messages", message, fmt.Sprintf(messagesReply, `"service_tier":"priority"`), false, priority},
+		{"standard Messages", "anthropic", "/v1/messages", message, fmt.Sprintf(messagesReply, `"service_tier":"standard"`), false, standard},
+		{"fast mode", "anthropic", "/v1/messages", message, fmt.Sprintf(messagesReply, `"service_tier":"standard","speed":"fast"`), false, fast},
 		{"a stream of Messages", "anthropic", "/v1/messages", strings.Replace(message, "{", `{"stream":true,`, 1), events(
 			`message_start {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":600,"cache_read_input_tokens":400,"output_tokens":1,"service_tier":"priority"}}}`,
 			`content_block_start {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
@@ -77,17 +77,17 @@ func TestCostOfServiceTiers(t *testing.T) {
 			`message_delta {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":100}}`,
 			`message_stop {"type":"message_stop"}`,
 		), true, priority},
-		{"chat at Anthropic", "anthropic", "/v1/chat/completions", chat, fmt.Sprintf(ofMessages, `"service_tier":"priority"`), false, priority},
-		{"fast chat at Anthropic", "anthropic", "/v1/chat/completions", chat, fmt.Sprintf(ofMessages, `"speed":"fast"`), false, fast},
-		{"Gemini", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(ofGemini, `"serviceTier":"flex"`), false, flex},
-		{"standard Gemini", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(ofGemini, `"serviceTier":"standard"`), false, standard},
-		{"a stream of Gemini", "gemini", "/v1beta/models/%s:streamGenerateContent?alt=sse", contents, "data: " + fmt.Sprintf(ofGemini, `"serviceTier":"priority"`) + "\r\n\r\n", true, priority},
-		{"Vertex AI", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(ofGemini, `"trafficType":"ON_DEMAND_FLEX"`), false, flex},
-		{"paid in advance", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(ofGemini, `"trafficType":"PROVISIONED_THROUGHPUT"`), false, "0"},
-		{"on demand", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(ofGemini, `"trafficType":"ON_DEMAND"`), false, standard},
-		{"chat at Gemini", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(ofGemini, `"serviceTier":"flex"`), false, flex},
-		{"chat at Vertex AI", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(ofGemini, `"trafficType":"ON_DEMAND_PRIORITY"`), false, priority},
-		{"Bedrock", "bedrock", "/v1/chat/completions", chat, fmt.Sprintf(ofConverse, "priority"), false, priority},
+		{"chat at Anthropic", "anthropic", "/v1/chat/completions", chat, fmt.Sprintf(messagesReply, `"service_tier":"priority"`), false, priority},
+		{"fast chat at Anthropic", "anthropic", "/v1/chat/completions", chat, fmt.Sprintf(messagesReply, `"speed":"fast"`), false, fast},
+		{"Gemini", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(geminiReply, `"serviceTier":"flex"`), false, flex},
+		{"standard Gemini", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(geminiReply, `"serviceTier":"standard"`), false, standard},
+		{"a stream of Gemini", "gemini", "/v1beta/models/%s:streamGenerateContent?alt=sse", contents, "data: " + fmt.Sprintf(geminiReply, `"serviceTier":"priority"`) + "\r\n\r\n", true, priority},
+		{"Vertex AI", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(geminiReply, `"trafficType":"ON_DEMAND_FLEX"`), false, flex},
+		{"paid in advance", "gemini", "/v1beta/models/%s:generateContent", contents, fmt.Sprintf(geminiReply, `"trafficType":"PROVISIONED_THROUGHPUT"`), false, "0"},
+		{"on demand", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(geminiReply, `"trafficType":"ON_DEMAND"`), false, standard},
+		{"chat at Gemini", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(geminiReply, `"serviceTier":"flex"`), false, flex},
+		{"chat at Vertex AI", "gemini", "/v1/chat/completions", chat, fmt.Sprintf(geminiReply, `"trafficType":"ON_DEMAND_PRIORITY"`), false, priority},
+		{"Bedrock", "bedrock", "/v1/chat/completions", chat, fmt.Sprintf(converseReply, "priority"), false, priority},
 	}
 	var models strings.Builder
 	var scripts []upstreamtest.Script
@@ -110,7 +110,7 @@ func TestCostOfServiceTiers(t *testing.T) {
 				t.Fatalf("%d %v: %s", r.Status, r.Err, r.Body)
 			}
 			if line := g.Log.Request(t, r.RequestID()); line["cost"] != c.want {
-				t.Errorf("the log says %v, want %s: %s", line["cost"], c.want, r.Body)
+				t.Errorf("logged cost %v, want %s: %s", line["cost"], c.want, r.Body)
 			}
 			if n := g.Log.Request(t, r.RequestID())["dropped_events"]; n != "" {
 				t.Errorf("%s events were dropped", n)
@@ -119,29 +119,30 @@ func TestCostOfServiceTiers(t *testing.T) {
 	}
 }
 
-// TestHoldOfServiceTiers has a budget that suffices in the standard tier, and not in the dearest one that the provider may choose.
+// TestHoldOfServiceTiers has a budget that suffices for a request in the standard tier, but not in the most expensive one.
+// The amount held is that of the most expensive tier that the provider may use.
 func TestHoldOfServiceTiers(t *testing.T) {
 	b := newBiller(t)
 	const usual = "pricing = { input = 1, output = 10 }"
 	text := budgetConfiguration(b.URL, `budgets = [{ usd = 0.0015, per = "total" }]`, "", "", "")
 	tiers := `pricing = { input = 1, output = 10, service_tiers = [{ name = "flex", factor = 0.5 }, { name = "priority", factor = 2 }] }`
 	for _, c := range []struct {
-		name, pricing, options, asked string
-		want                          int
+		name, pricing, options, requested string
+		want                              int
 	}{
-		{"no tiers", usual, "", "priority", 200}, {"the provider chooses", tiers, "", "", 429}, {"the provider may choose", tiers, "", "auto", 429},
-		{"the standard one", tiers, "", "default", 200}, {"a cheaper one", tiers, "", "flex", 200}, {"the dearest one", tiers, "", "priority", 429},
-		{"unknown to the prices", tiers, "", "scale", 429}, {"options decide", tiers, `, options = { set = { service_tier = "priority" } }`, "flex", 429},
-		{"options for a cheaper one", tiers, `, options = { set = { service_tier = "flex" } }`, "priority", 200},
-		{"options without one", tiers, `, options = { set = { metadata = { note = "mid_tier, at full speed" } } }`, "default", 200},
-		{"options against one", tiers, `, options = { drop = ["service_tier"] }`, "default", 429},
+		{"no tiers", usual, "", "priority", 200}, {"no tier requested", tiers, "", "", 429}, {"auto", tiers, "", "auto", 429},
+		{"standard tier", tiers, "", "default", 200}, {"cheaper tier", tiers, "", "flex", 200}, {"most expensive tier", tiers, "", "priority", 429},
+		{"tier without prices", tiers, "", "scale", 429}, {"options set a tier", tiers, `, options = { set = { service_tier = "priority" } }`, "flex", 429},
+		{"options set a cheaper tier", tiers, `, options = { set = { service_tier = "flex" } }`, "priority", 200},
+		{"options set another member", tiers, `, options = { set = { metadata = { note = "mid_tier, at full speed" } } }`, "default", 200},
+		{"options drop the tier", tiers, `, options = { drop = ["service_tier"] }`, "default", 429},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := strings.Replace(strings.Replace(text, usual, c.pricing, 1), `{ provider = "bill" }`, `{ provider = "bill"`+c.options+` }`, 1)
 			g := proxytest.Start(t, config)
 			body := budgetRequest(100, false)
-			if c.asked != "" {
-				body = strings.Replace(body, "{", fmt.Sprintf(`{"service_tier":%q,`, c.asked), 1)
+			if c.requested != "" {
+				body = strings.Replace(body, "{", fmt.Sprintf(`{"service_tier":%q,`, c.requested), 1)
 			}
 			if r := g.Chat(t, body); r.Status != c.want {
 				t.Errorf("%d, want %d: %s", r.Status, c.want, r.Body)
@@ -150,7 +151,7 @@ func TestHoldOfServiceTiers(t *testing.T) {
 	}
 }
 
-// TestHoldOfImages has a budget that suffices for an image of some models, and not for one of others.
+// TestHoldOfImages has a budget that suffices for an image with some models, but not with others.
 func TestHoldOfImages(t *testing.T) {
 	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -172,7 +173,7 @@ func TestHoldOfImages(t *testing.T) {
 	}
 }
 
-// TestHoldOfBestOf has a budget that suffices for one legacy completion, and not for all that the provider generates to return the best.
+// TestHoldOfBestOf has a budget that suffices for one legacy completion, but not for several with n or best_of.
 func TestHoldOfBestOf(t *testing.T) {
 	provider := answeringProvider(t, upstreamtest.Answer(200, "application/json", callAPIs[3].response, "Connection: close"))
 	text := budgetConfiguration(provider.URL(), `budgets = [{ usd = 0.0015, per = "total" }]`, "", `kinds = ["completions"]`, `options = { forms = ["completions"] }`)

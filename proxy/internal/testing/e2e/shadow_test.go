@@ -16,8 +16,8 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// shadowed is a model whose requests are served by the provider "live", and copied to targets.
-func shadowed(id string, share float64, targets ...string) string {
+// shadowedModel returns a model whose requests are served by the provider "live", and copied to the targets.
+func shadowedModel(id string, share float64, targets ...string) string {
 	var shadows []string
 	for _, t := range targets {
 		shadows = append(shadows, fmt.Sprintf("{ target = %q, share = %g }", t, share))
@@ -25,13 +25,13 @@ func shadowed(id string, share float64, targets ...string) string {
 	return fmt.Sprintf("[[models]]\nid = %q\npricing = { input = 1, output = 2 }\nretry = { attempts = 1 }\nshadow = [%s]\ntargets = [{ provider = \"live\", model = \"m\" }]\n", id, strings.Join(shadows, ", "))
 }
 
-// openAI is a provider that speaks OpenAI's API.
+// openAI returns a provider with the plugin openai.
 func openAI(name, url string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n", name, url)
 }
 
-// live is a provider that serves every request, streamed or not.
-func live(t *testing.T) *up.Server {
+// newLiveProvider starts a provider that responds "live" to every request, streaming or not.
+func newLiveProvider(t *testing.T) *up.Server {
 	return up.New(t, up.Script{up.Loop(up.ReadRequest(), func(c *up.Conn) error {
 		if strings.Contains(string(c.Last().Body), `"stream":true`) {
 			return respondStream("live")(c)
@@ -40,17 +40,17 @@ func live(t *testing.T) *up.Server {
 	})})
 }
 
-// ofRequest is what differs from one response to the next: IDs and times that the gateway makes up.
-var ofRequest = regexp.MustCompile(`"(id|item_id|responseId|encrypted_content)":"[^"]*"|"(created|created_at|completed_at)":[0-9]+`)
+// generatedMembers matches the IDs and times that the gateway generates for each response.
+var generatedMembers = regexp.MustCompile(`"(id|item_id|responseId|encrypted_content)":"[^"]*"|"(created|created_at|completed_at)":[0-9]+`)
 
-// outcomes waits until a model's copies have ended, and returns the metrics.
-func outcomes(t *testing.T, admin, model string, copies float64) proxytest.Metrics {
+// awaitCopies waits until a number of a model's copies have ended, and returns the metrics.
+func awaitCopies(t *testing.T, admin, model string, copies float64) proxytest.Metrics {
 	t.Helper()
 	return proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_shadow_requests_total", "model", model) == copies })
 }
 
-// TestShadowChangesNothing compares responses to requests that are copied with those to requests that are not, in each API, whatever the
-// shadow does. A shadow that hangs does so until the client has its response.
+// TestShadowChangesNothing checks for each API that a client's response is the same with and without a shadow, no matter
+// how the shadow behaves.
 func TestShadowChangesNothing(t *testing.T) {
 	flood := func(c *up.Conn) error {
 		if err := up.EventStream()(c); err != nil {
@@ -63,32 +63,32 @@ func TestShadowChangesNothing(t *testing.T) {
 	}
 	type behaviour struct {
 		name    string
-		script  up.Script // nil: nothing listens
-		hostile string    // a model of the plugin hostile
+		script  up.Script // nil if nothing listens
+		hostile string    // target's model for the plugin hostile; "" for the plugin openai
 		outcome string
-		end     bool // only ends when it is cancelled; copied is signalled once it hangs
+		hangs   bool // whether the copy hangs until it is cancelled; it signals copied before
 	}
 	copied := make(chan struct{}, 1)
 	cases := []behaviour{
-		{name: "answers", script: up.Script{up.Loop(up.ReadRequest(), respond("shadow"))}, outcome: "answered"},
-		{name: "hangs", script: up.Script{up.ReadRequest(), arrived(copied), up.AwaitClose()}, outcome: "cancelled", end: true},
-		{name: "hangs after the head", script: up.Script{up.ReadRequest(), up.EventStream(), up.Chunk(text("x")), arrived(copied), up.AwaitClose()}, outcome: "cancelled", end: true},
+		{name: "responds", script: up.Script{up.Loop(up.ReadRequest(), respond("shadow"))}, outcome: "answered"},
+		{name: "hangs", script: up.Script{up.ReadRequest(), arrived(copied), up.AwaitClose()}, outcome: "cancelled", hangs: true},
+		{name: "hangs after the head", script: up.Script{up.ReadRequest(), up.EventStream(), up.Chunk(text("x")), arrived(copied), up.AwaitClose()}, outcome: "cancelled", hangs: true},
 		{name: "is down", outcome: "failed"},
-		{name: "answers garbage", script: up.Script{up.ReadRequest(), up.Answer(200, "text/html", "<html>")}, outcome: "failed"},
-		{name: "answers JSON that is no response", script: up.Script{up.ReadRequest(), up.Answer(200, "application/json", `{"choices":3}`)}, outcome: "failed"},
-		{name: "breaks off", script: up.Script{up.ReadRequest(), up.EventStream(), up.Chunk(text("x")), up.Reset()}, outcome: "failed"},
+		{name: "responds with garbage", script: up.Script{up.ReadRequest(), up.Answer(200, "text/html", "<html>")}, outcome: "failed"},
+		{name: "responds with other JSON", script: up.Script{up.ReadRequest(), up.Answer(200, "application/json", `{"choices":3}`)}, outcome: "failed"},
+		{name: "resets the connection", script: up.Script{up.ReadRequest(), up.EventStream(), up.Chunk(text("x")), up.Reset()}, outcome: "failed"},
 		{name: "is overloaded", script: up.Script{up.ReadRequest(), up.Answer(429, "application/json", `{"error":{"message":"no"}}`, "Retry-After: 60")}, outcome: "failed"},
-		{name: "floods", script: up.Script{up.ReadRequest(), flood}, outcome: "failed"},
+		{name: "sends an endless event", script: up.Script{up.ReadRequest(), flood}, outcome: "failed"},
 		{name: "has a plugin that traps", hostile: "panic", outcome: "failed"},
-		{name: "has a plugin that never ends", hostile: "loop", outcome: "failed"},
-		{name: "has a plugin that refuses", hostile: "nothing", outcome: "failed"},
-		{name: "has a plugin that sends what it may not", hostile: "authorization", outcome: "failed"},
+		{name: "has a plugin that loops", hostile: "loop", outcome: "failed"},
+		{name: "has a plugin that sends nothing", hostile: "nothing", outcome: "failed"},
+		{name: "has a plugin that sets Authorization", hostile: "authorization", outcome: "failed"},
 	}
-	if testing.Short() { // the others need a plugin that is built, of which one call uses all of its fuel
+	if testing.Short() { // the others build a plugin, and wait for a call that uses up its fuel
 		cases = slices.DeleteFunc(cases, func(c behaviour) bool { return c.name != "hangs" && c.name != "is down" })
 	}
-	provider := live(t)
-	toml := quietServer + openAI("live", provider.URL()) + shadowed("m", 1)
+	provider := newLiveProvider(t)
+	toml := quietServer + openAI("live", provider.URL()) + shadowedModel("m", 1)
 	if slices.ContainsFunc(cases, func(c behaviour) bool { return c.hostile != "" }) {
 		toml += guest(t, "hostile", "key") + hostileProvider("hostile", provider.URL())
 	}
@@ -102,7 +102,7 @@ func TestShadowChangesNothing(t *testing.T) {
 			target = fmt.Sprintf("s%d/m", i)
 			toml += openAI(fmt.Sprintf("s%d", i), url) + "max_event = \"64KiB\"\n"
 		}
-		toml += shadowed(fmt.Sprintf("m%d", i), 1, target)
+		toml += shadowedModel(fmt.Sprintf("m%d", i), 1, target)
 	}
 	g := proxytest.Start(t, toml)
 	admin := g.Admin(t)
@@ -116,33 +116,33 @@ func TestShadowChangesNothing(t *testing.T) {
 			requests++
 			for i, c := range cases {
 				got := in.ask(t, g, fmt.Sprintf("m%d", i), stream)
-				if got.Err != nil || got.Status != want.Status || ofRequest.ReplaceAllString(got.Body, "") != ofRequest.ReplaceAllString(want.Body, "") {
-					t.Errorf("%s, streamed %v, with a shadow that %s: %v %d\n%s\nwant\n%s", in.name, stream, c.name, got.Err, got.Status, got.Body, want.Body)
+				if got.Err != nil || got.Status != want.Status || generatedMembers.ReplaceAllString(got.Body, "") != generatedMembers.ReplaceAllString(want.Body, "") {
+					t.Errorf("%s, streamed %v, with a shadow that %s: %v, status %d\n%s\nwant\n%s", in.name, stream, c.name, got.Err, got.Status, got.Body, want.Body)
 				}
 				for name := range want.Header {
 					if (name == "X-Gateway-Attempts" || name == "X-Gateway-Provider" || name == "Content-Type") && got.Header.Get(name) != want.Header.Get(name) || got.Header.Get(name) == "" {
-						t.Errorf("%s, streamed %v, with a shadow that %s: header %s is %q", in.name, stream, c.name, name, got.Header.Get(name))
+						t.Errorf("%s, streamed %v, with a shadow that %s: header %s is %q, without %q", in.name, stream, c.name, name, got.Header.Get(name), want.Header.Get(name))
 					}
 				}
-				if c.end {
-					await(t, copied)
-				} else { // one copy at a time: two could be short of instances of a plugin
-					outcomes(t, admin, fmt.Sprintf("m%d", i), requests)
+				if c.hangs {
+					awaitCopy(t, copied)
+				} else { // one copy at a time, because two could run out of plugin instances
+					awaitCopies(t, admin, fmt.Sprintf("m%d", i), requests)
 				}
 			}
 		}
 	}
 	for i, c := range cases {
-		if model := fmt.Sprintf("m%d", i); !c.end {
-			if m := outcomes(t, admin, model, requests); m.Sum("sluice_shadow_requests_total", "model", model, "outcome", c.outcome) != requests {
+		if model := fmt.Sprintf("m%d", i); !c.hangs {
+			if m := awaitCopies(t, admin, model, requests); m.Sum("sluice_shadow_requests_total", "model", model, "outcome", c.outcome) != requests {
 				t.Errorf("a shadow that %s: outcomes are not all %s", c.name, c.outcome)
 			}
 		}
 	}
 	g.Server.Drain()
 	for i, c := range cases {
-		if model := fmt.Sprintf("m%d", i); c.end {
-			if m := outcomes(t, admin, model, requests); m.Sum("sluice_shadow_requests_total", "model", model, "outcome", c.outcome) != requests {
+		if model := fmt.Sprintf("m%d", i); c.hangs {
+			if m := awaitCopies(t, admin, model, requests); m.Sum("sluice_shadow_requests_total", "model", model, "outcome", c.outcome) != requests {
 				t.Errorf("a shadow that %s: outcomes are not all %s", c.name, c.outcome)
 			}
 		}
@@ -150,16 +150,16 @@ func TestShadowChangesNothing(t *testing.T) {
 	m := proxytest.Scrape(t, admin)
 	for i := range cases {
 		if n := m.Sum("sluice_attempts_total", "provider", fmt.Sprintf("s%d", i)); n != 0 {
-			t.Errorf("%v attempts of a shadow in the statistics of targets", n)
+			t.Errorf("sluice_attempts_total counts %v attempts of a shadow, want none", n)
 		}
 	}
 	if m.Sum("sluice_plugin_breaker") != 0 || m.Sum("sluice_attempts_total", "outcome", "failed") != 0 || m.Sum("sluice_panics_total") != 0 {
-		t.Error("a shadow has opened a circuit, counted as an attempt, or panicked")
+		t.Error("a shadow opened a circuit, counted as a failed attempt, or panicked")
 	}
 }
 
-// difference is a provider's response with tool calls, as chat completions.
-func withTools(finish string, prompt, completion int, calls ...string) string {
+// toolCallResponse returns a chat completion with tool calls, each of which is a name and arguments with a space between.
+func toolCallResponse(finish string, prompt, completion int, calls ...string) string {
 	var list []string
 	for i, c := range calls {
 		name, arguments, _ := strings.Cut(c, " ")
@@ -169,8 +169,8 @@ func withTools(finish string, prompt, completion int, calls ...string) string {
 		strings.Join(list, ","), finish, prompt, completion, prompt+completion)
 }
 
-// asStream is such a response as a stream, with the arguments in pieces.
-func asStream(finish string, prompt, completion int, calls ...string) string {
+// toolCallStream returns the same response as a stream, with the arguments in pieces.
+func toolCallStream(finish string, prompt, completion int, calls ...string) string {
 	const event = "data: {\"id\":\"r\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[%s]%s}\n\n"
 	var b strings.Builder
 	fmt.Fprintf(&b, event, `{"index":0,"delta":{"role":"assistant","content":"x"},"finish_reason":null}`, "")
@@ -186,8 +186,8 @@ func asStream(finish string, prompt, completion int, calls ...string) string {
 	return b.String() + "data: [DONE]\n\n"
 }
 
-// TestShadowIsCompared has a shadow whose responses differ in one way each from those to clients, in all APIs, whether the provider's
-// response is passed on or translated.
+// TestShadowIsCompared has a shadow whose responses each differ in one way from the client's, for all client APIs, and checks
+// the logged and counted differences.
 func TestShadowIsCompared(t *testing.T) {
 	type facts struct {
 		status             int
@@ -217,26 +217,26 @@ func TestShadowIsCompared(t *testing.T) {
 		{vary(func(f *facts) { f.calls[0] = `f {"a":2,"b":[true,"é"]}` }), "tool_arguments"},
 		{vary(func(f *facts) { f.calls[0], f.prompt = `f {"a":1,"b":["é",true]}`, 7 }), "prompt_tokens,tool_arguments"},
 	}
-	var now atomic.Pointer[facts]
-	answer := func(of func() facts) up.Step {
+	var current atomic.Pointer[facts] // the shadow's response
+	answer := func(get func() facts) up.Step {
 		return func(c *up.Conn) error {
-			f := of()
+			f := get()
 			switch {
 			case f.status != 200:
 				return up.Answer(f.status, "application/json", `{"error":{"message":"no"}}`)(c)
 			case strings.Contains(string(c.Last().Body), `"stream":true`):
-				return up.Answer(200, "text/event-stream", asStream(f.finish, f.prompt, f.completion, f.calls...))(c)
+				return up.Answer(200, "text/event-stream", toolCallStream(f.finish, f.prompt, f.completion, f.calls...))(c)
 			}
-			return up.Answer(200, "application/json", withTools(f.finish, f.prompt, f.completion, f.calls...))(c)
+			return up.Answer(200, "application/json", toolCallResponse(f.finish, f.prompt, f.completion, f.calls...))(c)
 		}
 	}
 	provider := up.New(t, up.Script{up.Loop(up.ReadRequest(), answer(func() facts { return base }))})
-	shadow := up.New(t, up.Script{up.Loop(up.ReadRequest(), answer(func() facts { return *now.Load() }))})
-	g := proxytest.Start(t, quietServer+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowed("m", 1, "other/n"))
+	shadow := up.New(t, up.Script{up.Loop(up.ReadRequest(), answer(func() facts { return *current.Load() }))})
+	g := proxytest.Start(t, quietServer+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowedModel("m", 1, "other/n"))
 	admin := g.Admin(t)
 	compared, differing := 0.0, map[string]float64{}
 	for _, c := range cases {
-		now.Store(&c.shadow)
+		current.Store(&c.shadow)
 		for _, in := range ingresses {
 			for _, stream := range []bool{false, true} {
 				r := in.ask(t, g, "m", stream)
@@ -249,15 +249,15 @@ func TestShadowIsCompared(t *testing.T) {
 					differing[kind]++
 				}
 				if line["differences"] != c.differences || line["client_status"] != "200" || line["client_tool_calls"] != "2" || line["shadow_status"] == "200" && line["shadow_prompt_tokens"] != fmt.Sprint(c.shadow.prompt) {
-					t.Errorf("%s, streamed %v: want %q: %v", in.name, stream, c.differences, line)
+					t.Errorf("%s, streamed %v: logged %v, want differences %q", in.name, stream, line, c.differences)
 				}
 				if strings.Contains(fmt.Sprint(line), "é") {
-					t.Errorf("arguments are in the log: %v", line)
+					t.Errorf("the log contains tool arguments: %v", line)
 				}
 			}
 		}
 	}
-	m := outcomes(t, admin, "m", compared)
+	m := awaitCopies(t, admin, "m", compared)
 	delete(differing, "")
 	for kind, n := range differing {
 		if got := m.Sum("sluice_shadow_differences_total", "model", "m", "provider", "other", "target", "n", "kind", kind); got != n {
@@ -268,7 +268,7 @@ func TestShadowIsCompared(t *testing.T) {
 		t.Errorf("%v compared, want %v", n, compared)
 	}
 	if m.Sum("sluice_shadow_duration_seconds_total", "response", "client") <= 0 || m.Sum("sluice_shadow_tokens_total", "response", "shadow", "kind", "prompt") <= 0 {
-		t.Error("no sums of times and tokens")
+		t.Error("the metrics have no durations or tokens of shadows")
 	}
 	if _, status := proxytest.Get(t, admin+"/status"); !strings.Contains(status, `"tool_arguments": 16`) || !strings.Contains(status, `"duration_ratio"`) {
 		t.Errorf("status:\n%s", status)
@@ -278,13 +278,13 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowIsChargedToItsProvider has a key and a team with budgets: they pay for their request alone. The provider of the shadow pays for
-// the copy, and gets none once its limit is reached.
+// TestShadowIsChargedToItsProvider checks that copies count towards the limits and budgets of the shadow's provider, not
+// those of the client's key and team, and that none is sent above the provider's limit.
 func TestShadowIsChargedToItsProvider(t *testing.T) {
-	provider, shadow, dir := live(t), live(t), t.TempDir()
+	provider, shadow, dir := newLiveProvider(t), newLiveProvider(t), t.TempDir()
 	toml := "[store]\njournal = \"" + dir + "\"\n[[teams]]\nname = \"research\"\nbudgets = [{ usd = 5, per = \"day\" }]\n" +
 		strings.Replace(proxytest.Keys, "models = ", "team = \"research\"\nbudgets = [{ usd = 1, per = \"day\" }]\nlimits = { requests_per_minute = 100 }\nmodels = ", 1) +
-		openAI("live", provider.URL()) + openAI("other", shadow.URL()) + "limits = { requests_per_minute = 1 }\nbudgets = [{ usd = 1, per = \"day\" }]\n" + shadowed("m", 1, "other/n")
+		openAI("live", provider.URL()) + openAI("other", shadow.URL()) + "limits = { requests_per_minute = 1 }\nbudgets = [{ usd = 1, per = \"day\" }]\n" + shadowedModel("m", 1, "other/n")
 	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.StateDir = dir })
 	admin := g.Admin(t)
 	var remaining []string
@@ -295,17 +295,17 @@ func TestShadowIsChargedToItsProvider(t *testing.T) {
 		}
 		remaining = append(remaining, r.Header.Get("X-Ratelimit-Remaining-Requests"))
 		g.Log.Request(t, r.RequestID())
-		outcomes(t, admin, "m", float64(n+1))
+		awaitCopies(t, admin, "m", float64(n+1))
 	}
 	if remaining[0] != "99" || remaining[1] != "98" {
-		t.Errorf("remaining requests of the key: %v", remaining)
+		t.Errorf("remaining requests of the key: %v, want 99 and 98", remaining)
 	}
 	m := proxytest.Scrape(t, admin)
 	if m.Sum("sluice_shadow_requests_total", "outcome", "answered") != 1 || m.Sum("sluice_shadow_requests_total", "outcome", "spent") != 1 || len(shadow.Requests()) != 1 {
-		t.Errorf("%d copies were sent; want one, and one that the provider's limit keeps back", len(shadow.Requests()))
+		t.Errorf("%d copies were sent, want one sent and one above the provider's limit", len(shadow.Requests()))
 	}
 	if n := m.Sum("sluice_requests_total"); n != 2 {
-		t.Errorf("%v requests", n)
+		t.Errorf("sluice_requests_total is %v, want 2", n)
 	}
 	columns, err := proxy.ParseUsageColumns("key,team,provider,tags")
 	if err != nil {
@@ -324,60 +324,60 @@ func TestShadowIsChargedToItsProvider(t *testing.T) {
 	}
 }
 
-// TestShadowOfClientThatLeaves is cancelled: there is nothing to compare it with.
-func TestShadowOfClientThatLeaves(t *testing.T) {
+// TestDisconnectCancelsShadow checks that a copy is cancelled if the client disconnects before its response.
+func TestDisconnectCancelsShadow(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		copied := make(chan struct{}, 1)
 		provider := up.New(t, up.Script{up.ReadRequest(), up.AwaitClose()})
 		shadow := up.New(t, up.Script{up.ReadRequest(), arrived(copied), up.AwaitClose()})
-		g := proxytest.Start(t, quietServer+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowed("m", 1, "other/n"))
+		g := proxytest.Start(t, quietServer+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowedModel("m", 1, "other/n"))
 		admin := g.Admin(t)
 		c := dial(t, g)
 		c.post("left", strings.Replace(askM, `"model"`, fmt.Sprintf(`"stream":%v,"model"`, stream), 1))
-		await(t, copied)
+		awaitCopy(t, copied)
 		c.reset()
 		awaitEnd(t, shadow)
-		if m := outcomes(t, admin, "m", 1); m.Sum("sluice_shadow_requests_total", "outcome", "cancelled") != 1 || m.Sum("sluice_shadow_compared_total") != 0 {
-			t.Errorf("streamed %v: the copy was not cancelled, or compared", stream)
+		if m := awaitCopies(t, admin, "m", 1); m.Sum("sluice_shadow_requests_total", "outcome", "cancelled") != 1 || m.Sum("sluice_shadow_compared_total") != 0 {
+			t.Errorf("streamed %v: the copy was not cancelled, or was compared", stream)
 		}
 	}
 }
 
-// arrived signals each time that it is reached.
+// arrived returns a step that sends on the channel.
 func arrived(ch chan<- struct{}) up.Step {
 	return func(*up.Conn) error { ch <- struct{}{}; return nil }
 }
 
-// await waits for a signal.
-func await(t *testing.T, signal <-chan struct{}) {
+// awaitCopy waits until a copy signals that it has arrived at the shadow.
+func awaitCopy(t *testing.T, copied <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(proxytest.EventTimeout)
 	defer timer.Stop()
 	select {
-	case <-signal:
+	case <-copied:
 	case <-timer.C:
-		t.Fatal("no copy has arrived")
+		t.Fatal("no copy arrived at the shadow")
 	}
 }
 
-// TestShadowsAtReloadAndShutdown have copies under way: a reload keeps their configuration, a shutdown cancels them before it waits for
-// anything else.
+// TestShadowsAtReloadAndShutdown checks that copies in flight keep their configuration open after a reload, and that a
+// shutdown cancels them first.
 func TestShadowsAtReloadAndShutdown(t *testing.T) {
 	copied := make(chan struct{}, 1)
-	provider := live(t)
+	provider := newLiveProvider(t)
 	shadow := up.New(t, up.Script{up.ReadRequest(), arrived(copied), up.AwaitClose()})
 	toml := quietServer + openAI("live", provider.URL()) + openAI("other", shadow.URL())
-	g := proxytest.Start(t, toml+shadowed("m", 1, "other/n"))
+	g := proxytest.Start(t, toml+shadowedModel("m", 1, "other/n"))
 	admin := g.Admin(t)
 	if r := g.Chat(t, askM); r.Status != 200 {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	await(t, copied)
-	if err := g.Reload(t, toml+shadowed("m", 1, "other/n2")); err != nil {
+	awaitCopy(t, copied)
+	if err := g.Reload(t, toml+shadowedModel("m", 1, "other/n2")); err != nil {
 		t.Fatal(err)
 	}
 	if n := proxytest.Scrape(t, admin).Sum("sluice_config_generations_open"); n != 2 {
-		t.Errorf("%v configurations are open while a copy is under way, want 2", n)
+		t.Errorf("%v configurations are open while a copy is in flight, want 2", n)
 	}
 	g.Server.Drain()
 	awaitEnd(t, shadow)
@@ -385,54 +385,55 @@ func TestShadowsAtReloadAndShutdown(t *testing.T) {
 	if r := g.Chat(t, askM); r.Status != 200 {
 		t.Errorf("while draining: %d %s", r.Status, r.Body)
 	}
-	if m := outcomes(t, admin, "m", 1); m.Sum("sluice_shadow_requests_total", "outcome", "cancelled") != 1 || len(shadow.Requests()) != 1 {
+	if m := awaitCopies(t, admin, "m", 1); m.Sum("sluice_shadow_requests_total", "outcome", "cancelled") != 1 || len(shadow.Requests()) != 1 {
 		t.Error("a copy was sent while the gateway is draining")
 	}
 }
 
-// TestShadowsAreBounded sends more requests than there may be copies at a time, to a shadow that hangs.
+// TestShadowsAreBounded sends more requests than the limit on concurrent copies, with a shadow that hangs.
 func TestShadowsAreBounded(t *testing.T) {
-	const most, requests = 4, 12
-	provider := live(t)
+	const maxCopies, requests = 4, 12
+	provider := newLiveProvider(t)
 	copied := make(chan struct{}, 1)
 	shadow := up.New(t, up.Script{up.ReadRequest(), arrived(copied), up.AwaitClose()})
-	g := proxytest.Start(t, strings.Replace(quietServer, "[server]\n", "[server]\nmax_requests = 64\n", 1)+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowed("m", 1, "other/n"))
+	g := proxytest.Start(t, strings.Replace(quietServer, "[server]\n", "[server]\nmax_requests = 64\n", 1)+openAI("live", provider.URL())+openAI("other", shadow.URL())+shadowedModel("m", 1, "other/n"))
 	admin := g.Admin(t)
 	for n := range requests {
 		if r := g.Chat(t, askM); r.Status != 200 {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
-		if n < most {
-			await(t, copied)
+		if n < maxCopies {
+			awaitCopy(t, copied)
 		}
 	}
 	m := proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
-		return m.Sum("sluice_shadow_requests_total", "outcome", "dropped") == requests-most && m.Sum("sluice_completions_in_flight") == 0
+		return m.Sum("sluice_shadow_requests_total", "outcome", "dropped") == requests-maxCopies && m.Sum("sluice_completions_in_flight") == 0
 	})
-	if m.Sum("sluice_shadow_requests_total") != requests-most || m.Sum("sluice_body_memory_bytes") != 0 {
-		t.Error("copies count among what clients take, or have ended")
+	if m.Sum("sluice_shadow_requests_total") != requests-maxCopies || m.Sum("sluice_body_memory_bytes") != 0 {
+		t.Error("copies count towards the memory of request bodies, or have ended")
 	}
 }
 
-// TestShadowShare sends requests each of which is explained before: as many copies arrive as were explained.
+// TestShadowShare checks that the share of copied requests is as configured, and that each request is copied if and only if
+// the explanation says so.
 func TestShadowShare(t *testing.T) {
 	requests := scale(1000, 100)
 	var copies atomic.Int64
-	var lot atomic.Uint64
+	var random atomic.Uint64
 	shadow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		copies.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(chatResponse("shadow")))
 	}))
 	defer shadow.Close()
-	provider := live(t)
-	toml := strings.Replace(quietServer, "models = ", "explain = true\nmodels = ", 1) + openAI("live", provider.URL()) + openAI("other", shadow.URL) + shadowed("m", 0.1, "other/n")
-	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Random = func() uint64 { return lot.Add(0x9e3779b97f4a7c15) } })
+	provider := newLiveProvider(t)
+	toml := strings.Replace(quietServer, "models = ", "explain = true\nmodels = ", 1) + openAI("live", provider.URL()) + openAI("other", shadow.URL) + shadowedModel("m", 0.1, "other/n")
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Random = func() uint64 { return random.Add(0x9e3779b97f4a7c15) } })
 	admin := g.Admin(t)
 	explained := 0
 	for range requests {
 		r := g.Do(t, "POST", "/v1/chat/completions", askM, "x-gateway-explain: 1")
-		e, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{Model: "m", Key: "tests", Random: fmt.Sprintf("%016x", lot.Load())})
+		e, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{Model: "m", Key: "tests", Random: fmt.Sprintf("%016x", random.Load())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,14 +442,14 @@ func TestShadowShare(t *testing.T) {
 			explained++
 		}
 		if route := r.Header.Get("X-Gateway-Route"); strings.Contains(route, "; shadow other/n; ") != in || strings.Contains(string(e.Text), "shadow    other/n in (10%)") != in {
-			t.Fatalf("explained %s, happened %s", e.JSON, route)
+			t.Fatalf("explained as %s, but the route was %s", e.JSON, route)
 		}
 	}
-	m := outcomes(t, admin, "m", float64(explained))
+	m := awaitCopies(t, admin, "m", float64(explained))
 	if sent := m.Sum("sluice_shadow_requests_total", "outcome", "answered"); sent+m.Sum("sluice_shadow_requests_total", "outcome", "dropped") != float64(explained) || float64(copies.Load()) != sent {
-		t.Errorf("%d copies arrived, %v were answered, %d explained", copies.Load(), sent, explained)
+		t.Errorf("%d copies arrived, %v got a response, want the %d that were explained", copies.Load(), sent, explained)
 	}
 	if share := float64(explained) / float64(requests); share < 0.05 || share > 0.15 {
-		t.Errorf("%d of %d requests are copied, want about a tenth", explained, requests)
+		t.Errorf("%d of %d requests were copied, want about a tenth", explained, requests)
 	}
 }
