@@ -67,7 +67,7 @@ targets = [{ provider = "dead", model = "m" }, { provider = "demo", model = "dem
 	for n := range scrapes + 1 {
 		if n%every == every-1 {
 			if r := g.Chat(t, `{"model":"fast","messages":[{"role":"user","content":"x"}]}`); r.Status != 200 {
-				t.Fatalf("%d %s", r.Status, r.Body)
+				t.Fatalf("got %d %s", r.Status, r.Body)
 			}
 		}
 		for series, v := range scrapedSamples(proxytest.Scrape(t, at)) {

@@ -86,7 +86,7 @@ func newModelProvider(t testing.TB) *modelProvider {
 	return p
 }
 
-// takeRequests returns what was asked for since the last call.
+// takeRequests returns the requests since the last call.
 func (p *modelProvider) takeRequests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -434,7 +434,7 @@ func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, requests []
 			}
 		}
 		if lateHedge := refused && w.hedged && made == 1; ended && why != "hedge" && !lateHedge { // a hedge that was not permitted is not an attempt
-			t.Errorf("attempt %d comes after the end of the request", i+1)
+			t.Errorf("attempt %d is after the end of the request", i+1)
 		}
 		if refused {
 			continue

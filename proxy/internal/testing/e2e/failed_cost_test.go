@@ -110,7 +110,7 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 			admin := g.Admin(t)
 			r := g.Chat(t, body)
 			if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "b" || r.Header.Get("X-Gateway-Attempts") != "2" {
-				t.Fatalf("%d %s, headers %v", r.Status, r.Body, r.Header)
+				t.Fatalf("got %d %s, headers %v", r.Status, r.Body, r.Header)
 			}
 			line := g.Log.Request(t, r.RequestID())
 			spent, held := readBudgets(t, admin)

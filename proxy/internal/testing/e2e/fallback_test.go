@@ -25,7 +25,7 @@ func TestFailedAttemptLeavesNothing(t *testing.T) {
 		g := proxytest.Start(t, configuration(provider.URL(), ""))
 		r := g.Chat(t, askBoth)
 		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Upstream-Request-Id") != "" {
-			t.Errorf("%d, headers %v", r.Status, r.Header)
+			t.Errorf("got status %d, headers %v", r.Status, r.Header)
 		}
 	})
 	t.Run("all fail", func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestFilterRefuses(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			r := in.ask(t, g, "m", stream)
 			if r.Status < 400 || strings.Contains(r.Body, "secret") || strings.Contains(r.Body, "the to") {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("got status %d: %s", r.Status, r.Body)
 			}
 		}
 		r := g.Do(t, "POST", in.pathTo("m", true), in.requestBody("m", "the top secret", true))

@@ -130,7 +130,7 @@ func TestGeminiNativeFailures(t *testing.T) {
 			g := proxytest.Start(t, geminiWire.gatewayConfig(upstreamtest.New(t, script).URL()))
 			r := g.Do(t, "POST", streamGemini, askGemini)
 			if r.Status != 200 || !strings.Contains(r.Body, `"half"`) || strings.Contains(r.Body, "STOP") || strings.Count(r.Body, gemini.errorPrefix) != 1 {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("got status %d: %s", r.Status, r.Body)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ targets = [{ provider = "demo", model = "demo" }]
 		}
 	}
 	if r := g.Do(t, "POST", "/v1/models/demo:streamGenerateContent?alt=sse", askGemini); r.Status != 200 || !strings.HasPrefix(r.Body, "data: {") {
-		t.Errorf("status %d: %s", r.Status, r.Body)
+		t.Errorf("got status %d: %s", r.Status, r.Body)
 	}
 	for _, c := range []struct {
 		method, path string
@@ -206,7 +206,7 @@ func TestGeminiModels(t *testing.T) {
 	var one listed
 	get("/v1beta/models/demo", &one)
 	if one.Name != "models/demo" || one.DisplayName == "" {
-		t.Errorf("%+v", one)
+		t.Errorf("got %+v", one)
 	}
 	var list struct{ Models []listed }
 	get("/v1/models", &list, "x-goog-api-client: google-genai-sdk/1.0", "Authorization:", "x-goog-api-key: "+proxytest.Key)
@@ -250,7 +250,7 @@ func TestGeminiReasoningReturns(t *testing.T) {
 	}
 	next := `{"contents":[{"role":"user","parts":[{"text":"x"}]},` + string(answer.Candidates[0].Content) + `,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"ok"}}}]}],` + config + `}`
 	if r := g.Do(t, "POST", pathGemini, next); r.Status != 200 || !strings.Contains(r.Body, `"good"`) {
-		t.Errorf("status %d: %s", r.Status, r.Body)
+		t.Errorf("got status %d: %s", r.Status, r.Body)
 	}
 	sent := string(provider.Requests()[1].Body)
 	for _, want := range []string{`"thinking":"Hm"`, `"signature":"c2lnbmVk"`, `"tool_use_id":"toolu_1"`} {
@@ -259,7 +259,7 @@ func TestGeminiReasoningReturns(t *testing.T) {
 		}
 	}
 	if r := g.Do(t, "POST", "/v1beta/models/g:generateContent", next); r.Status != 200 {
-		t.Errorf("status %d: %s", r.Status, r.Body)
+		t.Errorf("got status %d: %s", r.Status, r.Body)
 	}
 	if sent := string(google.Requests()[0].Body); strings.Contains(sent, "Signature") || strings.Contains(sent, `"Hm"`) || !strings.Contains(sent, `"functionCall"`) {
 		t.Errorf("Google received %s", sent)

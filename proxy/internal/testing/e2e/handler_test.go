@@ -148,7 +148,7 @@ func TestModels(t *testing.T) {
 	}
 	r := g.Do(t, "GET", "/v1/models", "")
 	if err := json.Unmarshal([]byte(r.Body), &list); err != nil || r.Status != http.StatusOK {
-		t.Fatalf("%d %s: %v", r.Status, r.Body, err)
+		t.Fatalf("got %d %s: %v", r.Status, r.Body, err)
 	}
 	if list.Object != "list" || len(list.Data) != 5 {
 		t.Fatalf("list: %s", r.Body)

@@ -140,7 +140,7 @@ func TestCanariesAppearNowhere(t *testing.T) {
 	}
 }
 
-// checkOperatorOutput looks for marks in the log and in everything that the admin listener says.
+// checkOperatorOutput checks that neither the log nor any response of the admin listener contains a mark.
 func checkOperatorOutput(t *testing.T, g *proxytest.Gateway, at string, marks ...string) {
 	t.Helper()
 	everything := map[string]string{"the log": g.Log.String()}

@@ -30,7 +30,7 @@ func TestHedgeIsFilteredAndRecorded(t *testing.T) {
 				from := proxy.NewRecorder(provider)
 				g := proxytest.StartWith(t, twoTargets(a.URL(), b.URL(), `hedge = { after = "10ms", budget = 1 }`)+blocklist("mask", ""), func(o *proxy.Options) { o.Recorder = from })
 				if r := g.Chat(t, c.body); r.Status != 200 || content(r.Body) != "a [x] and more" || r.Header.Get("X-Gateway-Provider") != "b" {
-					t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
+					t.Errorf("got %d %s, headers %v", r.Status, r.Body, r.Header)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), proxytest.EventTimeout)
 				defer cancel()
@@ -68,6 +68,6 @@ targets = [{ provider = "p", model = "first" }, { provider = "p", model = "secon
 	admin = g.Admin(t)
 	r := g.Chat(t, askM)
 	if r.Status != 200 || content(r.Body) != "third" || r.Header.Get("X-Gateway-Attempts") != "3" {
-		t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
+		t.Errorf("got %d %s, headers %v", r.Status, r.Body, r.Header)
 	}
 }

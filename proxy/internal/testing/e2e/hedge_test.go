@@ -62,7 +62,7 @@ func TestHedgeWins(t *testing.T) {
 			admin := g.Admin(t)
 			r := g.Chat(t, c.body)
 			if r.Status != 200 || !strings.Contains(r.Body, "second") || r.Err != nil {
-				t.Fatalf("%d %s", r.Status, r.Body)
+				t.Fatalf("got %d %s", r.Status, r.Body)
 			}
 			if h := r.Header; h.Get("X-Gateway-Provider") != "b" || h.Get("X-Gateway-Attempts") != "2" || h.Get("X-Upstream-Request-Id") != "up-second" {
 				t.Errorf("headers %v", h)
@@ -96,7 +96,7 @@ func TestHedgeLoses(t *testing.T) {
 	admin := g.Admin(t)
 	r := g.Chat(t, askMStream)
 	if r.Status != 200 || content(r.Body) != "first" || r.Header.Get("X-Gateway-Provider") != "a" || r.Header.Get("X-Gateway-Attempts") != "2" {
-		t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
+		t.Errorf("got %d %s, headers %v", r.Status, r.Body, r.Header)
 	}
 	awaitEnd(t, b)
 	proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
@@ -149,7 +149,7 @@ func TestHedgeAfterFailures(t *testing.T) {
 			}
 			r := g.Chat(t, askM)
 			if r.Status != c.status || r.Header.Get("X-Gateway-Provider") != c.provider || r.Header.Get("X-Gateway-Attempts") != c.tries {
-				t.Errorf("%d %s, headers %v", r.Status, r.Body, r.Header)
+				t.Errorf("got %d %s, headers %v", r.Status, r.Body, r.Header)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestHedgeBudget(t *testing.T) {
 	admin.Store(&address)
 	for range requests {
 		if r := g.Chat(t, askM); r.Status != 200 {
-			t.Fatalf("%d %s", r.Status, r.Body)
+			t.Fatalf("got %d %s", r.Status, r.Body)
 		}
 	}
 	deciding.Lock()
@@ -240,7 +240,7 @@ func TestHedgesRareSlowResponses(t *testing.T) {
 	for range requests {
 		r := g.Chat(t, askMStream)
 		if r.Status != 200 || r.Err != nil {
-			t.Fatalf("%d %s", r.Status, r.Body)
+			t.Fatalf("got %d %s", r.Status, r.Body)
 		}
 		if content(r.Body) == "second" {
 			second++
