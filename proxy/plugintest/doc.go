@@ -24,7 +24,7 @@
 //	vector.json   everything else (see Vector), such as another form than chat completions; optional
 //	want.txt      the expected result; go test -update writes it
 //
-// Review a change of a plugin by the changes of its want.txt files.
+// A change of a plugin is reviewed by the changes of its want.txt files.
 //
 // # Other tests
 //

@@ -63,9 +63,9 @@ func (b *Binding) FilterText(t FilterText) (FilteredText, error) {
 	return out, err
 }
 
-// TestFilter checks the filtered texts, given by input, in each form of the plugin. Each text is passed as a whole, in
-// a request and in a response, and as a stream: in pieces of 1, 8 and 64 bytes, and in two pieces cut at up to 50
-// places.
+// TestFilter filters each key of texts and compares the result with its value, in each form of the plugin. Each text is
+// passed as a whole, in a request and in a response, and as a stream: in pieces of 1, 8 and 64 bytes, and in two pieces
+// cut at up to 50 places.
 func (s Suite) TestFilter(t *testing.T, settings string, texts map[string]string) {
 	t.Helper()
 	s.EachForm(t, settings, func(t *testing.T, b *Binding) {
