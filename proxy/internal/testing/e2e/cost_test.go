@@ -66,7 +66,7 @@ func TestCostOfRecordedResponses(t *testing.T) {
 	for _, r := range compatibleRecordings(t) {
 		recorded["openai "+r.name] = r
 	}
-	for name := range translated {
+	for name := range translatingPlugins {
 		vectors, err := plugintest.Load(filepath.Join("..", "..", "..", "..", "plugins", name, "testdata", "vectors"))
 		if err != nil {
 			t.Fatal(err)

@@ -249,7 +249,7 @@ func TestNotReadyDuringShutdown(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(proxytest.EventTimeout) }()
-	awaitRefusal(t, g)
+	awaitListenerClosed(t, g)
 	if code, body := proxytest.Get(t, at+"/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
 		t.Errorf("/readyz during shutdown: got %d %s", code, body)
 	}

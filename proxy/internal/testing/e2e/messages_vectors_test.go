@@ -127,7 +127,7 @@ func TestVectorsAsMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays every recorded response seven times over sockets; package messages reads those of two APIs")
 	}
-	for name, credential := range translated {
+	for name, credential := range translatingPlugins {
 		t.Run(name, func(t *testing.T) {
 			vectors, err := plugintest.Load(filepath.Join("..", "..", "..", "..", "plugins", name, "testdata", "vectors"))
 			if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// sharedKeys is a configuration of gateways that share what is configured of keys, by their names. timeout is that of a round trip: where the
-// store is not to be down, it is so long that a loaded machine is not taken for it.
+// sharedKeys returns a configuration of gateways with a shared store. Each key is a name and its additional TOML. timeout is
+// that of a round trip to the store. Tests in which the store stays up need a long one, because a loaded machine is slow.
 func sharedKeys(provider, store, timeout string, keys ...[2]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[store]\nurl = %q\nlease = \"3s\"\ntimeout = %q\n", store, timeout)
@@ -41,15 +41,15 @@ targets = [{ provider = "bill" }]
 	return b.String()
 }
 
-// fleet is several gateways with one store.
+// fleet is a group of gateways with a shared store.
 type fleet struct {
 	t        *testing.T
 	gateways []*proxytest.Gateway
-	admin    []string
+	admin    []string // URLs of the admin listeners
 }
 
-// startFleet starts gateways, and waits until the store grants something to each of them, for the first key: it does not at once, as it may
-// have lost data.
+// startFleet starts gateways with a key "a", and waits until each gets a share of its limits. An empty store does not grant
+// shares at once, because it may have lost its data.
 func startFleet(t *testing.T, n int, toml string) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
@@ -62,42 +62,44 @@ func startFleet(t *testing.T, n int, toml string) *fleet {
 	return f
 }
 
-// chat sends a request with the key of a name.
+// chat sends a request to gateway n with the named key.
 func (f *fleet) chat(n int, key, body string) *proxytest.Reply {
 	f.t.Helper()
 	return f.gateways[n].Do(f.t, "POST", "/v1/chat/completions", body, "Authorization: Bearer sk-"+key+"-0123456789abcdef")
 }
 
-// await waits until each gateway serves requests with the keys.
+// await waits until each gateway serves requests with each key.
 func (f *fleet) await(keys ...string) {
 	f.t.Helper()
 	for n := range f.gateways {
 		for _, key := range keys {
-			eventually(f.t, "the store grants something to "+key, func() bool { return f.chat(n, key, budgetRequest(1, false)).Status == 200 })
+			eventually(f.t, "the store grants a share to "+key, func() bool { return f.chat(n, key, budgetRequest(1, false)).Status == 200 })
 		}
 	}
 }
 
+// metric returns the sum of a metric of gateway n.
 func (f *fleet) metric(n int, name string, labels ...string) float64 {
 	f.t.Helper()
 	return proxytest.Scrape(f.t, f.admin[n]).Sum(name, labels...)
 }
 
-// race has 32 clients send requests to all gateways, streamed and not, until each is refused several times in a row, for one of the reasons.
-// After a store has lost data, clients wait until all gateways have reported.
-func (f *fleet) race(key string, reasons ...string) {
+// race has 32 clients send streaming and non-streaming requests to all gateways, until each client is rejected twice in a
+// row with one of the error codes. A client retries store_unavailable, because a store that has lost its data grants nothing
+// until all gateways have reported.
+func (f *fleet) race(key string, codes ...string) {
 	f.t.Helper()
 	var clients sync.WaitGroup
 	for client := range 32 {
 		clients.Go(func() {
-			var down time.Time // since when the store is unavailable to this client; zero: it is not
-			for i, refused := 0, 0; refused < 2; i++ {
+			var down time.Time // when the store became unavailable to this client; zero if it is available
+			for i, rejected := 0, 0; rejected < 2; i++ {
 				r := f.chat((client+i)%len(f.gateways), key, budgetRequest(20+client, (client+i)%2 == 0))
 				switch {
 				case r.Status == 200:
-					refused, down = 0, time.Time{}
-				case containsAny(r.Body, reasons):
-					refused, down = refused+1, time.Time{}
+					rejected, down = 0, time.Time{}
+				case containsAny(r.Body, codes):
+					rejected, down = rejected+1, time.Time{}
 				case strings.Contains(r.Body, `"store_unavailable"`) && down.IsZero():
 					down = time.Now()
 				case strings.Contains(r.Body, `"store_unavailable"`) && time.Since(down) < proxytest.EventTimeout:
@@ -131,7 +133,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func redis(t *testing.T) *redistest.Server {
+func startRedis(t *testing.T) *redistest.Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a Redis server and gateways, and waits for leases")
@@ -139,8 +141,9 @@ func redis(t *testing.T) *redistest.Server {
 	return redistest.Start(t, redistest.Options{})
 }
 
-// inStore returns what Redis has of the total budget of key a.
-func inStore(t *testing.T, server *redistest.Server, limit int64) (taken, used int64) {
+// storedBudget returns the state of key a's total budget in Redis, in nano-dollars: what gateways have taken as shares, and
+// what they have reported as used.
+func storedBudget(t *testing.T, server *redistest.Server, limit int64) (taken, used int64) {
 	t.Helper()
 	store, err := redisstore.Open(&config.Store{URL: config.Secret(server.URL()), Prefix: "sluice"})
 	if err != nil {
@@ -159,7 +162,7 @@ func inStore(t *testing.T, server *redistest.Server, limit int64) (taken, used i
 	return replies[0].Counters[0].Taken, replies[0].Counters[0].Used
 }
 
-// ledger returns what a gateway's ledger has, in nano-dollars.
+// ledger returns the total cost in a gateway's ledger, in nano-dollars.
 func (f *fleet) ledger(n int) int64 {
 	f.t.Helper()
 	var u struct {
@@ -174,7 +177,7 @@ func (f *fleet) ledger(n int) int64 {
 	return nano(f.t, u.Total.Cost)
 }
 
-// budget returns what a gateway shows of the budget of key a, in nano-dollars.
+// budget returns the amounts that a gateway shows as spent and held for the budget of key a, in nano-dollars.
 func (f *fleet) budget(n int) (spent, held int64) {
 	f.t.Helper()
 	var list struct {
@@ -190,6 +193,7 @@ func (f *fleet) budget(n int) (spent, held int64) {
 	return nano(f.t, list.Budgets[0].Spent), nano(f.t, list.Budgets[0].Held)
 }
 
+// nano converts dollars to nano-dollars.
 func nano(t *testing.T, dollars json.Number) int64 {
 	t.Helper()
 	v, err := dollars.Float64()
@@ -199,18 +203,18 @@ func nano(t *testing.T, dollars json.Number) int64 {
 	return int64(v*1e9 + 0.5)
 }
 
-// checkSums waits until the provider, Redis, the ledgers and each gateway agree on what is spent, and nothing is held.
+// checkSums waits until the provider, Redis, the ledgers and each gateway agree on the amount spent, and nothing is held.
 func (f *fleet) checkSums(b *biller, server *redistest.Server, limit int64) {
 	f.t.Helper()
 	var seen string
 	defer func() {
 		if f.t.Failed() {
-			f.t.Logf("the provider has %d; %s", b.billed.Load(), seen)
+			f.t.Logf("the provider billed %d; %s", b.billed.Load(), seen)
 		}
 	}()
 	eventually(f.t, "all sums are equal", func() bool {
 		billed := b.billed.Load()
-		taken, used := inStore(f.t, server, limit)
+		taken, used := storedBudget(f.t, server, limit)
 		seen = fmt.Sprintf("Redis has taken %d, used %d", taken, used)
 		equal, ledgers := taken == billed && used == billed, int64(0)
 		for n := range f.gateways {
@@ -224,22 +228,23 @@ func (f *fleet) checkSums(b *biller, server *redistest.Server, limit int64) {
 	})
 }
 
-// TestGatewaysShareBudget has 32 clients of three gateways race for one budget: not one nano-dollar is spent beyond it, and all sums agree.
+// TestGatewaysShareBudget has 32 clients of three gateways compete for one budget. It must not be exceeded by a single
+// nano-dollar, and all sums must agree.
 func TestGatewaysShareBudget(t *testing.T) {
 	const budget = 50_000_000
-	server, b := redis(t), newBiller(t)
+	server, b := startRedis(t), newBiller(t)
 	f := startFleet(t, 3, sharedKeys(b.URL, server.URL(), "10s", [2]string{"a", `budgets = [{ usd = 0.05, per = "total" }]`}))
 	f.race("a", `"insufficient_quota"`, `"rate_limit_exceeded"`)
 	if n := b.billed.Load(); n > budget || n < budget*8/10 {
-		t.Errorf("the provider counts %d nano-dollars, with a budget of %d", n, budget)
+		t.Errorf("the provider billed %d nano-dollars, want 80%% to 100%% of %d", n, budget)
 	}
 	f.checkSums(b, server, budget)
 }
 
-// TestGatewaysShareRate has 32 clients of three gateways race for a rate of requests.
+// TestGatewaysShareRate has 32 clients of three gateways compete for one rate limit.
 func TestGatewaysShareRate(t *testing.T) {
 	const limit = 30
-	server, b := redis(t), newBiller(t)
+	server, b := startRedis(t), newBiller(t)
 	var served atomic.Int64
 	b.serve = func(http.ResponseWriter, int64, bool) bool {
 		served.Add(1)
@@ -253,9 +258,10 @@ func TestGatewaysShareRate(t *testing.T) {
 	}
 }
 
-// TestShareNeedsNoRoundTrip counts the round trips on which requests wait: none of a key that shares nothing, and none while a share lasts.
+// TestShareNeedsNoRoundTrip checks that requests do not wait for a round trip to the store if their key shares nothing, or
+// if the gateway's share suffices.
 func TestShareNeedsNoRoundTrip(t *testing.T) {
-	server, b := redis(t), newBiller(t)
+	server, b := startRedis(t), newBiller(t)
 	f := startFleet(t, 1, sharedKeys(b.URL, server.URL(), "10s",
 		[2]string{"a", `budgets = [{ usd = 1000, per = "total" }]`}, [2]string{"alone", `budgets = [{ usd = 1000, per = "total", shared = false }]`}))
 	before := f.metric(0, "sluice_store_round_trips_total", "caller", "request")
@@ -267,6 +273,6 @@ func TestShareNeedsNoRoundTrip(t *testing.T) {
 		}
 	}
 	if after := f.metric(0, "sluice_store_round_trips_total", "caller", "request"); before == 0 || after != before {
-		t.Errorf("%v round trips, then %v", before, after)
+		t.Errorf("requests waited for %v round trips, and after more requests for %v, want the same", before, after)
 	}
 }

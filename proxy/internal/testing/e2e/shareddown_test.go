@@ -19,10 +19,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// slowRelay relays connections to a server, and delays its responses while it is slow.
+// slowRelay is a TCP proxy that delays the server's responses.
 type slowRelay struct {
 	addr  string
-	delay atomic.Int64
+	delay atomic.Int64 // nanoseconds per read
 }
 
 func newSlowRelay(t *testing.T, to string) *slowRelay {
@@ -36,8 +36,8 @@ func newSlowRelay(t *testing.T, to string) *slowRelay {
 	var mu sync.Mutex
 	var conns []net.Conn
 	ended := false
-	// keep closes the connection with the relay.
-	keep := func(c net.Conn) {
+	// add registers a connection that is closed when the relay ends.
+	add := func(c net.Conn) {
 		mu.Lock()
 		defer mu.Unlock()
 		if conns = append(conns, c); ended {
@@ -60,13 +60,13 @@ func newSlowRelay(t *testing.T, to string) *slowRelay {
 			if err != nil {
 				return
 			}
-			keep(client)
+			add(client)
 			server, err := net.Dial("tcp", to)
 			if err != nil {
 				client.Close()
 				continue
 			}
-			keep(server)
+			add(server)
 			all.Go(func() {
 				_, _ = io.Copy(server, client)
 				server.Close()
@@ -90,7 +90,8 @@ func newSlowRelay(t *testing.T, to string) *slowRelay {
 	return r
 }
 
-// TestModesWhileStoreIsDown checks what each mode does, and where it says so, while the store is killed, paused or slow.
+// TestModesWhileStoreIsDown checks the effect of each when_down mode, and that the log, the metrics and readiness show it,
+// while the store is killed, paused or slow.
 func TestModesWhileStoreIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Redis servers and gateways, and waits for timeouts")
@@ -98,8 +99,8 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 	const password = "hunter2-0123456789"
 	for name, c := range map[string]struct {
 		timeout string
-		end     func(*redistest.Server, *slowRelay)
-		mend    func(*redistest.Server, *slowRelay)
+		fail    func(*redistest.Server, *slowRelay)
+		recover func(*redistest.Server, *slowRelay)
 	}{
 		"killed": {"10s", func(s *redistest.Server, _ *slowRelay) { s.Kill() }, func(s *redistest.Server, _ *slowRelay) { s.Restart() }},
 		"paused": {
@@ -119,13 +120,13 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 				[2]string{"small", `budgets = [{ usd = 0.5, per = "total" }]`},
 				[2]string{"denied", `budgets = [{ usd = 1000, per = "total", when_down = "deny" }]`},
 				[2]string{"local", `limits = { requests_per_minute = 1000 }`})
-			f := startFleet(t, 1, strings.Replace(toml, `lease = "3s"`, `lease = "60s"`, 1)) // a share is not given back meanwhile
+			f := startFleet(t, 1, strings.Replace(toml, `lease = "3s"`, `lease = "60s"`, 1)) // longer than the outage, so that shares do not expire
 			keys := []string{"a", "small", "denied", "local"}
 			f.await(keys...)
 			log := f.gateways[0].Log
 
-			c.end(server, relay)
-			eventually(t, "requests are refused", func() bool {
+			c.fail(server, relay)
+			eventually(t, "requests are rejected", func() bool {
 				r := f.chat(0, "denied", budgetRequest(1, false))
 				if r.Status != 200 && (r.Status != 503 || !strings.Contains(r.Body, "store_unavailable") || r.Header.Get("Retry-After") == "") {
 					t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
@@ -143,71 +144,74 @@ func TestModesWhileStoreIsDown(t *testing.T) {
 			if after := f.metric(0, "sluice_store_round_trips_total", "caller", "request", "result", "error"); after != waited {
 				t.Errorf("requests waited for a store that is down: %v round trips, then %v", waited, after)
 			}
-			// A share of 0.5 dollars is 0.01 of it at a time, and a request takes 0.001.
+			// A share of the budget is 0.01 dollars, and a request costs 0.001.
 			served := 0
 			for f.chat(0, "small", budgetRequest(100, false)).Status == 200 {
 				if served++; served > 40 {
-					t.Fatal("more than a share is served")
+					t.Fatal("the gateway serves more than its share")
 				}
 			}
 			m := proxytest.Scrape(t, f.admin[0])
-			for _, of := range [][3]any{{"limits", "local", 1.0}, {"budgets", "share", 2.0}, {"budgets", "deny", 1.0}, {"budgets", "shared", 0.0}} {
-				if got := m.Sum("sluice_store_mode", "kind", of[0].(string), "mode", of[1].(string)); got != of[2] {
-					t.Errorf("%v %s: %v, want %v", of[0], of[1], got, of[2])
+			for _, mode := range []struct {
+				kind, mode string
+				want       float64
+			}{{"limits", "local", 1}, {"budgets", "share", 2}, {"budgets", "deny", 1}, {"budgets", "shared", 0}} {
+				if got := m.Sum("sluice_store_mode", "kind", mode.kind, "mode", mode.mode); got != mode.want {
+					t.Errorf("sluice_store_mode of %s, %s is %v, want %v", mode.kind, mode.mode, got, mode.want)
 				}
 			}
 			if m.Sum("sluice_store_up") != 0 {
-				t.Error("the metrics say that the store is up")
+				t.Error("sluice_store_up is 1 while the store is down")
 			}
 			status, ready := proxytest.Get(t, f.admin[0]+"/readyz")
 			if status != 200 || !strings.HasPrefix(ready, "ready\nstore: down since ") || !strings.Contains(ready, "; limits: 1 local; budgets: 1 deny, 2 share") {
-				t.Errorf("readiness says %d %q", status, ready)
+				t.Errorf("readiness is %d %q, want the store's outage and the modes", status, ready)
 			}
 
-			c.mend(server, relay)
+			c.recover(server, relay)
 			f.await(keys...)
 			eventually(t, "the store is up", func() bool { return f.metric(0, "sluice_store_up") == 1 })
 			if _, ready := proxytest.Get(t, f.admin[0]+"/readyz"); ready != "ready\n" {
-				t.Errorf("readiness says %q", ready)
+				t.Errorf("readiness is %q after the outage", ready)
 			}
 			if strings.Contains(log.String(), password) || strings.Contains(ready, password) {
-				t.Error("the password is shown")
+				t.Error("the log or readiness contains the store's password")
 			}
 			checkStoreLines(t, log)
 		})
 	}
 }
 
-// checkStoreLines checks that the log has one line of each change: no state is logged twice.
+// checkStoreLines checks that the log has one line per change of the store's state, of which the last is "store up".
 func checkStoreLines(t *testing.T, log *proxytest.Log) {
 	t.Helper()
-	var said []string
+	var logged []string
 	for _, line := range log.Lines() {
 		if text := fmt.Sprint(line["msg"]); strings.HasPrefix(text, "store ") {
-			said = append(said, text)
+			logged = append(logged, text)
 		}
 	}
 	downs := 0
-	for i, text := range said {
-		if i > 0 && said[i-1] == text {
-			t.Errorf("%q is logged twice: %q", text, said)
+	for i, text := range logged {
+		if i > 0 && logged[i-1] == text {
+			t.Errorf("%q is logged twice in a row: %q", text, logged)
 		}
 		if text == "store down" {
 			downs++
 		}
 	}
-	if downs == 0 || said[len(said)-1] != "store up" {
-		t.Errorf("the log says %q", said)
+	if downs == 0 || logged[len(logged)-1] != "store up" {
+		t.Errorf("logged %q, want store down, and store up at the end", logged)
 	}
 }
 
-// TestStoreWithOldData restarts Redis without its data, and with data from before most requests: gateways go on where they were, and no
-// more than the budget is spent.
+// TestStoreWithOldData restarts Redis without its data, and with data from before most requests. The gateways must restore
+// the counts, so that no more than the budget is spent.
 func TestStoreWithOldData(t *testing.T) {
 	const budget = 50_000_000
 	for name, save := range map[string]bool{"empty": false, "snapshot": true} {
 		t.Run(name, func(t *testing.T) {
-			server, b := redis(t), newBiller(t)
+			server, b := startRedis(t), newBiller(t)
 			f := startFleet(t, 3, sharedKeys(b.URL, server.URL(), "10s", [2]string{"a", `budgets = [{ usd = 0.05, per = "total" }]`}))
 			if save {
 				server.Do("SAVE")
@@ -221,7 +225,7 @@ func TestStoreWithOldData(t *testing.T) {
 			server.Restart()
 			f.race("a", `"insufficient_quota"`, `"rate_limit_exceeded"`)
 			if n := b.billed.Load(); n > budget || n < budget*8/10 {
-				t.Errorf("the provider counts %d nano-dollars, with a budget of %d", n, budget)
+				t.Errorf("the provider billed %d nano-dollars, want 80%% to 100%% of %d", n, budget)
 			}
 			f.checkSums(b, server, budget)
 			losses := 0.0
@@ -229,26 +233,27 @@ func TestStoreWithOldData(t *testing.T) {
 				losses += f.metric(n, "sluice_store_data_losses_total")
 			}
 			if losses == 0 {
-				t.Error("no gateway has noticed")
+				t.Error("sluice_store_data_losses_total is 0 on all gateways")
 			}
 		})
 	}
 }
 
-// TestKilledGatewayIsBooked kills one of two gateways with one Redis while the provider has a request of it. What the gateway had of the budget is
-// spent once its lease is over, and nothing is held; when it is back, what it had not used is free again, and Redis has what the ledgers have.
-func TestKilledGatewayIsBooked(t *testing.T) {
-	server, b := redis(t), newBiller(t)
-	asked, gone := make(chan struct{}), make(chan struct{})
+// TestKilledGatewayShareIsSpent kills one of two gateways that share a budget while its request is in flight. When its lease
+// expires, its whole share counts as spent. When the gateway is back, the unused part of the share is released, and Redis
+// agrees with the ledgers.
+func TestKilledGatewayShareIsSpent(t *testing.T) {
+	server, b := startRedis(t), newBiller(t)
+	arrived, done := make(chan struct{}), make(chan struct{})
 	b.serve = func(_ http.ResponseWriter, maxTokens int64, _ bool) bool {
 		if maxTokens != 1000 {
 			return false
 		}
-		close(asked)
-		<-gone
+		close(arrived)
+		<-done
 		return true
 	}
-	defer close(gone)
+	defer close(done)
 	toml := sharedKeys(b.URL, server.URL(), "10s", [2]string{"a", `budgets = [{ usd = 10, per = "total" }]`})
 	serve := func(dir string) *binarytest.Gateway {
 		return binarytest.Start(t, binarytest.Options{Config: "[server]\n" + strings.Replace(toml, "[store]\n", fmt.Sprintf("[store]\njournal = %q\n", dir), 1)})
@@ -270,7 +275,7 @@ func TestKilledGatewayIsBooked(t *testing.T) {
 	dir := t.TempDir()
 	killed, other := serve(dir), serve(t.TempDir())
 	for _, g := range []*binarytest.Gateway{killed, other} {
-		eventually(t, "the store grants something", func() bool {
+		eventually(t, "the store grants a share", func() bool {
 			status, err := ask(g, 1)
 			return err == nil && status == 200
 		})
@@ -280,25 +285,25 @@ func TestKilledGatewayIsBooked(t *testing.T) {
 		defer close(ended)
 		_, _ = ask(killed, 1000)
 	}()
-	<-asked
+	<-arrived
 	killed.Signal(t, syscall.SIGKILL)
 	<-killed.Ended()
 	<-ended
 	// A request of 1000 tokens costs 0.01 dollars, and a share is 0.2 dollars at most.
 	const limit, held = 10_000_000_000, 10_000_000
-	eventually(t, "what the killed gateway had is spent", func() bool {
-		taken, used := inStore(t, server, limit)
+	eventually(t, "the share of the killed gateway is spent", func() bool {
+		taken, used := storedBudget(t, server, limit)
 		return taken == used && used >= b.billed.Load()+held
 	})
 	f := &fleet{t: t, gateways: make([]*proxytest.Gateway, 2), admin: []string{"http://" + serve(dir).Admin, "http://" + other.Admin}}
-	eventually(t, "Redis has what the ledgers have", func() bool {
-		taken, used := inStore(t, server, limit)
+	eventually(t, "Redis and the ledgers agree", func() bool {
+		taken, used := storedBudget(t, server, limit)
 		first, firstHeld := f.budget(0)
 		second, secondHeld := f.budget(1)
 		sum := f.ledger(0) + f.ledger(1)
 		return taken == sum && used == sum && first == sum && second == sum && firstHeld+secondHeld == 0
 	})
 	if n := f.ledger(0); n < held || n > 2*held {
-		t.Errorf("the ledger of the gateway that was killed has %d nano-dollars, of which a hold is %d", n, held)
+		t.Errorf("the killed gateway's ledger has %d nano-dollars, want %d to %d, because the request in flight held %[2]d", n, held, 2*held)
 	}
 }

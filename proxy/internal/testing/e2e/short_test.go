@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// short is the slice of this package that go test -short runs: for each thing that only a whole gateway shows, a test that costs
-// little. Tests that are asked for by name, with -run, run whether they are here or not.
+// short lists the tests that go test -short runs: a fast one for each behaviour that only a whole gateway shows. A test that
+// -run names runs even if it is not listed.
 var short = strings.Fields(`
 	TestShortTestsExist
 
@@ -41,7 +41,7 @@ var short = strings.Fields(`
 	TestLogNamesExceededLimit TestTraceContextIsLoggedAndForwarded TestTargetAndPluginMetrics
 `)
 
-// selectShort restricts a run with -short to these tests, unless it names others.
+// selectShort restricts a run with -short and without -run to the tests of short.
 func selectShort() {
 	flag.Parse()
 	if run := flag.Lookup("test.run"); testing.Short() && run.Value.String() == "" {
@@ -51,7 +51,7 @@ func selectShort() {
 	}
 }
 
-// A test that is renamed would leave the slice unseen.
+// TestShortTestsExist checks that every listed test exists, because -run silently ignores the name of a renamed test.
 func TestShortTestsExist(t *testing.T) {
 	paths, err := filepath.Glob("*_test.go")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestShortTestsExist(t *testing.T) {
 	}
 	for _, name := range short {
 		if !exists[name] {
-			t.Errorf("there is no test %s", name)
+			t.Errorf("short lists %s, which does not exist", name)
 		}
 	}
 }

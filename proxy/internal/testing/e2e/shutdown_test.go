@@ -25,23 +25,23 @@ func TestShutdownWaitsForStreams(t *testing.T) {
 	c.readUntil(`"Hel"},"finish_reason":null}]}`)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(proxytest.EventTimeout) }()
-	awaitRefusal(t, g)
+	awaitListenerClosed(t, g)
 	select {
 	case err := <-stopped:
-		t.Fatalf("the shutdown ended before the stream, with %v", err)
+		t.Fatalf("the shutdown ended before the stream: %v", err)
 	default:
 	}
 	close(proceed)
 	if rest := c.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
-		t.Errorf("the rest is %q", rest)
+		t.Errorf("the stream ended with %q", rest)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-// awaitRefusal waits until the gateway accepts no more connections.
-func awaitRefusal(t *testing.T, g *proxytest.Gateway) {
+// awaitListenerClosed waits until the gateway accepts no more connections.
+func awaitListenerClosed(t *testing.T, g *proxytest.Gateway) {
 	t.Helper()
 	deadline := time.Now().Add(proxytest.EventTimeout)
 	for {
@@ -49,12 +49,12 @@ func awaitRefusal(t *testing.T, g *proxytest.Gateway) {
 		if err != nil {
 			return
 		}
-		// The listener's queue may still have taken it: then it is closed unanswered, which ends the wait for it.
+		// The connection may still have entered the listener's queue. Then it is closed without a response.
 		_ = c.SetReadDeadline(deadline)
 		_, _ = io.Copy(io.Discard, c)
 		c.Close()
 		if time.Now().After(deadline) {
-			t.Fatal("the gateway goes on accepting connections")
+			t.Fatal("the gateway still accepts connections")
 		}
 	}
 }
@@ -68,14 +68,14 @@ func TestShutdownDeadlineEndsStreams(t *testing.T) {
 	c.post("cut", askStream)
 	c.readUntil(`"Hel"},"finish_reason":null}]}`)
 	if err := g.Stop(10 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the shutdown ended with %v", err)
+		t.Errorf("shutdown: %v, want %v", err, context.DeadlineExceeded)
 	}
 	rest, err := io.ReadAll(c.r)
 	if err != nil || !strings.Contains(string(rest), `"code":"gateway_shutdown"`) || strings.Contains(string(rest), "[DONE]") || !strings.HasSuffix(string(rest), "0\r\n\r\n") {
-		t.Errorf("%v: %s", err, rest)
+		t.Errorf("the stream ended with %v: %s, want gateway_shutdown", err, rest)
 	}
 	if line := g.Log.Request(t, "cut"); line["code"] != "gateway_shutdown" || line["complete"] != "false" {
-		t.Errorf("accounted as %v", line)
+		t.Errorf("logged %v, want code gateway_shutdown and complete=false", line)
 	}
 	awaitEnd(t, provider)
 }
@@ -93,6 +93,6 @@ func TestServeAfterShutdownReturns(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the listener is open: %v", err)
+		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
 	}
 }

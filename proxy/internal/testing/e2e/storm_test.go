@@ -16,37 +16,37 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// tide is a provider whose streams go on by one event, of one token, each time that their client asks for it. So it is
-// known to the event what a client that leaves has been sent.
-type tide struct {
+// steppedProvider is a provider that sends the next event of a stream, with one token, each time its client asks for it. So
+// a test knows exactly what was sent to a client that disconnects.
+type steppedProvider struct {
 	events int
-	next   sync.Map // by the stream's name: chan struct{}
-	begun  sync.Map // the same: closed when the provider has the request
+	next   sync.Map // chan struct{} by stream name: each value sends an event
+	begun  sync.Map // chan struct{} by stream name: closed when the provider has the request
 	sent   atomic.Int64
 	ended  atomic.Int64 // requests whose connection the gateway closed before their end
 }
 
-var tideName = regexp.MustCompile(`storm-\d+`)
+var streamName = regexp.MustCompile(`storm-\d+`)
 
-func (p *tide) add(name string) (next, begun chan struct{}) {
+func (p *steppedProvider) add(name string) (next, begun chan struct{}) {
 	next, begun = make(chan struct{}, p.events+1), make(chan struct{})
 	p.next.Store(name, next)
 	p.begun.Store(name, begun)
 	return next, begun
 }
 
-func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *steppedProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	name := tideName.FindString(string(body))
+	name := streamName.FindString(string(body))
 	next, ok := p.next.Load(name)
 	if err != nil || !ok {
-		http.Error(w, "nobody's", http.StatusBadRequest)
+		http.Error(w, "unknown stream", http.StatusBadRequest)
 		return
 	}
 	begun, _ := p.begun.Load(name)
 	close(begun.(chan struct{}))
 	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(event string) bool {
+	send := func(event string) bool {
 		select {
 		case <-next.(chan struct{}):
 		case <-r.Context().Done():
@@ -60,52 +60,53 @@ func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return true
 	}
 	for range p.events {
-		if !say(text("word")) {
+		if !send(text("word")) {
 			return
 		}
 		p.sent.Add(1)
 	}
-	say(finish + "data: [DONE]\n\n")
+	send(finish + "data: [DONE]\n\n")
 }
 
-// TestManyClientDisconnects has a thousand clients disconnect at any moment, or stay: the recorded usage is what the
-// provider has sent, except for the event in flight, each request is recorded once, and everything is released.
+// TestManyClientDisconnects has a thousand clients, some of which disconnect at a random moment. It checks that the logged
+// usage is what the provider has sent, except for the event in flight, that each request is logged once, and that
+// everything is released.
 //
 // covers: F26
 func TestManyClientDisconnects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("disconnects many clients")
 	}
-	const atOnce = 100
+	const concurrent = 100
 	clients := scale(1000, 100)
-	provider := &tide{events: 12}
+	provider := &steppedProvider{events: 12}
 	up := httptest.NewServer(provider)
 	defer up.Close()
 	g := proxytest.Start(t, strings.Replace(configuration(up.URL, ""), "heartbeat = \"40ms\"", "heartbeat = \"5s\"", 1))
 	admin := g.Admin(t)
-	var departed, received atomic.Int64
-	turns := make(chan struct{}, atOnce)
+	var disconnected, received atomic.Int64
+	slots := make(chan struct{}, concurrent)
 	var all sync.WaitGroup
 	for i := range clients {
-		turns <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			name := fmt.Sprint("storm-", i)
 			next, begun := provider.add(name)
 			c := dial(t, g)
 			defer c.Close()
 			c.post(name, fmt.Sprintf(`{"model":"gpt","messages":[{"role":"user","content":%q}],"stream":%t}`, name, i%4 > 0))
 			<-begun
-			// Some leave while the provider says nothing, some amid its events, some behind the last one.
+			// Some disconnect before the first event, some between events, some after the last.
 			n := rand.IntN(provider.events + 6)
 			reset := rand.IntN(2) == 0
 			if i%4 == 0 {
-				// A whole answer: nobody sees how far it is.
+				// The client of a non-streaming response cannot follow its progress.
 				for range min(n, provider.events+1) {
 					next <- struct{}{}
 				}
 				if n <= provider.events {
-					departed.Add(1)
+					disconnected.Add(1)
 					c.disconnect(reset)
 					return
 				}
@@ -118,7 +119,7 @@ func TestManyClientDisconnects(t *testing.T) {
 				received.Add(1)
 			}
 			if n <= provider.events {
-				departed.Add(1)
+				disconnected.Add(1)
 				c.disconnect(reset)
 				return
 			}
@@ -128,15 +129,15 @@ func TestManyClientDisconnects(t *testing.T) {
 		})
 	}
 	all.Wait()
-	accounted, lines, gone := int64(0), map[string]int{}, int64(0)
+	tokens, lines, closed := int64(0), map[string]int{}, int64(0) // as logged
 	for i := range clients {
 		line := g.Log.Request(t, fmt.Sprint("storm-", i))
 		n, _ := strconv.ParseInt(line["completion_tokens"], 10, 64)
-		accounted += n
+		tokens += n
 		if line["status"] == "499" {
-			gone++
+			closed++
 		} else if line["complete"] != "true" {
-			t.Errorf("neither complete nor left: %v", line)
+			t.Errorf("neither complete nor closed by the client: %v", line)
 		}
 	}
 	for _, line := range g.Log.Lines() {
@@ -146,24 +147,24 @@ func TestManyClientDisconnects(t *testing.T) {
 	}
 	for name, n := range lines {
 		if n != 1 {
-			t.Errorf("%s is accounted %d times", name, n)
+			t.Errorf("%s is logged %d times", name, n)
 		}
 	}
 	awaitReleased(t, admin)
 	sent := provider.sent.Load()
-	t.Logf("%d left; %d tokens sent, %d accounted, %d received by streams", departed.Load(), sent, accounted, received.Load())
-	if gone != departed.Load() {
-		t.Errorf("%d are accounted as having left, %d did", gone, departed.Load())
+	t.Logf("%d disconnects; %d tokens sent, %d logged, %d received by streams", disconnected.Load(), sent, tokens, received.Load())
+	if closed != disconnected.Load() {
+		t.Errorf("%d disconnects were logged, want %d", closed, disconnected.Load())
 	}
-	// The provider may have sent, or be sending, one event that nobody reads any more.
-	if off := sent - accounted; off < -departed.Load() || off > departed.Load() {
-		t.Errorf("%d tokens were sent, and %d accounted", sent, accounted)
+	// For each disconnect, one event may have been in flight.
+	if off := sent - tokens; off < -disconnected.Load() || off > disconnected.Load() {
+		t.Errorf("%d tokens were sent, and %d logged", sent, tokens)
 	}
 	m := proxytest.Scrape(t, admin)
-	if n := m.Sum("sluice_tokens_total", "kind", "completion"); int64(n) != accounted {
-		t.Errorf("the metrics count %v tokens, the log %d", n, accounted)
+	if n := m.Sum("sluice_tokens_total", "kind", "completion"); int64(n) != tokens {
+		t.Errorf("the metrics count %v tokens, the log %d", n, tokens)
 	}
-	if n := m.Sum("sluice_requests_total", "code", "client_closed_request"); int64(n) != gone {
-		t.Errorf("the metrics count %v departures, the log %d", n, gone)
+	if n := m.Sum("sluice_requests_total", "code", "client_closed_request"); int64(n) != closed {
+		t.Errorf("the metrics count %v disconnects, the log %d", n, closed)
 	}
 }

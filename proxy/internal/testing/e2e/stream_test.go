@@ -19,7 +19,7 @@ const (
 	askStream = `{"model":"gpt","messages":[{"role":"user","content":"x"}],"stream":true}`
 )
 
-// text is a chunk of a compatible provider's stream, and finish the last one.
+// text returns a chunk of a compatible provider's stream. finish is the last one, with the finish reason.
 func text(s string) string {
 	return fmt.Sprintf("data: {\"id\":\"up-1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", s)
 }
@@ -35,12 +35,12 @@ func content(body string) string {
 	return b.String()
 }
 
-// rawClient is a client that a test drives by hand. It is the socket; what it sends and reads may go through TLS.
+// rawClient is a client whose bytes a test sends and reads itself.
 type rawClient struct {
-	t *testing.T
-	*net.TCPConn
-	w io.Writer
-	r *bufio.Reader
+	t            *testing.T
+	*net.TCPConn // the socket, below TLS if there is TLS
+	w            io.Writer
+	r            *bufio.Reader
 }
 
 func dial(t *testing.T, g *proxytest.Gateway) *rawClient {
@@ -67,19 +67,19 @@ func (c *rawClient) send(s string) {
 	}
 }
 
-// post sends a chat completion with this id.
+// post sends a chat completion with a request ID.
 func (c *rawClient) post(id, body string, headers ...string) {
 	c.postTo("/v1/chat/completions", id, body, headers...)
 }
 
-// postTo sends a request with this id to a path.
+// postTo sends a request with a request ID to a path.
 func (c *rawClient) postTo(path, id, body string, headers ...string) {
 	c.send("POST " + path + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key +
 		"\r\nContent-Type: application/json\r\nX-Request-Id: " + id + "\r\n" + strings.Join(append(headers, ""), "\r\n") +
 		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
 }
 
-// readUntil reads until what was read ends with mark.
+// readUntil reads up to and including mark, and returns what it has read.
 func (c *rawClient) readUntil(mark string) string {
 	c.t.Helper()
 	var b strings.Builder
@@ -93,6 +93,7 @@ func (c *rawClient) readUntil(mark string) string {
 	return b.String()
 }
 
+// reset closes the connection with an RST.
 func (c *rawClient) reset() {
 	c.t.Helper()
 	if err := c.SetLinger(0); err != nil {
@@ -101,6 +102,7 @@ func (c *rawClient) reset() {
 	c.Close()
 }
 
+// awaitEnd waits until the gateway closes its connection to a provider.
 func awaitEnd(t *testing.T, s *upstreamtest.Server) {
 	t.Helper()
 	timer := time.NewTimer(proxytest.EventTimeout)
@@ -108,7 +110,7 @@ func awaitEnd(t *testing.T, s *upstreamtest.Server) {
 	select {
 	case <-s.Ended():
 	case <-timer.C:
-		t.Fatal("the provider's connection stays open")
+		t.Fatal("the connection to the provider stays open")
 	}
 }
 
@@ -135,7 +137,7 @@ func TestHeartbeatWhileProviderIsSilent(t *testing.T) {
 	close(proceed)
 	rest := client.readUntil("0\r\n\r\n")
 	if content(rest) != "late" || !strings.Contains(rest, "data: [DONE]\n\n") {
-		t.Errorf("the rest is %q", rest)
+		t.Errorf("the stream ended with %q", rest)
 	}
 }
 
@@ -151,7 +153,7 @@ func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 		name   string
 		steps  []upstreamtest.Step
 		code   string
-		before string // text that the client got
+		before string // text that the client gets before the error
 	}{
 		{"FIN between chunks", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))}, "upstream_stream_truncated", "Hal"},                                                                                      // covers: F36
 		{"FIN after the finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), finish)}, "upstream_stream_truncated", "Hal"},                                                                            // covers: F36
@@ -173,26 +175,26 @@ func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 			id := fmt.Sprint("broken-", i)
 			r := g.Do(t, "POST", "/v1/chat/completions", askStream, "X-Request-Id: "+id)
 			if r.Err != nil {
-				t.Errorf("the body ended with %v", r.Err)
+				t.Errorf("reading the body: %v", r.Err)
 			}
 			frames := strings.Split(strings.TrimSuffix(strings.ReplaceAll(r.Body, ": keep-alive\n", ""), "\n\n"), "\n\n")
 			last := frames[len(frames)-1]
 			if r.Status != 200 || content(strings.Join(frames[:len(frames)-1], "\n")) != c.before ||
 				!strings.HasPrefix(last, `data: {"error":{`) || !strings.Contains(last, `"code":"`+c.code+`"`) {
-				t.Errorf("status %d, the stream ends with %s", r.Status, last)
+				t.Errorf("status %d, the stream ends with %s, want %s", r.Status, last, c.code)
 			}
 			if strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"finish_reason":"`) {
-				t.Errorf("it looks complete: %s", r.Body)
+				t.Errorf("the stream looks complete: %s", r.Body)
 			}
 			if line := g.Log.Request(t, id); line["complete"] != "false" || line["code"] != c.code {
-				t.Errorf("accounted as %v", line)
+				t.Errorf("logged %v, want code %s and complete=false", line, c.code)
 			}
 		})
 	}
 }
 
-// TestToolCallCutBeforeEnd has providers end a stream, in their own way, within the arguments of a tool call and without a
-// finish reason.
+// TestToolCallCutBeforeEnd has providers terminate a stream, each in its own format, within the arguments of a tool call and
+// without a finish reason.
 func TestToolCallCutBeforeEnd(t *testing.T) {
 	openai := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream",
 		`data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"city\":\"Par"}}]},"finish_reason":null}]}`+"\n\ndata: [DONE]\n\n")})
@@ -222,11 +224,11 @@ func TestFinishWithoutDoneIsComplete(t *testing.T) {
 		t.Errorf("got %s", r.Body)
 	}
 	if strings.Contains(r.Body, `"usage"`) {
-		t.Errorf("usage that nobody asked for: %s", r.Body)
+		t.Errorf("the stream has usage without include_usage: %s", r.Body)
 	}
 }
 
-// TestErrorsBeforeFirstByteHaveStatus covers provider failures before the client has been sent anything.
+// TestErrorsBeforeFirstByteHaveStatus covers provider failures before the gateway has sent anything to the client.
 //
 // covers: S14
 func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
@@ -263,10 +265,10 @@ func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/streamed %v", c.name, body == askStream), func(t *testing.T) {
 				r := g.Chat(t, body)
 				if r.Status != c.status || !strings.Contains(r.Body, `"code":"`+c.code) || r.Header.Get("Content-Type") != "application/json" {
-					t.Errorf("got %d %s", r.Status, r.Body)
+					t.Errorf("got %d %s, want %d %s", r.Status, r.Body, c.status, c.code)
 				}
 				if strings.Contains(r.Body, "127.0.0.1") {
-					t.Errorf("the answer holds an address: %s", r.Body)
+					t.Errorf("the response contains the provider's address: %s", r.Body)
 				}
 			})
 		}
@@ -279,22 +281,22 @@ func TestFallbackBeforeFirstByte(t *testing.T) {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", `{"error":{"message":"no","type":"x","code":null}}`)}
 	}
 	for _, c := range []struct {
-		name              string
-		openai, anthropic upstreamtest.Script
-		status            int
-		provider, tries   string
+		name               string
+		openai, anthropic  upstreamtest.Script
+		status             int
+		provider, attempts string
 	}{
-		{"the first fails, the second answers", fails(503), upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		{"the first fails, the second responds", fails(503), upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 			`{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}, 200, "anthropic", "2"},
-		{"both fail, the fallback answers", fails(500), fails(529), 200, "demo", "3"},
-		{"a client error does not count against the provider", fails(400), fails(500), 400, "openai", "1"},
+		{"both fail, the fallback responds", fails(500), fails(529), 200, "demo", "3"},
+		{"no fallback after a client error", fails(400), fails(500), 400, "openai", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := upstreamtest.New(t, c.openai), upstreamtest.New(t, c.anthropic)
 			g := proxytest.Start(t, configuration(a.URL(), b.URL()))
 			r := g.Chat(t, both)
-			if r.Status != c.status || r.Header.Get("X-Gateway-Provider") != c.provider || r.Header.Get("X-Gateway-Attempts") != c.tries {
-				t.Errorf("got %d from %s after %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), r.Body)
+			if r.Status != c.status || r.Header.Get("X-Gateway-Provider") != c.provider || r.Header.Get("X-Gateway-Attempts") != c.attempts {
+				t.Errorf("got %d from %s after %s attempts, want %d from %s after %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), c.status, c.provider, c.attempts, r.Body)
 			}
 		})
 	}
@@ -304,7 +306,7 @@ func TestFallbackBeforeFirstByte(t *testing.T) {
 		g := proxytest.Start(t, configuration(a.URL(), b.URL()))
 		r := g.Chat(t, strings.Replace(both, `}]}`, `}],"stream":true}`, 1))
 		if !strings.Contains(r.Body, "upstream_stream_truncated") || len(b.Requests()) != 0 {
-			t.Errorf("%d requests to the second, body %s", len(b.Requests()), r.Body)
+			t.Errorf("%d requests to the second provider, want none and a truncated stream: %s", len(b.Requests()), r.Body)
 		}
 	})
 }
@@ -316,7 +318,7 @@ func TestRejectsStreamOverHTTP10(t *testing.T) {
 		c.send(fmt.Sprintf("POST /v1/chat/completions HTTP/1.0\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body))
 		answer, err := io.ReadAll(c.r)
 		if err != nil || !strings.Contains(string(answer), want) {
-			t.Errorf("%v: %s", err, answer)
+			t.Errorf("got %v: %s, want %s", err, answer, want)
 		}
 	}
 }
@@ -334,7 +336,7 @@ func TestOnlyPluginOutputReachesProvider(t *testing.T) {
 	sent := provider.Requests()[0]
 	for _, secret := range []string{proxytest.Key, "10.1.1.1", "mine", "c=d", "Stainless", "curl", "x=y", "Forwarded", "Anthropic"} {
 		if strings.Contains(sent.Head, secret) {
-			t.Errorf("the provider was sent %q:\n%s", secret, sent.Head)
+			t.Errorf("the gateway sent %q to the provider:\n%s", secret, sent.Head)
 		}
 	}
 	if sent.Path != "/chat/completions" || sent.Header.Get("Authorization") != "Bearer sk-upstream-openai-canary" || !strings.Contains(string(sent.Body), `"model":"gpt-upstream"`) {
@@ -368,11 +370,11 @@ func TestRejectsExpectationBeforeBody(t *testing.T) {
 		answer, err := io.ReadAll(client.r)
 		for _, want := range c.want {
 			if err != nil || !strings.Contains(string(answer), want) {
-				t.Errorf("%s: %v, no %q in\n%s", c.name, err, want, answer)
+				t.Errorf("%s: %v, the response lacks %q:\n%s", c.name, err, want, answer)
 			}
 		}
 		if strings.Contains(string(answer), "100 Continue") {
-			t.Errorf("%s: the body was asked for:\n%s", c.name, answer)
+			t.Errorf("%s: the gateway requested the body:\n%s", c.name, answer)
 		}
 	}
 	client := dial(t, g)

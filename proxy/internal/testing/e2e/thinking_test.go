@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// signer is a provider that signs its reasoning before a tool call, and wants it back.
+// signer is a provider that signs its reasoning before a tool call, and requires it in the next request.
 type signer struct {
-	plugin, kind, response string
+	plugin, kind, response string   // kind is the response's content type
 	returned               []string // parts of the next request's body
-	table                  string   // of its configuration
+	table                  string   // additional keys of the provider
 }
 
+// signers returns one of each kind, by name.
 func signers() map[string]signer {
 	sse := func(events ...string) (s string) {
 		for _, e := range events {
@@ -67,14 +68,16 @@ func (s signer) config(name, url string) string {
 
 const secondKey = "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\n"
 
-// agent is a client that runs tools. Like most, it keeps of a response the text, the text of the reasoning, and its tool calls.
+// agent is a client that runs tools. Like most, it sends back only the text, the reasoning text and the tool calls of a
+// response.
 type agent struct {
-	keepsExtra bool // extra_content of tool calls, as those do that know Gemini
+	keepsExtra bool // whether it sends back extra_content of tool calls, like clients with support for Gemini
 	model      string
 	stream     bool
 	messages   []any
 }
 
+// request returns the body of the next request.
 func (a *agent) request(t *testing.T) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
@@ -95,8 +98,8 @@ type agentCall struct {
 	Extra    json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// hear adds a response, and a result for its tool call.
-func (a *agent) hear(t *testing.T, body string) {
+// addResponse appends a response and the result of its tool call to the messages.
+func (a *agent) addResponse(t *testing.T, body string) {
 	t.Helper()
 	type part struct {
 		Content   string
@@ -127,7 +130,7 @@ func (a *agent) hear(t *testing.T, body string) {
 		}
 	}
 	if call == nil {
-		t.Fatalf("no tool call in %s", body)
+		t.Fatalf("the response has no tool call: %s", body)
 	}
 	function, _ := json.Marshal(map[string]string{"name": "weather", "arguments": arguments})
 	call.Index, call.Function = nil, function
@@ -139,10 +142,12 @@ func (a *agent) hear(t *testing.T, body string) {
 		map[string]any{"role": "tool", "tool_call_id": call.ID, "content": "18 degrees"})
 }
 
-// TestThinkingSurvivesToolCalls has agents call a tool twice, and looks at what their provider gets with the results.
+// TestThinkingSurvivesToolCalls has agents call a tool twice, and checks that their provider gets its signed reasoning back
+// with the results: from memory, also after a reload, or from extra_content at another gateway. Reasoning that was
+// remembered for one key is not used for another.
 func TestThinkingSurvivesToolCalls(t *testing.T) {
-	for _, way := range []string{"memory", "reload", "extra_content", "another key"} {
-		t.Run(way, func(t *testing.T) {
+	for _, scenario := range []string{"memory", "reload", "extra_content", "another key"} {
+		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			config := proxytest.Keys + secondKey
 			providers, agents := map[string]*upstreamtest.Server{}, map[string]*agent{}
@@ -150,7 +155,7 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 				p := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, s.kind, s.response, "Connection: close")})
 				config += s.config(name, p.URL())
 				providers[name] = p
-				agents[name] = &agent{model: name, stream: s.kind == "text/event-stream", keepsExtra: way == "extra_content",
+				agents[name] = &agent{model: name, stream: s.kind == "text/event-stream", keepsExtra: scenario == "extra_content",
 					messages: []any{map[string]any{"role": "user", "content": "How is the weather in Paris?"}}}
 			}
 			g := proxytest.Start(t, config)
@@ -161,9 +166,9 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 					if r.Status != 200 {
 						t.Fatalf("%s: turn %d: status %d: %s", name, turn+1, r.Status, r.Body)
 					}
-					a.hear(t, r.Body)
+					a.addResponse(t, r.Body)
 				}
-				switch way {
+				switch scenario {
 				case "reload":
 					if err := g.Reload(t, config+"# changed\n"); err != nil {
 						t.Fatal(err)
@@ -178,14 +183,14 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 			}
 			for name, p := range providers {
 				later := p.Requests()[1:]
-				if way == "another key" {
-					later = later[:1] // the response of the second turn is its own
+				if scenario == "another key" {
+					later = later[:1] // the third turn has the second response, which belongs to the same key
 				}
 				for turn, r := range later {
 					for _, part := range signers()[name].returned {
-						ofCall := strings.Contains(part, `"id":"`) || strings.Contains(part, `Id":"`) // which every client keeps
-						if got, want := strings.Contains(string(r.Body), part), ofCall || way != "another key"; got != want {
-							t.Errorf("%s: turn %d: %s is there %v, want %v, in\n%s", name, turn+2, part, got, want, r.Body)
+						callID := strings.Contains(part, `"id":"`) || strings.Contains(part, `Id":"`) // which every client sends back
+						if got, want := strings.Contains(string(r.Body), part), callID || scenario != "another key"; got != want {
+							t.Errorf("%s: turn %d: contains %s: %v, want %v, in\n%s", name, turn+2, part, got, want, r.Body)
 						}
 					}
 					if strings.Contains(string(r.Body), "sluice.thinking") {
@@ -197,7 +202,8 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 	}
 }
 
-// The token of one provider's reasoning is not for another.
+// TestThinkingTokenStaysWithGateway checks that neither the token of a provider's reasoning nor the reasoning itself is sent
+// to another provider.
 func TestThinkingTokenStaysWithGateway(t *testing.T) {
 	s := signers()["anthropic"]
 	claude := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, s.kind, s.response, "Connection: close")})
@@ -208,7 +214,7 @@ func TestThinkingTokenStaysWithGateway(t *testing.T) {
 	if !strings.Contains(r.Body, `"extra_content":{"google":{"thought_signature":"`) {
 		t.Fatalf("the tool call has no token: %s", r.Body)
 	}
-	a.hear(t, r.Body)
+	a.addResponse(t, r.Body)
 	a.model = "gpt"
 	body := strings.Replace(a.request(t), `"thinking":{"budget_tokens":2048,"type":"enabled"},`, "", 1)
 	if r = g.Chat(t, strings.Replace(body, `"max_tokens":8000`, `"max_tokens":800`, 1)); r.Status != 200 {
@@ -216,7 +222,7 @@ func TestThinkingTokenStaysWithGateway(t *testing.T) {
 	}
 	for _, forbidden := range []string{"extra_content", "sluice", "reasoning_details", "EqQBCg"} {
 		if got := string(gpt.Requests()[0].Body); strings.Contains(got, forbidden) {
-			t.Errorf("%s reaches the other provider: %s", forbidden, got)
+			t.Errorf("the other provider gets %s: %s", forbidden, got)
 		}
 	}
 }

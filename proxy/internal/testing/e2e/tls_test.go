@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestTLSListener checks what clients get: the certificate, HTTP/1.1, at least TLS 1.2, and session resumption.
+// TestTLSListener checks the certificate, HTTP/1.1, the minimum of TLS 1.2, and session resumption.
 func TestTLSListener(t *testing.T) {
 	pair := certtest.Valid(t)
 	g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
@@ -46,7 +46,7 @@ func TestTLSListener(t *testing.T) {
 	c, err := tls.Dial("tcp", g.Addr, old)
 	if err == nil {
 		c.Close()
-		t.Error("TLS 1.1 is spoken")
+		t.Error("a handshake with TLS 1.1 succeeds")
 	}
 }
 
@@ -66,8 +66,8 @@ func dialWith(t *testing.T, g *proxytest.Gateway, settings *tls.Config) *tlsClie
 	return &tlsClient{c, conn}
 }
 
-// TestReloadRenewsCertificate checks that a stream continues with the old certificate, and that an invalid pair keeps
-// the old one.
+// TestReloadRenewsCertificate checks that a reload loads a new certificate while a stream continues on its connection, and
+// that an invalid pair keeps the old certificate.
 func TestReloadRenewsCertificate(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
@@ -78,9 +78,9 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	first, second := certtest.Valid(t), certtest.Valid(t)
 	toml := configuration(provider.URL(), "") + first.Table(t, dir)
 	g := proxytest.Start(t, toml)
-	shown := func() string {
+	serial := func() string {
 		t.Helper()
-		c, err := tls.Dial("tcp", g.Addr, &tls.Config{InsecureSkipVerify: true}) // whichever it is, it is looked at
+		c, err := tls.Dial("tcp", g.Addr, &tls.Config{InsecureSkipVerify: true}) // the test compares the serial number
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,16 +92,16 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	stream.readUntil(`"Hel"},"finish_reason":null}]}`)
 
 	second.Write(t, dir)
-	if shown() != first.Serial.String() {
-		t.Error("a file that changed is taken over without a reload")
+	if serial() != first.Serial.String() {
+		t.Error("the new certificate is served without a reload")
 	}
 	if err := g.Reload(t, toml); err != nil {
 		t.Fatal(err)
 	}
-	if shown() != second.Serial.String() {
-		t.Error("the new certificate is not shown")
+	if serial() != second.Serial.String() {
+		t.Error("the old certificate is served after a reload")
 	}
-	// Between the check of the configuration and its being served, the file is replaced by one that is of no use.
+	// Replace the key with one that does not match, after the configuration was checked and before the reload.
 	cfg := proxytest.Parse(t, toml)
 	key := filepath.Join(dir, "key.pem")
 	if err := os.WriteFile(key, first.Key, 0o600); err != nil {
@@ -109,10 +109,10 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	}
 	err := g.Server.Reload(t.Context(), cfg)
 	if err == nil || err.Error() != "TLS key "+key+": private key does not match public key" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("reload: %v, want an error about the key", err)
 	}
-	if shown() != second.Serial.String() {
-		t.Error("a broken pair has replaced the good one")
+	if serial() != second.Serial.String() {
+		t.Error("the failed reload changed the certificate")
 	}
 	close(proceed)
 	if rest := stream.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
@@ -120,8 +120,8 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	}
 }
 
-// TestTLSMismatch checks that plain HTTP on a TLS port gets an error, that TLS on a plain port is closed, and that both
-// are counted without filling the log.
+// TestTLSMismatch checks that plain HTTP to a TLS port gets an error, that TLS to a plain port is closed, and that both are
+// counted but not logged.
 //
 // covers: F108
 func TestTLSMismatch(t *testing.T) {
@@ -137,17 +137,17 @@ func TestTLSMismatch(t *testing.T) {
 			c, err := tls.Dial("tcp", g.Addr, &tls.Config{RootCAs: pair.Roots})
 			if err == nil {
 				c.Close()
-				t.Fatal("a handshake succeeds")
+				t.Fatal("the handshake succeeds")
 			}
 			if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-				t.Errorf("it is answered in another protocol: %v", err)
+				t.Errorf("the gateway responds in plain text: %v", err)
 			}
 		}
 		proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
 			return m.Sum("sluice_client_handshakes_failed_total", "reason", "tls_on_plain") == 3 && m.Sum("sluice_client_connections") == 0
 		})
 		if now := g.Log.Lines(); len(now) != lines {
-			t.Errorf("it is logged: %v", now[lines:])
+			t.Errorf("logged %v, want nothing", now[lines:])
 		}
 	})
 	t.Run("HTTP on the TLS port", func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTLSMismatch(t *testing.T) {
 			!strings.Contains(string(answer), `"code":"https_required"`) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
 			t.Errorf("%v: %s", err, answer)
 		}
-		for name, send := range map[string]string{"garbage": "\x00\x01\x02\x03\x04\x05", "half a greeting": "\x16\x03\x01"} {
+		for name, send := range map[string]string{"garbage": "\x00\x01\x02\x03\x04\x05", "partial ClientHello": "\x16\x03\x01"} {
 			c := dial(t, &proxytest.Gateway{Addr: g.Addr})
 			c.send(send)
 			if err := c.CloseWrite(); err != nil {
@@ -172,20 +172,21 @@ func TestTLSMismatch(t *testing.T) {
 		}
 		m := proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_client_connections") == 0 })
 		if m.Sum("sluice_client_handshakes_failed_total", "reason", "plain_on_tls") != 1 || m.Sum("sluice_client_handshakes_failed_total", "reason", "failed") != 2 {
-			t.Errorf("counted %v", m["sluice_client_handshakes_failed_total"])
+			t.Errorf("sluice_client_handshakes_failed_total is %v, want 1 plain_on_tls and 2 failed", m["sluice_client_handshakes_failed_total"])
 		}
 		if r := g.Chat(t, hello); r.Status != 200 {
-			t.Errorf("afterwards: %d %s", r.Status, r.Body)
+			t.Errorf("request over TLS: status %d: %s", r.Status, r.Body)
 		}
 		for _, line := range g.Log.Lines() {
 			if line["msg"] != "request" && (line["level"] == "WARN" || line["level"] == "ERROR") {
-				t.Errorf("it makes noise: %v", line)
+				t.Errorf("logged %v, want no warning", line)
 			}
 		}
 	})
 }
 
-// TestStalledHandshakeTimesOut checks that the handshake ends at its deadline and does not delay other connections.
+// TestStalledHandshakeTimesOut checks that a stalled handshake is closed at the read timeout, and does not delay other
+// connections.
 //
 // covers: F15
 func TestStalledHandshakeTimesOut(t *testing.T) {
@@ -207,22 +208,22 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 		stalled = append(stalled, c)
 	}
 	if r := g.Chat(t, hello); r.Status != 200 {
-		t.Errorf("another client: %d %s", r.Status, r.Body)
+		t.Errorf("another client: status %d: %s", r.Status, r.Body)
 	}
 	for _, c := range stalled {
 		if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("it stays open")
+			t.Error("a connection with a stalled handshake stays open")
 		}
 	}
 }
 
-// TestReloadCannotToggleTLS checks that a reload neither enables nor disables TLS, and reports that.
+// TestReloadCannotToggleTLS checks that a reload neither enables nor disables TLS, and logs that this needs a restart.
 func TestReloadCannotToggleTLS(t *testing.T) {
 	table := certtest.Valid(t).Table(t, t.TempDir())
-	for name, c := range map[string]struct{ before, after string }{"begins": {"", table}, "ends": {table, ""}} {
+	for name, c := range map[string]struct{ before, after string }{"enable": {"", table}, "disable": {table, ""}} {
 		t.Run(name, func(t *testing.T) {
 			g := proxytest.Start(t, configuration("", "")+c.before)
 			if err := g.Reload(t, configuration("", "")+c.after); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestUnreadResponseIsDropped has a client stop reading a response larger than all buffers and resume once it has been
-// disconnected: the connection was reset, and what was queued on it is gone.
+// TestUnreadResponseIsDropped has a client that stops reading a response larger than all buffers, and continues after the
+// write timeout. The connection must have been reset, so that its queued data is dropped.
 //
 // covers: F17
 func TestUnreadResponseIsDropped(t *testing.T) {
@@ -51,17 +51,17 @@ targets = [{ provider = "up", model = "m" }]
 		t.Fatal(err)
 	}
 	if n, err := io.Copy(io.Discard, c); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("%d bytes could be read, and then %v", n, err)
+		t.Errorf("the client read %d bytes, then %v, want a reset", n, err)
 	}
 }
 
-// TestSlowClientGetsWholeResponse has a client with a small window read a response bit by bit for several times the
-// write timeout.
+// TestSlowClientGetsWholeResponse has a client with a small window read a response slowly, for several times the write
+// timeout.
 //
 // covers: F17
 func TestSlowClientGetsWholeResponse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for time-outs, or makes much load")
+		t.Skip("waits for timeouts")
 	}
 	t.Parallel()
 	const parts = 40
@@ -107,10 +107,10 @@ targets = [{ provider = "up", model = "m" }]
 		n, err := c.Read(buffer)
 		got.Write(buffer[:n])
 		if err != nil {
-			t.Fatalf("%v behind %d bytes, after %s", err, got.Len(), time.Since(began))
+			t.Fatalf("%v after %d bytes and %s", err, got.Len(), time.Since(began))
 		}
 	}
 	if text := content(got.String()); len(text) != parts*2<<10 {
-		t.Errorf("%d bytes of text", len(text))
+		t.Errorf("got %d bytes of text, want %d", len(text), parts*2<<10)
 	}
 }

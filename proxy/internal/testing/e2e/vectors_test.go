@@ -20,9 +20,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// translated are the plugins that translate; each brings vectors with answers of its provider and what a client must
-// get for them.
-var translated = map[string]string{
+// translatingPlugins are the plugins that translate another API, with additional keys of their provider. Each has vectors
+// with responses of its provider, and the responses that a client must get for them.
+var translatingPlugins = map[string]string{
 	"bedrock":   `auth = { secret = "sk-vector-canary" }`,
 	"cohere":    `auth = { secret = "sk-vector-canary" }`,
 	"gemini":    `auth = { secret = "sk-vector-canary" }`,
@@ -30,19 +30,19 @@ var translated = map[string]string{
 	"anthropic": `auth = { secret = "sk-vector-canary" }`,
 }
 
-// inline is a JSON value as TOML.
-func inline(t *testing.T, v any) string {
+// inlineTOML returns a JSON value as TOML.
+func inlineTOML(t *testing.T, v any) string {
 	switch v := v.(type) {
 	case map[string]any:
 		var members []string
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			members = append(members, fmt.Sprintf("%q = %s", name, inline(t, v[name])))
+			members = append(members, fmt.Sprintf("%q = %s", name, inlineTOML(t, v[name])))
 		}
 		return "{ " + strings.Join(members, ", ") + " }"
 	case []any:
 		var elements []string
 		for _, e := range v {
-			elements = append(elements, inline(t, e))
+			elements = append(elements, inlineTOML(t, e))
 		}
 		return "[" + strings.Join(elements, ", ") + "]"
 	case nil:
@@ -55,8 +55,8 @@ func inline(t *testing.T, v any) string {
 	return string(b)
 }
 
-// edited is a vector's request for our model, streamed with usage or whole.
-func edited(t *testing.T, request []byte, model string, streamed bool) string {
+// vectorRequest returns a vector's request for a model, streaming with usage or non-streaming.
+func vectorRequest(t *testing.T, request []byte, model string, streamed bool) string {
 	t.Helper()
 	var d jsondoc.Doc
 	if err := d.Parse(request, jsondoc.Limits{}); err != nil {
@@ -79,14 +79,14 @@ func edited(t *testing.T, request []byte, model string, streamed bool) string {
 	return string(out)
 }
 
-// section is what want.txt of a vector expects: a status, and what follows it.
-func section(want, name string) (status int, body, retryAfter string) {
+// wantSection returns the named section of a vector's want.txt: a status, the body and the Retry-After.
+func wantSection(want, name string) (status int, body, retryAfter string) {
 	var err error
 	_, rest, _ := strings.Cut("\n"+want, "\n-- "+name+" --\n")
 	rest, _, _ = strings.Cut(rest+"\n-- ", "\n-- ")
 	line, body, _ := strings.Cut(rest, "\n")
 	if status, err = strconv.Atoi(line); err != nil {
-		// What went wrong, for people, stands before what the client is told of it.
+		// An error has a line with the cause before the response.
 		line, body, _ = strings.Cut(body, "\n")
 		if status, err = strconv.Atoi(line); err != nil {
 			return 0, "", ""
@@ -96,24 +96,24 @@ func section(want, name string) (status int, body, retryAfter string) {
 	return status, strings.TrimRight(body, "\n"), strings.TrimSpace(retryAfter)
 }
 
-// estimated counts depend on who estimates.
+// estimate matches estimated usage. The gateway's estimates differ from those of package plugintest.
 var estimate = regexp.MustCompile(`"prompt_tokens":\d+,("completion_tokens":\d+),"total_tokens":\d+(,"estimated":true)`)
 
-// thinkingToken is what the gateway, and no plugin, gives a client to return with a tool call.
+// thinkingToken matches the token that the gateway, not the plugin, adds to a tool call for the client to return.
 var thinkingToken = regexp.MustCompile(`,"extra_content":\{"google":\{"thought_signature":"sluice\.thinking\.[^"]*"\}\}`)
 
 // TestPluginVectorsThroughGateway replays the provider's response of every vector of every translating plugin over real
-// sockets: at once, byte by byte and split at random places, to a streaming and a non-streaming client.
+// sockets, at once, byte by byte and split at random offsets, to a streaming and a non-streaming client.
 func TestPluginVectorsThroughGateway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends every vector of every plugin")
 	}
-	for name, credential := range translated {
-		t.Run(name, func(t *testing.T) { vectorsOf(t, name, credential) })
+	for name, credential := range translatingPlugins {
+		t.Run(name, func(t *testing.T) { replayVectors(t, name, credential) })
 	}
 }
 
-func vectorsOf(t *testing.T, name, credential string) {
+func replayVectors(t *testing.T, name, credential string) {
 	dir := filepath.Join("..", "..", "..", "..", "plugins", name, "testdata", "vectors")
 	all, err := plugintest.Load(dir)
 	if err != nil {
@@ -122,8 +122,8 @@ func vectorsOf(t *testing.T, name, credential string) {
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	cuts := []struct {
-		name   string
-		places func(n int) []int
+		name    string
+		offsets func(n int) []int
 	}{
 		{"at once", func(int) []int { return nil }},
 		{"in bytes", func(n int) (cut []int) {
@@ -154,7 +154,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 	var models strings.Builder
 	for i, v := range all {
 		if len(bytes.TrimSpace(v.Response)) == 0 || v.Settings != nil || v.Form != "" {
-			continue // an empty answer is the host's to refuse: no plugin sees it
+			continue // the host rejects an empty response before a plugin sees it
 		}
 		want, err := os.ReadFile(filepath.Join(dir, v.Name, "want.txt"))
 		if err != nil {
@@ -166,7 +166,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 			if err := json.Unmarshal(v.Options, &o); err != nil {
 				t.Fatal(err)
 			}
-			options = inline(t, o)
+			options = inlineTOML(t, o)
 		}
 		fmt.Fprintf(&models, "[[models]]\nid = \"v-%d\"\nretry = { attempts = 1 }\ndisplay_name = \"V\"\nowned_by = \"x\"\ncreated = 2026-01-01\nthinking = true\ntargets = [{ provider = \"p\", model = %q, options = %s }]\n", i, v.Target, options)
 		if v.Limits.MaxTokens > 0 {
@@ -183,20 +183,20 @@ func vectorsOf(t *testing.T, name, credential string) {
 		for _, cut := range cuts {
 			for _, streamed := range []bool{false, true} {
 				runs = append(runs, run{v, string(want), cut.name, streamed})
-				scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), rec.answer(cut.name != "at once" && v.Status == 200, rnd, cut.places)})
+				scripts = append(scripts, upstreamtest.Script{upstreamtest.ReadRequest(), rec.answer(cut.name != "at once" && v.Status == 200, rnd, cut.offsets)})
 			}
 		}
 	}
 	if len(runs) < 100 {
-		t.Fatalf("only %d runs", len(runs))
+		t.Fatalf("got %d runs, want at least 100", len(runs))
 	}
 	provider := upstreamtest.New(t, scripts...)
 	g := proxytest.Start(t, fmt.Sprintf("%s\n[providers.p]\nplugin = %q\nbase_url = %q\nbreaker = { enabled = false }\n%s\n%s", proxytest.Keys, name, provider.URL(), credential, models.String()))
 	for _, r := range runs {
 		title, model, _ := strings.Cut(r.v.Name, "|")
 		t.Run(fmt.Sprintf("%s/%s/streamed %v", title, r.cut, r.streamed), func(t *testing.T) {
-			got := g.Chat(t, edited(t, r.v.Request, model, r.streamed))
-			status, want, retryAfter := section(r.want, map[bool]string{false: "whole", true: "stream"}[r.streamed])
+			got := g.Chat(t, vectorRequest(t, r.v.Request, model, r.streamed))
+			status, want, retryAfter := wantSection(r.want, map[bool]string{false: "whole", true: "stream"}[r.streamed])
 			body := strings.TrimRight(got.Body, "\n")
 			clean := func(s string) string {
 				return thinkingToken.ReplaceAllString(estimate.ReplaceAllString(normalizedResponse(s), `$1$2`), ``)
@@ -205,7 +205,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 				t.Errorf("got %d\n%s\nwant %d\n%s", got.Status, clean(body), status, clean(want))
 			}
 			if retryAfter != "" && got.Header.Get("Retry-After") == "" {
-				t.Errorf("no retry-after, want %s", retryAfter)
+				t.Errorf("the response has no Retry-After, want %s", retryAfter)
 			}
 		})
 	}

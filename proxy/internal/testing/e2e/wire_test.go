@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestInvalidHeadersAreNotLogged sends heads that cannot be read, with a credential where the error is: neither the
-// response nor the log quotes it.
+// TestInvalidHeadersAreNotLogged sends malformed heads with a credential at the position of the error, and checks that
+// neither the response nor the log quotes it.
 func TestInvalidHeadersAreNotLogged(t *testing.T) {
 	const secret = "sk-canary-5120"
 	g := proxytest.Start(t, configuration("", ""))
@@ -40,7 +40,7 @@ func TestInvalidHeadersAreNotLogged(t *testing.T) {
 		// covers: F107
 		"head of 64 KiB": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: " + strings.Repeat(secret, 5000) + "\r\n\r\n",
 		// covers: F111
-		"expectation refused": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
+		"rejected expectation": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, g)
@@ -53,16 +53,17 @@ func TestInvalidHeadersAreNotLogged(t *testing.T) {
 				t.Errorf("got %s", answer)
 			}
 			if strings.Contains(string(answer), secret) {
-				t.Errorf("the answer quotes it: %s", answer)
+				t.Errorf("the response contains the credential: %s", answer)
 			}
 			if strings.Contains(g.Log.String(), secret) {
-				t.Errorf("the log quotes it: %s", g.Log)
+				t.Errorf("the log contains the credential: %s", g.Log)
 			}
 		})
 	}
 }
 
-// TestRejectsAmbiguousFraming checks that nothing of such a request is taken for another one.
+// TestRejectsAmbiguousFraming checks that a request with ambiguous framing gets one error, and that no part of it is parsed
+// as a second request.
 //
 // covers: F101
 func TestRejectsAmbiguousFraming(t *testing.T) {
@@ -109,17 +110,17 @@ func TestRejectsUnknownExpectation(t *testing.T) {
 	}
 }
 
-// poor is a listener of a process that is out of descriptors for a while.
-type poor struct {
+// exhaustedListener fails its first calls of Accept as if the process had run out of file descriptors.
+type exhaustedListener struct {
 	net.Listener
-	left int
-	met  chan struct{}
+	failures int           // remaining
+	failed   chan struct{} // closed after the last failure
 }
 
-func (l *poor) Accept() (net.Conn, error) {
-	if l.left > 0 {
-		if l.left--; l.left == 0 {
-			close(l.met)
+func (l *exhaustedListener) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		if l.failures--; l.failures == 0 {
+			close(l.failed)
 		}
 		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 	}
@@ -133,10 +134,10 @@ func TestAcceptResumesAfterDescriptorsRanOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &poor{Listener: ln, left: 3, met: make(chan struct{})}
+	l := &exhaustedListener{Listener: ln, failures: 3, failed: make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(l) }()
-	<-l.met
+	<-l.failed
 	second := &proxytest.Gateway{URL: "http://" + ln.Addr().String()}
 	if r := second.Chat(t, hello); r.Status != 200 {
 		t.Errorf("%d %s", r.Status, r.Body)
@@ -156,10 +157,10 @@ func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &poor{Listener: ln, left: 1, met: make(chan struct{})}
+	l := &exhaustedListener{Listener: ln, failures: 1, failed: make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(l) }()
-	<-l.met
+	<-l.failed
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)
 	}
