@@ -45,7 +45,7 @@ func TestShutdownEndsPace(t *testing.T) {
 	g := pacedGateway(t, pace)
 	began := time.Now()
 	if r := g.Chat(t, `{"model":"demo","messages":[{"role":"user","content":"Hi"}]}`); r.Status != 200 {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+"/v1/chat/completions", strings.NewReader(`{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`))
 	if err != nil {

@@ -23,7 +23,7 @@ type trap struct {
 }
 
 // panicSecret is the panic's message, which must appear neither in a response nor in the log.
-const panicSecret = "what the panic says"
+const panicSecret = "message of the panic"
 
 func (p *trap) arm(function string) {
 	p.fired.Store(false)

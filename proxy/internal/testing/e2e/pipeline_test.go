@@ -31,7 +31,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 	first := c.readUntil("}}")
 	if i := strings.Index(first, "HTTP/1.1 200"); i < 0 || !strings.Contains(first, "X-Request-Id: one\r\n") || strings.Contains(first, "X-Request-Id: two") {
-		t.Errorf("got %s", first)
+		t.Errorf("got %s, want only the response to request one", first)
 	}
 	close(proceed)
 	rest, err := io.ReadAll(c.r)
@@ -40,7 +40,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 	two, three := strings.Index(string(rest), "X-Request-Id: two\r\n"), strings.Index(string(rest), "X-Request-Id: three\r\n")
 	if two < 0 || three < two || content(string(rest[two:three])) != "second" || !strings.HasSuffix(string(rest), `"code":"bad_request"}}`) {
-		t.Errorf("got %s", rest)
+		t.Errorf("got %s, want the responses to two and three and an error", rest)
 	}
 	for _, id := range []string{"one", "two", "three"} {
 		if line := g.Log.Request(t, id); line["status"] != "200" || line["complete"] != "true" {

@@ -101,7 +101,7 @@ func TestDevLoadsEachBuild(t *testing.T) {
 	for range failures {
 		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
 		if err != nil || status != 502 || !strings.Contains(answer, "plugin_crashed") {
-			t.Fatalf("%d %v %s", status, err, answer)
+			t.Fatalf("status %d, %v: %s, want 502 plugin_crashed", status, err, answer)
 		}
 		log := strings.Join(g.until("path=/v1/chat/completions"), "\n")
 		if n := strings.Count(log, long); n != lines {

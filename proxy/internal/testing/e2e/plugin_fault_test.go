@@ -129,13 +129,13 @@ func TestHostilePlugins(t *testing.T) {
 		{"header-with-a-line", "plugin_protocol"}, // covers: F95
 		{"path-above", "plugin_protocol"},
 		{"path-encoded-above", "plugin_protocol"},
-		{"path-of-others", "plugin_protocol"},
+		{"path-not-allowed", "plugin_protocol"},
 		{"another-host", "plugin_protocol"},
 		{"authorization", "plugin_protocol"},
 		{"the-credential-header", "plugin_protocol"},
 		{"host", "plugin_protocol"},
-		{"refusals-ignored", "plugin_protocol"},
-		{"body-of-its-own-and-edits", "plugin_protocol"},
+		{"errors-ignored", "plugin_protocol"},
+		{"body-and-edits", "plugin_protocol"},
 		{"nothing", "plugin_protocol"},
 		{"half", "plugin_protocol"},
 	}
@@ -216,7 +216,7 @@ func TestHostilePlugins(t *testing.T) {
 	if strings.Contains(log, canary) || strings.Contains(log, "sk-") {
 		t.Error("the log contains a prompt or a credential")
 	}
-	for _, want := range []string{`"panic: panic with what the client said at main.`, `failed: status 1: "its own failure, with what the client said"`} {
+	for _, want := range []string{`"panic: panic with the prompt at main.`, `failed: status 1: "its own failure, with what the client said"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks the plugin's last message %s", want)
 		}

@@ -28,7 +28,7 @@ func TestRejectedHeadersAreNotSent(t *testing.T) {
 	})
 	g := proxytest.Start(t, quietServer+guest(t, "hostile", "key")+hostileProvider("p", provider.URL(), "headers-ignored"))
 	if r := g.Chat(t, askOf("p/headers-ignored", false)); r.Status != 200 || content(r.Body) != "one" {
-		t.Fatalf("%d %s", r.Status, r.Body)
+		t.Fatalf("status %d: %s", r.Status, r.Body)
 	}
 	sent := provider.Requests()[0]
 	if sent.Path != "/v1/chat" || sent.Header.Get("X-Allowed") != "yes" || sent.Header.Get("X-Api-Key") != "sk-upstream-hostile-canary" {
@@ -104,7 +104,7 @@ targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "
 plugin = "lost"
 `)
 			if r := g.Chat(t, askOf("two", false)); r.Status != 200 || !strings.Contains(r.Body, `"model":"first"`) {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 			g.Log.Await(t, "msg", "router failed; using the configured order")
 		})
@@ -260,7 +260,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 	t.Run("unused plugins are not loaded", func(t *testing.T) {
 		g := proxytest.Start(t, quietServer+demoProvider+cases[0].table+cases[7].table)
 		if r := g.Chat(t, hello); r.Status != 200 {
-			t.Errorf("%d %s", r.Status, r.Body)
+			t.Errorf("status %d: %s", r.Status, r.Body)
 		}
 	})
 }

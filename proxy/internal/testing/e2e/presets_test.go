@@ -35,7 +35,7 @@ targets = [{ provider = "up", model = "my-gpt" }]
 `, name, provider.URL()+want.base))
 			got := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"Hi"}],"seed":7,"max_completion_tokens":9}`)
 			if got.Status != 200 || !strings.Contains(got.Body, `"content":"Hi"`) {
-				t.Fatalf("%d %s", got.Status, got.Body)
+				t.Fatalf("status %d: %s", got.Status, got.Body)
 			}
 			request := provider.Requests()[0]
 			body := string(request.Body)
@@ -59,7 +59,7 @@ func TestAcceptDoesNotDisableStreaming(t *testing.T) {
 	g := proxytest.Start(t, configuration("https://unused.example", ""))
 	got := g.Do(t, "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`, "Accept: application/json")
 	if got.Status != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") || !strings.HasSuffix(got.Body, "data: [DONE]\n\n") {
-		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
+		t.Errorf("status %d, headers %v: %s, want a stream", got.Status, got.Header, got.Body)
 	}
 }
 

@@ -291,7 +291,7 @@ func TestReloadChangesServerLimits(t *testing.T) {
 	large := strings.Replace(hello, "Hello", strings.Repeat("x", 4000), 1)
 	kept.post("before", large)
 	if answer := kept.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
-		t.Fatalf("%s", answer)
+		t.Fatalf("4 KB request: %s, want status 200", answer)
 	}
 	kept.readUntil("}}")
 

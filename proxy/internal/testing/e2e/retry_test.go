@@ -81,7 +81,7 @@ func TestRetriesConnecting(t *testing.T) {
 	r := g.Chat(t, askM)
 	<-done
 	if r.Status != 200 {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	if n := r.Header.Get("X-Gateway-Attempts"); n < "3" && len(n) == 1 {
 		t.Errorf("got %s attempts, want at least 3", n)
@@ -96,7 +96,7 @@ func TestRetryBudgetLimitsRetries(t *testing.T) {
 	const requests = 50
 	for range requests {
 		if r := g.Chat(t, askM); r.Status != 503 {
-			t.Fatalf("%d %s", r.Status, r.Body)
+			t.Fatalf("status %d: %s", r.Status, r.Body)
 		}
 	}
 	if n := len(p.Requests()); n <= requests || n > requests+10+requests/10 {
@@ -129,7 +129,7 @@ func TestShutdownEndsBackoff(t *testing.T) {
 		t.Error("the gateway shut down while a request was waiting")
 	}
 	if r := <-replied; r.Status != 503 {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 }
 

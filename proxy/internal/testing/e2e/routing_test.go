@@ -245,7 +245,7 @@ targets = [{ provider = "p0", model = "m", when = { stream = true } }]
 	}
 	r := g.Chat(t, `{"model":"night","messages":[{"role":"user","content":"hi"}]}`)
 	if r.Status != http.StatusForbidden || !strings.Contains(r.Body, `"no_target"`) {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "when") {
 		t.Errorf("cause %q, want it to name the condition", line["cause"])
@@ -287,7 +287,7 @@ on_failure = "`+c.onFailure+`"
 `)
 			r := g.Chat(t, askOf("two", false))
 			if r.Status != c.status {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 			if c.status == http.StatusOK {
 				if !strings.Contains(r.Body, `"model":"first"`) {

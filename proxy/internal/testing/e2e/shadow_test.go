@@ -241,7 +241,7 @@ func TestShadowIsCompared(t *testing.T) {
 			for _, stream := range []bool{false, true} {
 				r := in.ask(t, g, "m", stream)
 				if r.Status != 200 || r.Err != nil {
-					t.Fatalf("%d %s", r.Status, r.Body)
+					t.Fatalf("status %d: %s", r.Status, r.Body)
 				}
 				line := g.Log.Await(t, "msg", "shadow compared", "request", r.RequestID())
 				compared++
@@ -291,7 +291,7 @@ func TestShadowIsChargedToItsProvider(t *testing.T) {
 	for n := range 2 {
 		r := g.Chat(t, askM)
 		if r.Status != 200 {
-			t.Fatalf("%d %s", r.Status, r.Body)
+			t.Fatalf("status %d: %s", r.Status, r.Body)
 		}
 		remaining = append(remaining, r.Header.Get("X-Ratelimit-Remaining-Requests"))
 		g.Log.Request(t, r.RequestID())
@@ -370,7 +370,7 @@ func TestShadowsAtReloadAndShutdown(t *testing.T) {
 	g := proxytest.Start(t, toml+shadowedModel("m", 1, "other/n"))
 	admin := g.Admin(t)
 	if r := g.Chat(t, askM); r.Status != 200 {
-		t.Fatalf("%d %s", r.Status, r.Body)
+		t.Fatalf("status %d: %s", r.Status, r.Body)
 	}
 	awaitCopy(t, copied)
 	if err := g.Reload(t, toml+shadowedModel("m", 1, "other/n2")); err != nil {
@@ -400,7 +400,7 @@ func TestShadowsAreBounded(t *testing.T) {
 	admin := g.Admin(t)
 	for n := range requests {
 		if r := g.Chat(t, askM); r.Status != 200 {
-			t.Fatalf("%d %s", r.Status, r.Body)
+			t.Fatalf("status %d: %s", r.Status, r.Body)
 		}
 		if n < maxCopies {
 			awaitCopy(t, copied)

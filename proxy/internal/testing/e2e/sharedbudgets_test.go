@@ -105,7 +105,7 @@ func (f *fleet) race(key string, codes ...string) {
 				case strings.Contains(r.Body, `"store_unavailable"`) && time.Since(down) < proxytest.EventTimeout:
 					time.Sleep(10 * time.Millisecond)
 				default:
-					f.t.Errorf("%d %s", r.Status, r.Body)
+					f.t.Errorf("status %d: %s", r.Status, r.Body)
 					return
 				}
 			}

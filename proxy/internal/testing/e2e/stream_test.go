@@ -331,7 +331,7 @@ func TestOnlyPluginOutputReachesProvider(t *testing.T) {
 	r := g.Do(t, "POST", "/v1/chat/completions?x=y", ask, "Cookie: c=d", "X-Forwarded-For: 10.1.1.1", "OpenAI-Organization: mine",
 		"X-Stainless-Lang: go", "User-Agent: curl", "Forwarded: for=1", "Anthropic-Beta: x")
 	if r.Status != 200 {
-		t.Fatalf("%d %s", r.Status, r.Body)
+		t.Fatalf("status %d: %s", r.Status, r.Body)
 	}
 	sent := provider.Requests()[0]
 	for _, secret := range []string{proxytest.Key, "10.1.1.1", "mine", "c=d", "Stainless", "curl", "x=y", "Forwarded", "Anthropic"} {

@@ -158,7 +158,7 @@ func TestTLSMismatch(t *testing.T) {
 		answer, err := io.ReadAll(plain.r)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") || !strings.Contains(string(answer), "https://") ||
 			!strings.Contains(string(answer), `"code":"https_required"`) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
-			t.Errorf("%v: %s", err, answer)
+			t.Errorf("got %v: %s, want a 400 with code https_required", err, answer)
 		}
 		for name, send := range map[string]string{"garbage": "\x00\x01\x02\x03\x04\x05", "partial ClientHello": "\x16\x03\x01"} {
 			c := dial(t, &proxytest.Gateway{Addr: g.Addr})
@@ -191,7 +191,7 @@ func TestTLSMismatch(t *testing.T) {
 // covers: F15
 func TestStalledHandshakeTimesOut(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for a time-out")
+		t.Skip("waits for a timeout")
 	}
 	pair := certtest.Valid(t)
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nread_timeout = \"1s\"", 1)+pair.Table(t, t.TempDir()))
@@ -231,7 +231,7 @@ func TestReloadCannotToggleTLS(t *testing.T) {
 			}
 			g.Log.Await(t, "msg", "change requires a restart; keeping the old value", "member", "server.tls")
 			if r := g.Chat(t, hello); r.Status != 200 {
-				t.Errorf("%d %s", r.Status, r.Body)
+				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		})
 	}

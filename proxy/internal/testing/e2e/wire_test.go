@@ -50,7 +50,7 @@ func TestInvalidHeadersAreNotLogged(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(string(answer), "HTTP/1.1 4") || !strings.Contains(string(answer), "Connection: close") || !strings.Contains(string(answer), `{"error":{`) {
-				t.Errorf("got %s", answer)
+				t.Errorf("got %s, want an error with Connection: close", answer)
 			}
 			if strings.Contains(string(answer), secret) {
 				t.Errorf("the response contains the credential: %s", answer)
@@ -94,7 +94,7 @@ func TestRejectsAmbiguousFraming(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(string(answer), "HTTP/1.1 400") || !strings.Contains(string(answer), "Connection: close") || strings.Count(string(answer), "HTTP/1.1 ") != 1 {
-				t.Errorf("got %s", answer)
+				t.Errorf("got %s, want a single 400 with Connection: close", answer)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestRejectsUnknownExpectation(t *testing.T) {
 	c := dial(t, g)
 	c.post("expects", hello, "Expect: the-unexpected")
 	if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 417") || !strings.Contains(got, "X-Request-Id: expects\r\n") {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want status 417 and the request ID", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestAcceptResumesAfterDescriptorsRanOut(t *testing.T) {
 	<-l.failed
 	second := &proxytest.Gateway{URL: "http://" + ln.Addr().String()}
 	if r := second.Chat(t, hello); r.Status != 200 {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)

@@ -1,6 +1,6 @@
-// Command hostile is a provider plugin that does, on demand, what no plugin may. The target's model says what it does
-// when it is asked for a request, and each event of the upstream what it does when it reads that. Every other model is
-// served honestly: its events are the words of the answer, up to the word "end".
+// Command hostile is a provider plugin that breaks the rules for plugins on demand. In Request, the target's model names the
+// misdeed. In Event and Response, the provider's data does. Anything else is served honestly: each event is a piece of the
+// response's text, and the event "end" completes the response.
 package main
 
 import (
@@ -30,13 +30,13 @@ func rawText(choice, encoding int32, address, length uint32)
 const path = "/v1/chat"
 
 func (*hostile) Request(r *provider.Request) error {
-	how := string(r.Target)
-	switch how {
+	misdeed := string(r.Target)
+	switch misdeed {
 	case "path-above":
 		r.SetPath("/v1/../admin")
 	case "path-encoded-above":
 		r.SetPath("/v1/%2e%2e/admin")
-	case "path-of-others":
+	case "path-not-allowed":
 		r.SetPath("/v1/files")
 	case "path-with-a-line":
 		r.SetPath("/v1/chat\r\nX-Injected: 1")
@@ -54,11 +54,11 @@ func (*hostile) Request(r *provider.Request) error {
 	case "header-with-a-line":
 		r.SetPath(path)
 		r.SetHeader("X-Allowed", "1\r\nX-Injected: 1")
-	case "refusals-ignored":
+	case "errors-ignored":
 		set("/v1/files")
 		header("Authorization", "Bearer stolen")
 	case "headers-ignored":
-		// What it asks for is refused, and it goes on as if it had not been: the request is sent without.
+		// The plugin ignores that the host rejects some of these headers. They are not sent.
 		set(path)
 		header("Authorization", "Bearer stolen")
 		header("X-Injected", "1")
@@ -66,20 +66,20 @@ func (*hostile) Request(r *provider.Request) error {
 		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	case "nothing":
 	case "slow":
-		// As long as a call may take, nearly.
+		// Uses almost all of the fuel of a call.
 		for range 1_000_000 + 28*len(r.Body()) {
 			sink = nil
 		}
 		r.SetPath(path)
 		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	case "half":
-		r.Text(0, abi.EncodingUTF8, []byte("half an answer"))
-	case "body-of-its-own-and-edits":
+		r.Text(0, abi.EncodingUTF8, []byte("half a response"))
+	case "body-and-edits":
 		r.SetPath(path)
 		r.SetInt("/n", 1)
 		r.Write([]byte("{}"))
 	default:
-		if known, err := act(how, &r.Answer); known {
+		if known, err := act(misdeed, &r.Answer); known {
 			return err
 		}
 		r.SetPath(path)
@@ -93,7 +93,7 @@ func (*hostile) Response(a *provider.Answer, _ int, body []byte) error {
 	if known, err := act(string(body), a); known {
 		return err
 	}
-	return errors.New("not an answer")
+	return errors.New("unexpected response")
 }
 
 func (*hostile) Event(a *provider.Answer, e *provider.Event) error {
@@ -115,18 +115,18 @@ var (
 	words = []byte("and so on and so on and so on and so on and so on and so on and so on and so on ")
 )
 
-// act does what can be done in every call.
-func act(how string, a *provider.Answer) (known bool, err error) {
-	switch how {
+// act commits one of the misdeeds that are possible in every call. known reports whether the name is one of them.
+func act(misdeed string, a *provider.Answer) (known bool, err error) {
+	switch misdeed {
 	case "panic":
-		panic("panic with what the client said")
+		panic("panic with the prompt")
 	case "bounds":
-		sink = sink[len(how):]
+		sink = sink[len(misdeed):]
 	case "nil":
 		var p *[1 << 20]byte
 		sink = p[1<<19:]
 	case "zero":
-		sink = make([]byte, len(words)/(len(how)-4))
+		sink = make([]byte, len(words)/(len(misdeed)-4))
 	case "loop":
 		for {
 			sink = nil
@@ -167,14 +167,14 @@ func act(how string, a *provider.Answer) (known bool, err error) {
 	case "choice":
 		a.Text(-1, abi.EncodingUTF8, words)
 	case "status":
-		return true, errors.New("its own failure, with what the client said")
+		return true, errors.New("its own failure, with the prompt")
 	default:
 		return false, nil
 	}
 	return true, nil
 }
 
-// version can be changed in the built module, where it lies as it stands here.
+// version is replaced in the built module by a test, so the module must contain it as it is written here.
 var version = []byte("version-one, which is long enough not to become a part of some instruction")
 
 func recurse(p []byte) []byte {

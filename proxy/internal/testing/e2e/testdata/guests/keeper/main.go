@@ -1,4 +1,4 @@
-// Command keeper is a provider plugin that keeps all that it was ever told, and tells it to everybody who asks.
+// Command keeper is a provider plugin that responds to every request with all prompts that it has received so far.
 package main
 
 import (
@@ -10,11 +10,11 @@ func init() { provider.Register[keeper]() }
 
 func main() {}
 
-type keeper struct{ heard []byte }
+type keeper struct{ prompts []byte }
 
 func (k *keeper) Request(r *provider.Request) error {
-	k.heard = append(append(k.heard, ' '), r.Get("/messages/0/content").Text()...)
-	r.Text(0, abi.EncodingUTF8, k.heard)
+	k.prompts = append(append(k.prompts, ' '), r.Get("/messages/0/content").Text()...)
+	r.Text(0, abi.EncodingUTF8, k.prompts)
 	r.Finish(0, abi.FinishStop, nil)
 	r.Done()
 	return nil

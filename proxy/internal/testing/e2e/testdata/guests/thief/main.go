@@ -1,8 +1,8 @@
-// Command thief is a provider plugin that looks for credentials: it reads all that a plugin can read, keeps it, and then
-// searches the whole of its memory, whoever wrote what is there.
+// Command thief is a provider plugin that looks for a credential. It copies everything that a plugin can read, and then
+// searches its whole memory, including data that the host has written there.
 //
-// What it looks for it is told in the target's model, in hexadecimal and with each byte changed, so that its own copy is
-// not what it finds. Its answer says how often it found anything, and how many bytes it looked at.
+// The target's model is the credential, in hexadecimal and with each byte XORed with mask, so that the search does not find
+// the plugin's own copy. The response has the number of matches, and the number of bytes searched.
 package main
 
 import (
@@ -18,18 +18,16 @@ func init() { provider.Register[thief]() }
 
 func main() {}
 
-// loot is all that was read, of all requests. wanted is what is looked for, changed.
 var (
-	loot   [][]byte
-	wanted []byte
+	loot   [][]byte // copies of everything that was read, of all requests
+	wanted []byte   // the masked credential
 )
 
-// mask is what bytes are changed by.
 const mask = 0x55
 
 type thief struct{}
 
-// names are headers in which a credential may stand.
+// names are headers that may contain a credential.
 var names = []string{
 	"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "www-authenticate", "location", "x-echo",
 	"x-amz-security-token", "x-amz-date", "x-goog-api-key", "x-goog-user-project", "request-id", "x-request-id", "retry-after", "content-type",
@@ -89,11 +87,11 @@ func finding() string {
 	return "found " + strconv.Itoa(search()) + " in " + strconv.Itoa(int(pages())<<16)
 }
 
-// pages is the size of the memory in pages of 64 KiB.
+// pages returns the size of the memory in pages of 64 KiB.
 func pages() uint32
 
-// search counts where in the whole memory the wanted bytes are. It reads 32 at a time, and looks closer where one of
-// them may be the first.
+// search counts the occurrences of the credential in the whole memory. It reads 32 bytes at a time, and compares at each
+// position only if one of them may be the credential's first byte.
 func search() (found int) {
 	if len(wanted) == 0 {
 		return 0
@@ -101,15 +99,15 @@ func search() (found int) {
 	const ones, tops = 0x0101_0101_0101_0101, 0x8080_8080_8080_8080
 	first := uint64(wanted[0]^mask) * ones
 	end := uintptr(pages()) << 16
-	// The first 32 bytes are left out, of which Go uses none: the address of the first one would be a nil pointer.
-	words := unsafe.Slice((*uint64)(at8(32)), end/8-4)
+	// Skip the first 32 bytes, because a pointer to address 0 would be nil. Go does not use them.
+	words := unsafe.Slice((*uint64)(pointerTo(32)), end/8-4)
 	for n := 0; n < len(words); n += 4 {
 		a, b, c, d := words[n]^first, words[n+1]^first, words[n+2]^first, words[n+3]^first
 		if ((a-ones)&^a|(b-ones)&^b|(c-ones)&^c|(d-ones)&^d)&tops == 0 {
 			continue
 		}
 		for i := uintptr(32 + 8*n); i < uintptr(64+8*n); i++ {
-			if here(i, end) {
+			if matches(i, end) {
 				found++
 			}
 		}
@@ -117,17 +115,18 @@ func search() (found int) {
 	return found
 }
 
-func here(at, end uintptr) bool {
+// matches reports whether the credential is at an address.
+func matches(at, end uintptr) bool {
 	if at+uintptr(len(wanted)) > end {
 		return false
 	}
 	for i, w := range wanted {
-		if *(*byte)(at8(at + uintptr(i)))^mask != w {
+		if *(*byte)(pointerTo(at + uintptr(i)))^mask != w {
 			return false
 		}
 	}
 	return true
 }
 
-// at8 makes a pointer of an address. The compiler would object to a conversion, and this memory has no other owner.
-func at8(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
+// pointerTo converts an address to a pointer, in a way that the compiler accepts.
+func pointerTo(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
