@@ -38,8 +38,8 @@ func TestDemoPace(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsPace checks that a shutdown sends the rest of a paced stream at once, and that a non-streaming response
-// is not paced at all.
+// TestShutdownEndsPace checks that a shutdown sends the rest of a paced stream at once, and that a non-streaming
+// response is not paced at all.
 func TestShutdownEndsPace(t *testing.T) {
 	const pace = time.Second // between about fifty events
 	g := pacedGateway(t, pace)
@@ -69,8 +69,8 @@ func TestShutdownEndsPace(t *testing.T) {
 	}
 }
 
-// TestDisconnectEndsPace disconnects during a pause and checks that the request ends before the pause does. A busy machine
-// may need another try.
+// TestDisconnectEndsPace disconnects during a pause and checks that the request ends before the pause does. A busy
+// machine may need another try.
 func TestDisconnectEndsPace(t *testing.T) {
 	const pace = time.Second
 	g := pacedGateway(t, pace)

@@ -39,8 +39,8 @@ func (p *trap) now() time.Time {
 	return time.Now()
 }
 
-// calledBy reports whether the function is on the stack. It does not look past Tick, because other streams tick too, and
-// have the same functions on their stacks.
+// calledBy reports whether the function is on the stack. It does not look past Tick, because other streams tick too,
+// and have the same functions on their stacks.
 func calledBy(function string) bool {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

@@ -56,8 +56,8 @@ func chunksOf(body string) string {
 	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"
 }
 
-// TestTwoRequestsInOneSegment sends a streaming and a non-streaming request in one write, with and without TLS, and checks
-// that the responses come in order.
+// TestTwoRequestsInOneSegment sends a streaming and a non-streaming request in one write, with and without TLS, and
+// checks that the responses come in order.
 //
 // covers: F23
 func TestTwoRequestsInOneSegment(t *testing.T) {

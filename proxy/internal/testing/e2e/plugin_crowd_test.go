@@ -33,8 +33,8 @@ secret = "sk-one-0123456789"
 `
 
 // crowd is a provider of many concurrent streams. Every event of a stream contains the word that the client sent as its
-// prompt, and the prompt "trap" gets an event that makes the plugin panic. Before each event the provider calls next, which
-// blocks until the event is due and returns the text after the word, or false if the client has disconnected.
+// prompt, and the prompt "trap" gets an event that makes the plugin panic. Before each event the provider calls next,
+// which blocks until the event is due and returns the text after the word, or false if the client has disconnected.
 type crowd struct {
 	*httptest.Server
 	events int
@@ -96,8 +96,8 @@ func (c *crowd) ask(ctx context.Context, client *http.Client, g *proxytest.Gatew
 	return resp.StatusCode, lines.Err()
 }
 
-// requestTraps requests streams that make the plugin trap, one after the other, until ctx ends, and counts the responses by
-// status and code. It calls pause after each.
+// requestTraps requests streams that make the plugin trap, one after the other, until ctx ends, and counts the
+// responses by status and code. It calls pause after each.
 func (c *crowd) requestTraps(ctx context.Context, client *http.Client, g *proxytest.Gateway, key string, pause func()) map[string]int {
 	answers := make(map[string]int)
 	for {
@@ -124,9 +124,9 @@ func crowdClient(tb testing.TB) *http.Client {
 	return client
 }
 
-// TestTrapsDoNotAffectOtherStreams has a thousand clients read streams while another client requests, as fast as it can,
-// streams that make the same plugin trap, with another client key or with the same. Each of the thousand gets exactly its
-// own bytes.
+// TestTrapsDoNotAffectOtherStreams has a thousand clients read streams while another client requests, as fast as it
+// can, streams that make the same plugin trap, with another client key or with the same. Each of the thousand gets
+// exactly its own bytes.
 //
 // covers: F90 F98
 func TestTrapsDoNotAffectOtherStreams(t *testing.T) {

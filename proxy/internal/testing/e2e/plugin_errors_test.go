@@ -242,7 +242,8 @@ func TestPluginCallErrors(t *testing.T) {
 	}
 }
 
-// volatileAttributes matches the attributes of a log line that differ between requests, or do not help a plugin's author.
+// volatileAttributes matches the attributes of a log line that differ between requests, or do not help a plugin's
+// author.
 var volatileAttributes = regexp.MustCompile(`time=\S+ |(?: (?:request|fuel|remote|bytes|duration_ms|first_byte_ms|plugin_fuel|peer|client|key|method|path|bytes_in|bytes_out|upstream_request|generation|attempts|stream|complete|user_agent|target|model|\w*_ms|\w*tokens)=(?:"[^"]*"|\S*))`)
 
 // sizes matches numbers that depend on the length of the request's summary.

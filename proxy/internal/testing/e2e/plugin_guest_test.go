@@ -41,7 +41,8 @@ func TestRejectedHeadersAreNotSent(t *testing.T) {
 	}
 }
 
-// TestInvalidUTF8IsReplaced checks that clients get valid UTF-8 even if a provider or its plugin produces invalid UTF-8.
+// TestInvalidUTF8IsReplaced checks that clients get valid UTF-8 even if a provider or its plugin produces invalid
+// UTF-8.
 //
 // covers: F95
 func TestInvalidUTF8IsReplaced(t *testing.T) {
@@ -127,8 +128,8 @@ func export(m *w.Module, name string, params int, body w.Op) {
 	m.ExportFunc(name, w.Types([]byte{w.I32, w.I32}[:params]...), w.Types(w.I32), nil, body)
 }
 
-// TestIsolationSeparatesKeys has a plugin that repeats in every response all prompts that its instance has received. Which
-// keys' prompts a client sees depends on the plugin's isolation.
+// TestIsolationSeparatesKeys has a plugin that repeats in every response all prompts that its instance has received.
+// Which keys' prompts a client sees depends on the plugin's isolation.
 func TestIsolationSeparatesKeys(t *testing.T) {
 	const keys = `
 [server]
@@ -191,8 +192,8 @@ secret = "sk-bob-0123456789"
 	})
 }
 
-// TestStartRejectsInvalidPlugins checks that the gateway does not start unless all plugins in use can be loaded, and that
-// the error names each one that cannot.
+// TestStartRejectsInvalidPlugins checks that the gateway does not start unless all plugins in use can be loaded, and
+// that the error names each one that cannot.
 func TestStartRejectsInvalidPlugins(t *testing.T) {
 	honest := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
 	other := minimalModule("sluice_abi_v2")

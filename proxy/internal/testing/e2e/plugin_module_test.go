@@ -17,8 +17,8 @@ func pairProvider(plugin string) string {
 	return fmt.Sprintf("[providers.%[1]s]\nplugin = %[1]q\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", plugin)
 }
 
-// TestPluginsOfOneModule checks that each table selects the plugin of its name, and that the plugins of one file are loaded
-// and removed independently.
+// TestPluginsOfOneModule checks that each table selects the plugin of its name, and that the plugins of one file are
+// loaded and removed independently.
 func TestPluginsOfOneModule(t *testing.T) {
 	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
 	left, right, middle := guestFile(t, "left", "shared", pair), guestFile(t, "right", "shared", pair), guestFile(t, "middle", "shared", pair)

@@ -83,8 +83,9 @@ func failureText(v plugindev.Tested) string {
 	return b.String()
 }
 
-// recordTraffic serves a configuration with a recorder while use sends requests, and returns the directory and the counts of
-// the recording. use calls written after each request to wait for its vector, which is written after the response.
+// recordTraffic serves a configuration with a recorder while use sends requests, and returns the directory and the
+// counts of the recording. use calls written after each request to wait for its vector, which is written after the
+// response.
 func recordTraffic(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
 	t.Helper()
 	recorder := proxy.NewRecorder(provider)
@@ -180,8 +181,8 @@ func readFile(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error and
-// a truncated stream, each with secrets in it. Then it tests and replays the recorded vectors.
+// TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error
+// and a truncated stream, each with secrets in it. Then it tests and replays the recorded vectors.
 func TestRecordThenTestThenReplay(t *testing.T) {
 	wasm := plugintest.Build(t, recordedPlugin)
 	file := filepath.Join(t.TempDir(), "plugin.wasm")

@@ -100,8 +100,8 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 	}
 }
 
-// TestReloadOfInvalidPlugin reloads configurations with invalid plugins, and checks that the error names the plugin and the
-// cause, and that the loaded version keeps serving.
+// TestReloadOfInvalidPlugin reloads configurations with invalid plugins, and checks that the error names the plugin and
+// the cause, and that the loaded version keeps serving.
 //
 // covers: F81 F97
 func TestReloadOfInvalidPlugin(t *testing.T) {

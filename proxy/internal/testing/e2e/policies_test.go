@@ -85,8 +85,8 @@ func (p *policyProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var policyVariable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 
-// startPolicy serves a configuration of examples/routing with the URLs of test providers and additional TOML. The variable
-// NAME of a key's secret becomes sk-NAME-0123456789.
+// startPolicy serves a configuration of examples/routing with the URLs of test providers and additional TOML. The
+// variable NAME of a key's secret becomes sk-NAME-0123456789.
 func startPolicy(t *testing.T, name, more string, providers map[string]*policyProvider) *proxytest.Gateway {
 	t.Helper()
 	return startPolicyWith(t, name, more, providers, func(*proxy.Options) {})

@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// prefixProviders are the providers of the prefix tests: each plugin that translates requests, in each of its forms, and the
-// OpenAI API, for which chat completions requests are edited. A model has the name of its provider. native is the path of
-// the API whose requests the provider gets without translation.
+// prefixProviders are the providers of the prefix tests: each plugin that translates requests, in each of its forms,
+// and the OpenAI API, for which chat completions requests are edited. A model has the name of its provider. native is
+// the path of the API whose requests the provider gets without translation.
 var prefixProviders = []struct{ name, plugin, model, native, options string }{
 	{"anthropic", "anthropic", "claude-sonnet-4-5", "/v1/messages", ""},
 	{"vertex-claude", "anthropic", "claude-sonnet-4-5", "/v1/messages", `{ api = "vertex", project = "p", location = "l" }`},
@@ -156,9 +156,9 @@ func replaceMember(t testing.TB, body []byte, name string, value []byte) []byte 
 // promptMembers are the members of the providers' requests that prompt caches depend on, in the order of the prompt.
 var promptMembers = [][]string{{"tools", "toolConfig"}, {"system", "systemInstruction"}, {"messages", "contents", "input"}}
 
-// checkPrefix checks that a turn can use the provider's prompt cache of the turn before: tools, system prompt and messages
-// come in this order, and the bytes up to the end of the previous turn's last message are the same. A native request has the
-// client's order.
+// checkPrefix checks that a turn can use the provider's prompt cache of the turn before: tools, system prompt and
+// messages come in this order, and the bytes up to the end of the previous turn's last message are the same. A native
+// request has the client's order.
 func checkPrefix(t rapid.TB, before, after []byte, native bool) {
 	t.Helper()
 	var at, messages int
@@ -186,8 +186,8 @@ func checkPrefix(t rapid.TB, before, after []byte, native bool) {
 	}
 }
 
-// unstable lists, per recorded conversation, the providers for which a turn changes the start of the prompt. Providers with
-// a single system prompt get new system text at its end, and tools that a turn adds are listed with the others.
+// unstable lists, per recorded conversation, the providers for which a turn changes the start of the prompt. Providers
+// with a single system prompt get new system text at its end, and tools that a turn adds are listed with the others.
 var unstable = map[string][]string{
 	"system-mid-cache-ttl.json": {"converse", "nova", "gemini", "vertex"},
 	"system-mid-tool-pair.json": {"converse", "nova", "gemini", "vertex"},
@@ -245,8 +245,8 @@ func TestRecordedConversationsKeepTheirPrefix(t *testing.T) {
 	}
 }
 
-// drawConversation draws a conversation of the API with this index. It returns the messages up to each turn of the user, and
-// the other members of the request.
+// drawConversation draws a conversation of the API with this index. It returns the messages up to each turn of the
+// user, and the other members of the request.
 func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 	text := rapid.StringN(1, 60, -1)
 	quote := func(s string) string { return string(jsondoc.AppendEscaped([]byte{'"'}, []byte(s))) + `"` }

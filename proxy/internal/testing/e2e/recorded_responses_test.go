@@ -249,8 +249,8 @@ func chatRecordings(t *testing.T) (all []chatRecording) {
 	return all
 }
 
-// render translates the recording for a client of an API, and returns a status line and the body. piece returns the size of
-// the next piece in which the recording arrives.
+// render translates the recording for a client of an API, and returns a status line and the body. piece returns the
+// size of the next piece in which the recording arrives.
 func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
 	t.Helper()
 	q := api.NewRequest()
@@ -310,8 +310,8 @@ func (rec *chatRecording) render(t *testing.T, api *clientapi.API, request strin
 	return "200\n" + string(w.AppendResponse(nil))
 }
 
-// TestChatRecordingsAsResponses translates recorded chat completions, in pieces of any size, for clients of the Responses
-// API.
+// TestChatRecordingsAsResponses translates recorded chat completions, in pieces of any size, for clients of the
+// Responses API.
 //
 // covers: P6.12 P7.13 P7.19
 func TestChatRecordingsAsResponses(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // upload is larger than the socket buffers of both sides, so that writing it blocks unless the peer reads.
 const upload = 24 << 20
 
-// TestRejectedUploadGetsResponse has clients that, like most, read only after they have written a whole large request. They
-// must get the error even though the gateway rejects the request by its head, or after part of the body.
+// TestRejectedUploadGetsResponse has clients that, like most, read only after they have written a whole large request.
+// They must get the error even though the gateway rejects the request by its head, or after part of the body.
 //
 // covers: F121
 func TestRejectedUploadGetsResponse(t *testing.T) {
@@ -94,8 +94,8 @@ func TestRejectedUploadMayPause(t *testing.T) {
 	}
 }
 
-// TestRejectedUploadDoesNotDelayShutdown has a rejected client that neither sends the rest of its request nor closes the
-// connection.
+// TestRejectedUploadDoesNotDelayShutdown has a rejected client that neither sends the rest of its request nor closes
+// the connection.
 func TestRejectedUploadDoesNotDelayShutdown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a shutdown")
@@ -116,8 +116,8 @@ func TestRejectedUploadDoesNotDelayShutdown(t *testing.T) {
 	}
 }
 
-// TestChunkFraming checks that chunk extensions count towards the body's limit, and that the framing of small chunks does
-// not.
+// TestChunkFraming checks that chunk extensions count towards the body's limit, and that the framing of small chunks
+// does not.
 func TestChunkFraming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends a body of 1 MiB in chunks of one byte")

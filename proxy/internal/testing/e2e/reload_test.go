@@ -67,8 +67,8 @@ func TestFailedReloadKeepsConfiguration(t *testing.T) {
 
 const reloads = 40
 
-// pacedProvider speaks chat completions and Messages. A stream with the prompt "held" gets a word after each reload. Any
-// other stream gets all words at once.
+// pacedProvider speaks chat completions and Messages. A stream with the prompt "held" gets a word after each reload.
+// Any other stream gets all words at once.
 type pacedProvider struct {
 	*httptest.Server
 	reloaded [reloads]chan struct{} // the test closes one after each reload
@@ -125,9 +125,9 @@ func newPacedProvider(t *testing.T) *pacedProvider {
 // uniqueMembers matches the members of a chunk that differ between responses.
 var uniqueMembers = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]+"|"created":[0-9]+`)
 
-// TestReloadsUnderLoad reloads as fast as possible while short streams start and end, and others stay open from the first
-// configuration to the last. Each stream must have the same bytes as without reloads. In the end, all resources of the old
-// configurations must be released.
+// TestReloadsUnderLoad reloads as fast as possible while short streams start and end, and others stay open from the
+// first configuration to the last. Each stream must have the same bytes as without reloads. In the end, all resources
+// of the old configurations must be released.
 //
 // covers: F80 F83
 func TestReloadsUnderLoad(t *testing.T) {
@@ -248,8 +248,8 @@ func openDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// TestReplacedConfigurationHoldsNoInstances checks that a replaced configuration releases its plugin instances, even while
-// an open stream still uses the configuration.
+// TestReplacedConfigurationHoldsNoInstances checks that a replaced configuration releases its plugin instances, even
+// while an open stream still uses the configuration.
 //
 // covers: F80
 func TestReplacedConfigurationHoldsNoInstances(t *testing.T) {

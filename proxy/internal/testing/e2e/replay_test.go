@@ -75,8 +75,8 @@ func compatibleRecordings(t *testing.T) (all []recording) {
 	return all
 }
 
-// answer sends the recording as an HTTP response, with a Content-Length or in chunks of random sizes, in segments that are
-// split at the offsets that cut returns.
+// answer sends the recording as an HTTP response, with a Content-Length or in chunks of random sizes, in segments that
+// are split at the offsets that cut returns.
 func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) upstreamtest.Step {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%s", r.status, r.contentType, r.headers)
@@ -101,8 +101,8 @@ var (
 	generatedID = regexp.MustCompile(`chatcmpl-(gateway|test|[0-9a-f]{32})|call_[a-z2-7]{24}`)
 )
 
-// normalizedResponse returns a response without the parts that differ between runs, or between the gateway and the golden
-// files.
+// normalizedResponse returns a response without the parts that differ between runs, or between the gateway and the
+// golden files.
 func normalizedResponse(s string) string {
 	s = strings.ReplaceAll(s, ": keep-alive\n", "") // sent if the machine is slow
 	s = created.ReplaceAllString(s, `"created":0`)
@@ -121,9 +121,9 @@ func compact(t *testing.T, s string) string {
 	return b.String()
 }
 
-// TestRecordedResponsesInPieces replays every recorded response of a compatible provider through the whole gateway, with
-// real sockets and the compiled plugin, to streaming and non-streaming clients. The response arrives at once, byte by byte,
-// or split at random offsets. The client must get the bytes of the golden files each time.
+// TestRecordedResponsesInPieces replays every recorded response of a compatible provider through the whole gateway,
+// with real sockets and the compiled plugin, to streaming and non-streaming clients. The response arrives at once, byte
+// by byte, or split at random offsets. The client must get the bytes of the golden files each time.
 //
 // covers: S9
 func TestRecordedResponsesInPieces(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 )
 
-// TestResponsesReasoning runs a tool loop as different clients of the Responses API do, with a provider that requires its
-// signed reasoning before every tool call.
+// TestResponsesReasoning runs a tool loop as different clients of the Responses API do, with a provider that requires
+// its signed reasoning before every tool call.
 func TestResponsesReasoning(t *testing.T) {
 	type items = []map[string]any
 	const key = "[server]\nreasoning_key = \"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\"\n"

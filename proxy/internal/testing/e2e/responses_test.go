@@ -155,8 +155,8 @@ func TestResponsesPassThrough(t *testing.T) {
 	}
 }
 
-// TestResponsesRestoreThinking has a client send back a tool call without its reasoning, which the client did not request.
-// The gateway must restore it for the provider.
+// TestResponsesRestoreThinking has a client send back a tool call without its reasoning, which the client did not
+// request. The gateway must restore it for the provider.
 func TestResponsesRestoreThinking(t *testing.T) {
 	const call = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":"c2lnbmF0dXJl"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
 	provider := upstreamtest.New(t,

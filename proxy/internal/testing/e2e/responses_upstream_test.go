@@ -10,8 +10,8 @@ import (
 )
 
 // TestResponsesUpstream sends requests of every client API to a provider with the Responses API, which responds with a
-// recorded turn of OpenAI with reasoning and a tool call. A client of the Responses API gets the events unchanged. For the
-// others they are translated, and the sealed reasoning is in a member that clients send back.
+// recorded turn of OpenAI with reasoning and a tool call. A client of the Responses API gets the events unchanged. For
+// the others they are translated, and the sealed reasoning is in a member that clients send back.
 func TestResponsesUpstream(t *testing.T) {
 	recorded, err := os.ReadFile("../../responses/testdata/recorded/stream-reasoning-summary-tool-t1.resp.sse")
 	if err != nil {

@@ -88,8 +88,8 @@ func TestRetriesConnecting(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetLimitsRetries sends many requests to a provider that fails all of them. After a burst of ten retries, at
-// most one in ten requests is retried.
+// TestRetryBudgetLimitsRetries sends many requests to a provider that fails all of them. After a burst of ten retries,
+// at most one in ten requests is retried.
 func TestRetryBudgetLimitsRetries(t *testing.T) {
 	p := up.New(t, up.Script{up.Loop(up.ReadRequest(), up.Answer(503, "application/json", busyError))})
 	g := proxytest.Start(t, oneTarget(p.URL(), "retry_budget = 0.1\nbreaker = { enabled = false }", `retry = { attempts = 3, backoff = "0s" }`))

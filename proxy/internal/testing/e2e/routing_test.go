@@ -117,9 +117,9 @@ func (n *nodes) choices(t *testing.T, conversations, turns int) (to []string) {
 	return to
 }
 
-// TestConversationsKeepTheirProvider sends conversations of many turns, each turn through another of three gateways, and
-// checks that each conversation stays with one provider. If that provider fails, only its conversations move, each to a
-// single other provider, and they move back when the provider recovers.
+// TestConversationsKeepTheirProvider sends conversations of many turns, each turn through another of three gateways,
+// and checks that each conversation stays with one provider. If that provider fails, only its conversations move, each
+// to a single other provider, and they move back when the provider recovers.
 func TestConversationsKeepTheirProvider(t *testing.T) {
 	conversations, turns := 10, scale(20, 4)
 	var before [2][]string
@@ -269,8 +269,8 @@ func TestCachedTokensOfTargets(t *testing.T) {
 	}
 }
 
-// TestRouterThatNamesNone has a router plugin that names no target. It appears in the log and the metrics. The configured
-// order is used, or with on_failure = "refuse" the request is rejected.
+// TestRouterThatNamesNone has a router plugin that names no target. It appears in the log and the metrics. The
+// configured order is used, or with on_failure = "refuse" the request is rejected.
 func TestRouterThatNamesNone(t *testing.T) {
 	for _, c := range []struct {
 		onFailure string

@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// serviceTiers are prices like those of OpenAI, Anthropic and Google: half for flex, separate prices for priority, six times
-// as much for fast mode, and nothing for provisioned throughput, which is paid in advance.
+// serviceTiers are prices like those of OpenAI, Anthropic and Google: half for flex, separate prices for priority, six
+// times as much for fast mode, and nothing for provisioned throughput, which is paid in advance.
 const serviceTiers = `pricing = { input = 2, cached_input = 0.5, output = 8, service_tiers = [
   { name = "flex", factor = 0.5 }, { name = "priority", input = 3.5, cached_input = 0.875, output = 14 }, { name = "fast", factor = 6 },
   { name = "provisioned_throughput", factor = 0 },
 ] }`
 
-// TestCostOfServiceTiers checks that the cost follows the tier that the provider reports, which is not always the requested
-// one (litellm#34801, #31837).
+// TestCostOfServiceTiers checks that the cost follows the tier that the provider reports, which is not always the
+// requested one (litellm#34801, #31837).
 func TestCostOfServiceTiers(t *testing.T) {
 	const (
 		chat      = `{"model":"%s","service_tier":"priority","messages":[{"role":"user","content":"Hi"}]}`
@@ -119,8 +119,8 @@ func TestCostOfServiceTiers(t *testing.T) {
 	}
 }
 
-// TestHoldOfServiceTiers has a budget that suffices for a request in the standard tier, but not in the most expensive one.
-// The amount held is that of the most expensive tier that the provider may use.
+// TestHoldOfServiceTiers has a budget that suffices for a request in the standard tier, but not in the most expensive
+// one. The amount held is that of the most expensive tier that the provider may use.
 func TestHoldOfServiceTiers(t *testing.T) {
 	b := newBiller(t)
 	const usual = "pricing = { input = 1, output = 10 }"

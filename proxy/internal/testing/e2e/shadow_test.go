@@ -49,8 +49,8 @@ func awaitCopies(t *testing.T, admin, model string, copies float64) proxytest.Me
 	return proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_shadow_requests_total", "model", model) == copies })
 }
 
-// TestShadowChangesNothing checks for each API that a client's response is the same with and without a shadow, no matter
-// how the shadow behaves.
+// TestShadowChangesNothing checks for each API that a client's response is the same with and without a shadow, no
+// matter how the shadow behaves.
 func TestShadowChangesNothing(t *testing.T) {
 	flood := func(c *up.Conn) error {
 		if err := up.EventStream()(c); err != nil {
@@ -158,7 +158,8 @@ func TestShadowChangesNothing(t *testing.T) {
 	}
 }
 
-// toolCallResponse returns a chat completion with tool calls, each of which is a name and arguments with a space between.
+// toolCallResponse returns a chat completion with tool calls, each of which is a name and arguments with a space
+// between.
 func toolCallResponse(finish string, prompt, completion int, calls ...string) string {
 	var list []string
 	for i, c := range calls {
@@ -186,8 +187,8 @@ func toolCallStream(finish string, prompt, completion int, calls ...string) stri
 	return b.String() + "data: [DONE]\n\n"
 }
 
-// TestShadowIsCompared has a shadow whose responses each differ in one way from the client's, for all client APIs, and checks
-// the logged and counted differences.
+// TestShadowIsCompared has a shadow whose responses each differ in one way from the client's, for all client APIs, and
+// checks the logged and counted differences.
 func TestShadowIsCompared(t *testing.T) {
 	type facts struct {
 		status             int
@@ -278,8 +279,8 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowIsChargedToItsProvider checks that copies count towards the limits and budgets of the shadow's provider, not
-// those of the client's key and team, and that none is sent above the provider's limit.
+// TestShadowIsChargedToItsProvider checks that copies count towards the limits and budgets of the shadow's provider,
+// not those of the client's key and team, and that none is sent above the provider's limit.
 func TestShadowIsChargedToItsProvider(t *testing.T) {
 	provider, shadow, dir := newLiveProvider(t), newLiveProvider(t), t.TempDir()
 	toml := "[store]\njournal = \"" + dir + "\"\n[[teams]]\nname = \"research\"\nbudgets = [{ usd = 5, per = \"day\" }]\n" +
@@ -414,8 +415,8 @@ func TestShadowsAreBounded(t *testing.T) {
 	}
 }
 
-// TestShadowShare checks that the share of copied requests is as configured, and that each request is copied if and only if
-// the explanation says so.
+// TestShadowShare checks that the share of copied requests is as configured, and that each request is copied if and
+// only if the explanation says so.
 func TestShadowShare(t *testing.T) {
 	requests := scale(1000, 100)
 	var copies atomic.Int64

@@ -18,8 +18,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// sharedKeys returns a configuration of gateways with a shared store. Each key is a name and its additional TOML. timeout is
-// that of a round trip to the store. Tests in which the store stays up need a long one, because a loaded machine is slow.
+// sharedKeys returns a configuration of gateways with a shared store. Each key is a name and its additional TOML.
+// timeout is that of a round trip to the store. Tests in which the store stays up need a long one, because a loaded
+// machine is slow.
 func sharedKeys(provider, store, timeout string, keys ...[2]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[store]\nurl = %q\nlease = \"3s\"\ntimeout = %q\n", store, timeout)
@@ -48,8 +49,8 @@ type fleet struct {
 	admin    []string // URLs of the admin listeners
 }
 
-// startFleet starts gateways with a key "a", and waits until each gets a share of its limits. An empty store does not grant
-// shares at once, because it may have lost its data.
+// startFleet starts gateways with a key "a", and waits until each gets a share of its limits. An empty store does not
+// grant shares at once, because it may have lost its data.
 func startFleet(t *testing.T, n int, toml string) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
@@ -84,9 +85,9 @@ func (f *fleet) metric(n int, name string, labels ...string) float64 {
 	return proxytest.Scrape(f.t, f.admin[n]).Sum(name, labels...)
 }
 
-// race has 32 clients send streaming and non-streaming requests to all gateways, until each client is rejected twice in a
-// row with one of the error codes. A client retries store_unavailable, because a store that has lost its data grants nothing
-// until all gateways have reported.
+// race has 32 clients send streaming and non-streaming requests to all gateways, until each client is rejected twice in
+// a row with one of the error codes. A client retries store_unavailable, because a store that has lost its data grants
+// nothing until all gateways have reported.
 func (f *fleet) race(key string, codes ...string) {
 	f.t.Helper()
 	var clients sync.WaitGroup
@@ -141,8 +142,8 @@ func startRedis(t *testing.T) *redistest.Server {
 	return redistest.Start(t, redistest.Options{})
 }
 
-// storedBudget returns the state of key a's total budget in Redis, in nano-dollars: what gateways have taken as shares, and
-// what they have reported as used.
+// storedBudget returns the state of key a's total budget in Redis, in nano-dollars: what gateways have taken as shares,
+// and what they have reported as used.
 func storedBudget(t *testing.T, server *redistest.Server, limit int64) (taken, used int64) {
 	t.Helper()
 	store, err := redisstore.Open(&config.Store{URL: config.Secret(server.URL()), Prefix: "sluice"})
@@ -203,7 +204,8 @@ func nano(t *testing.T, dollars json.Number) int64 {
 	return int64(v*1e9 + 0.5)
 }
 
-// checkSums waits until the provider, Redis, the ledgers and each gateway agree on the amount spent, and nothing is held.
+// checkSums waits until the provider, Redis, the ledgers and each gateway agree on the amount spent, and nothing is
+// held.
 func (f *fleet) checkSums(b *biller, server *redistest.Server, limit int64) {
 	f.t.Helper()
 	var seen string
@@ -258,8 +260,8 @@ func TestGatewaysShareRate(t *testing.T) {
 	}
 }
 
-// TestShareNeedsNoRoundTrip checks that requests do not wait for a round trip to the store if their key shares nothing, or
-// if the gateway's share suffices.
+// TestShareNeedsNoRoundTrip checks that requests do not wait for a round trip to the store if their key shares nothing,
+// or if the gateway's share suffices.
 func TestShareNeedsNoRoundTrip(t *testing.T) {
 	server, b := startRedis(t), newBiller(t)
 	f := startFleet(t, 1, sharedKeys(b.URL, server.URL(), "10s",

@@ -90,8 +90,8 @@ func newSlowRelay(t *testing.T, to string) *slowRelay {
 	return r
 }
 
-// TestModesWhileStoreIsDown checks the effect of each when_down mode, and that the log, the metrics and readiness show it,
-// while the store is killed, paused or slow.
+// TestModesWhileStoreIsDown checks the effect of each when_down mode, and that the log, the metrics and readiness show
+// it, while the store is killed, paused or slow.
 func TestModesWhileStoreIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Redis servers and gateways, and waits for timeouts")
@@ -205,8 +205,8 @@ func checkStoreLines(t *testing.T, log *proxytest.Log) {
 	}
 }
 
-// TestStoreWithOldData restarts Redis without its data, and with data from before most requests. The gateways must restore
-// the counts, so that no more than the budget is spent.
+// TestStoreWithOldData restarts Redis without its data, and with data from before most requests. The gateways must
+// restore the counts, so that no more than the budget is spent.
 func TestStoreWithOldData(t *testing.T) {
 	const budget = 50_000_000
 	for name, save := range map[string]bool{"empty": false, "snapshot": true} {
@@ -239,9 +239,9 @@ func TestStoreWithOldData(t *testing.T) {
 	}
 }
 
-// TestKilledGatewayShareIsSpent kills one of two gateways that share a budget while its request is in flight. When its lease
-// expires, its whole share counts as spent. When the gateway is back, the unused part of the share is released, and Redis
-// agrees with the ledgers.
+// TestKilledGatewayShareIsSpent kills one of two gateways that share a budget while its request is in flight. When its
+// lease expires, its whole share counts as spent. When the gateway is back, the unused part of the share is released,
+// and Redis agrees with the ledgers.
 func TestKilledGatewayShareIsSpent(t *testing.T) {
 	server, b := startRedis(t), newBiller(t)
 	arrived, done := make(chan struct{}), make(chan struct{})

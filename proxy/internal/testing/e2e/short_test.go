@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// short lists the tests that go test -short runs: a fast one for each behaviour that only a whole gateway shows. A test that
-// -run names runs even if it is not listed.
+// short lists the tests that go test -short runs: a fast one for each behaviour that only a whole gateway shows. A test
+// that -run names runs even if it is not listed.
 var short = strings.Fields(`
 	TestShortTestsExist
 

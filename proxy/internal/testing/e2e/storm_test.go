@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// steppedProvider is a provider that sends the next event of a stream, with one token, each time its client asks for it. So
-// a test knows exactly what was sent to a client that disconnects.
+// steppedProvider is a provider that sends the next event of a stream, with one token, each time its client asks for
+// it. So a test knows exactly what was sent to a client that disconnects.
 type steppedProvider struct {
 	events int
 	next   sync.Map // chan struct{} by stream name: each value sends an event
@@ -68,9 +68,9 @@ func (p *steppedProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	send(finish + "data: [DONE]\n\n")
 }
 
-// TestManyClientDisconnects has a thousand clients, some of which disconnect at a random moment. It checks that the logged
-// usage is what the provider has sent, except for the event in flight, that each request is logged once, and that
-// everything is released.
+// TestManyClientDisconnects has a thousand clients, some of which disconnect at a random moment. It checks that the
+// logged usage is what the provider has sent, except for the event in flight, that each request is logged once, and
+// that everything is released.
 //
 // covers: F26
 func TestManyClientDisconnects(t *testing.T) {

@@ -193,8 +193,8 @@ func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 	}
 }
 
-// TestToolCallCutBeforeEnd has providers terminate a stream, each in its own format, within the arguments of a tool call and
-// without a finish reason.
+// TestToolCallCutBeforeEnd has providers terminate a stream, each in its own format, within the arguments of a tool
+// call and without a finish reason.
 func TestToolCallCutBeforeEnd(t *testing.T) {
 	openai := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream",
 		`data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"city\":\"Par"}}]},"finish_reason":null}]}`+"\n\ndata: [DONE]\n\n")})

@@ -142,8 +142,8 @@ func (a *agent) addResponse(t *testing.T, body string) {
 		map[string]any{"role": "tool", "tool_call_id": call.ID, "content": "18 degrees"})
 }
 
-// TestThinkingSurvivesToolCalls has agents call a tool twice, and checks that their provider gets its signed reasoning back
-// with the results: from memory, also after a reload, or from extra_content at another gateway. Reasoning that was
+// TestThinkingSurvivesToolCalls has agents call a tool twice, and checks that their provider gets its signed reasoning
+// back with the results: from memory, also after a reload, or from extra_content at another gateway. Reasoning that was
 // remembered for one key is not used for another.
 func TestThinkingSurvivesToolCalls(t *testing.T) {
 	for _, scenario := range []string{"memory", "reload", "extra_content", "another key"} {
@@ -202,8 +202,8 @@ func TestThinkingSurvivesToolCalls(t *testing.T) {
 	}
 }
 
-// TestThinkingTokenStaysWithGateway checks that neither the token of a provider's reasoning nor the reasoning itself is sent
-// to another provider.
+// TestThinkingTokenStaysWithGateway checks that neither the token of a provider's reasoning nor the reasoning itself is
+// sent to another provider.
 func TestThinkingTokenStaysWithGateway(t *testing.T) {
 	s := signers()["anthropic"]
 	claude := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, s.kind, s.response, "Connection: close")})

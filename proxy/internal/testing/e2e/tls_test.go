@@ -66,8 +66,8 @@ func dialWith(t *testing.T, g *proxytest.Gateway, settings *tls.Config) *tlsClie
 	return &tlsClient{c, conn}
 }
 
-// TestReloadRenewsCertificate checks that a reload loads a new certificate while a stream continues on its connection, and
-// that an invalid pair keeps the old certificate.
+// TestReloadRenewsCertificate checks that a reload loads a new certificate while a stream continues on its connection,
+// and that an invalid pair keeps the old certificate.
 func TestReloadRenewsCertificate(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
@@ -120,8 +120,8 @@ func TestReloadRenewsCertificate(t *testing.T) {
 	}
 }
 
-// TestTLSMismatch checks that plain HTTP to a TLS port gets an error, that TLS to a plain port is closed, and that both are
-// counted but not logged.
+// TestTLSMismatch checks that plain HTTP to a TLS port gets an error, that TLS to a plain port is closed, and that both
+// are counted but not logged.
 //
 // covers: F108
 func TestTLSMismatch(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestUnreadResponseIsDropped has a client that stops reading a response larger than all buffers, and continues after the
-// write timeout. The connection must have been reset, so that its queued data is dropped.
+// TestUnreadResponseIsDropped has a client that stops reading a response larger than all buffers, and continues after
+// the write timeout. The connection must have been reset, so that its queued data is dropped.
 //
 // covers: F17
 func TestUnreadResponseIsDropped(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// translatingPlugins are the plugins that translate another API, with additional keys of their provider. Each has vectors
-// with responses of its provider, and the responses that a client must get for them.
+// translatingPlugins are the plugins that translate another API, with additional keys of their provider. Each has
+// vectors with responses of its provider, and the responses that a client must get for them.
 var translatingPlugins = map[string]string{
 	"bedrock":   `auth = { secret = "sk-vector-canary" }`,
 	"cohere":    `auth = { secret = "sk-vector-canary" }`,

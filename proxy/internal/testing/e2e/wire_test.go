@@ -62,8 +62,8 @@ func TestInvalidHeadersAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestRejectsAmbiguousFraming checks that a request with ambiguous framing gets one error, and that no part of it is parsed
-// as a second request.
+// TestRejectsAmbiguousFraming checks that a request with ambiguous framing gets one error, and that no part of it is
+// parsed as a second request.
 //
 // covers: F101
 func TestRejectsAmbiguousFraming(t *testing.T) {

@@ -1,6 +1,6 @@
-// Command hostile is a provider plugin that breaks the rules for plugins on demand. In Request, the target's model names the
-// misdeed. In Event and Response, the provider's data does. Anything else is served honestly: each event is a piece of the
-// response's text, and the event "end" completes the response.
+// Command hostile is a provider plugin that breaks the rules for plugins on demand. In Request, the target's model
+// names the misdeed. In Event and Response, the provider's data does. Anything else is served honestly: each event is a
+// piece of the response's text, and the event "end" completes the response.
 package main
 
 import (

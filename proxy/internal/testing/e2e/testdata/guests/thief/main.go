@@ -1,8 +1,8 @@
 // Command thief is a provider plugin that looks for a credential. It copies everything that a plugin can read, and then
 // searches its whole memory, including data that the host has written there.
 //
-// The target's model is the credential, in hexadecimal and with each byte XORed with mask, so that the search does not find
-// the plugin's own copy. The response has the number of matches, and the number of bytes searched.
+// The target's model is the credential, in hexadecimal and with each byte XORed with mask, so that the search does not
+// find the plugin's own copy. The response has the number of matches, and the number of bytes searched.
 package main
 
 import (
@@ -90,8 +90,8 @@ func finding() string {
 // pages returns the size of the memory in pages of 64 KiB.
 func pages() uint32
 
-// search counts the occurrences of the credential in the whole memory. It reads 32 bytes at a time, and compares at each
-// position only if one of them may be the credential's first byte.
+// search counts the occurrences of the credential in the whole memory. It reads 32 bytes at a time, and compares at
+// each position only if one of them may be the credential's first byte.
 func search() (found int) {
 	if len(wanted) == 0 {
 		return 0
