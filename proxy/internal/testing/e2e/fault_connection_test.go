@@ -56,10 +56,9 @@ func TestSlowDrip(t *testing.T) {
 		t.Run("event timeout/"+w.plugin, func(t *testing.T) {
 			// Neither a comment nor a line without an end is an event, but both prevent the idle timeout.
 			for name, drip := range map[string]string{"comments": ": still there\n\n", "a line": "data: x"} {
-				var written atomic.Int64
 				up := upstreamtest.New(t, upstreamtest.Script{
 					upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + w.opening("Hal")),
-					writeThenWait(drip, &written),
+					dripUntilClosed(drip),
 				})
 				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), `timeout = { idle = "20s", event = "300ms" }`))
 				for _, stream := range []bool{true, false} {
@@ -106,20 +105,17 @@ func TestEventTimeoutIsPerEvent(t *testing.T) {
 	}
 }
 
-// writeThenWait writes s repeatedly, until more than 64 KiB were written on all connections, and then waits until the gateway closes the
-// connection.
-func writeThenWait(s string, written *atomic.Int64) upstreamtest.Step {
+// dripUntilClosed writes s every 10 ms until the gateway closes the connection. In the time of an event timeout of 300 ms
+// that stays far below the maximum size of an event.
+func dripUntilClosed(s string) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
 		for {
-			n, err := io.WriteString(c, s)
-			written.Add(int64(n))
-			if err != nil {
+			if _, err := io.WriteString(c, s); err != nil {
 				return err
 			}
-			if written.Load() > 64<<10 {
-				// Less than the size limit of an event.
-				return upstreamtest.AwaitClose()(c)
-			}
+			<-pace.C
 		}
 	}
 }
