@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestAdminRoutesAreNotOnClientListener requests the admin paths on the client listener, in many spellings, with a key.
+// TestAdminRoutesAreNotOnClientListener requests the admin paths on the client listener, in many spellings, with a key and
+// without.
 //
 // covers: F138
 func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
@@ -29,24 +30,27 @@ func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
 			paths = append(paths, "/"+fmt.Sprintf("%%%02x", name[0])+name[1:])
 		}
 	}
-	head := " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + proxytest.Key + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-	for _, path := range paths {
-		for _, method := range []string{"GET", "HEAD", "POST"} {
-			for _, whole := range []string{path, "http://" + g.Addr + path} {
-				c := dial(t, g)
-				c.send(method + " " + whole + head)
-				answer, err := io.ReadAll(c.r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				response := string(answer)
-				code, _, _ := strings.Cut(strings.TrimPrefix(response, "HTTP/1.1 "), " ")
-				listing := path == "/v1/models/../../" || strings.HasPrefix(path, "/v1/models/") // an unknown model, for which POST is a 405
-				if code != "404" && code != "400" && !(listing && code == "405") {
-					t.Errorf("%s %s: got %s, want 404 or 400", method, whole, response)
-				}
-				if method == "GET" && !strings.Contains(response, `{"error":{`) || strings.Contains(response, "sluice_") || strings.Contains(response, "<html") {
-					t.Errorf("%s %s: got %s, want a plain error", method, whole, response)
+	for name, key := range map[string]string{"with a key": "Authorization: Bearer " + proxytest.Key + "\r\n", "without a key": ""} {
+		head := " HTTP/1.1\r\nHost: localhost\r\n" + key + "Content-Length: 0\r\nConnection: close\r\n\r\n"
+		for _, path := range paths {
+			// Below /v1/models/ is the name of an unknown model, for which POST is a 405.
+			models := path == "/v1/models/../../" || strings.HasPrefix(path, "/v1/models/")
+			for _, method := range []string{"GET", "HEAD", "POST"} {
+				for _, target := range []string{path, "http://" + g.Addr + path} {
+					c := dial(t, g)
+					c.send(method + " " + target + head)
+					data, err := io.ReadAll(c.r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					response := string(data)
+					code, _, _ := strings.Cut(strings.TrimPrefix(response, "HTTP/1.1 "), " ")
+					if code != "404" && code != "400" && !(models && (code == "405" || code == "401" && key == "")) {
+						t.Errorf("%s %s %s: got %s, want 404 or 400", method, target, name, response)
+					}
+					if method == "GET" && !strings.Contains(response, `{"error":{`) || strings.Contains(response, "sluice_") || strings.Contains(response, "<html") {
+						t.Errorf("%s %s %s: got %s, want a plain error", method, target, name, response)
+					}
 				}
 			}
 		}
