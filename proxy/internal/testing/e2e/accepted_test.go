@@ -20,7 +20,7 @@ func TestRequestsAreNormalized(t *testing.T) {
 		user = `{"role":"user","content":"Hi"}`
 		call = `{"id":"call_a","type":"function","function":{"name":"f","arguments":"{}"}}`
 	)
-	answer := upstreamtest.Answer(200, "application/json", wholeAnswer)
+	answer := upstreamtest.Answer(200, "application/json", nonStreamingResponse)
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), answer)})
 	g := proxytest.Start(t, configuration(provider.URL(), ""))
 	for name, test := range map[string]struct{ request, sent, warning string }{

@@ -200,10 +200,10 @@ targets = [{ provider = "p", model = "m" }]
 id      = "with-another"
 targets = [{ provider = "p", model = "m" }, { provider = "demo", model = "demo", fallback = true }]
 `, provider.URL(), account))
-	if r := g.Chat(t, askOf("alone", false)); r.Status != 502 || !strings.Contains(r.Body, `"code":"upstream_auth_failed"`) || strings.Contains(r.Body, secret) || strings.Contains(r.Body, "invalid_grant") {
+	if r := g.Chat(t, canaryRequest("alone", false)); r.Status != 502 || !strings.Contains(r.Body, `"code":"upstream_auth_failed"`) || strings.Contains(r.Body, secret) || strings.Contains(r.Body, "invalid_grant") {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	if r := g.Chat(t, askOf("with-another", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
+	if r := g.Chat(t, canaryRequest("with-another", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if log := fmt.Sprint(g.Log.Lines()); strings.Contains(log, secret) || !strings.Contains(log, "status 400 invalid_grant") {
@@ -234,10 +234,10 @@ targets = [{ provider = "p", model = "m" }]
 		t.Errorf("provider is off because of %q, want the missing file", off)
 	}
 	g := proxytest.Start(t, toml)
-	if r := g.Chat(t, askOf("demo", false)); r.Status != 200 {
+	if r := g.Chat(t, canaryRequest("demo", false)); r.Status != 200 {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	if r := g.Chat(t, askOf("alone", false)); r.Status != 404 && r.Status != 503 {
+	if r := g.Chat(t, canaryRequest("alone", false)); r.Status != 404 && r.Status != 503 {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }

@@ -178,7 +178,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 				g := proxytest.StartWith(t, proxytest.Keys+guest(t, "hostile", "shared")+hostileProvider("p", provider.URL(), "slow")+table,
 					func(o *proxy.Options) { o.PluginWait = proxytest.EventTimeout })
-				ask := strings.Replace(askOf("p/slow", false), canary, strings.Repeat("x", 500_000), 1)
+				ask := strings.Replace(canaryRequest("p/slow", false), canary, strings.Repeat("x", 500_000), 1)
 				admin := g.Admin(t)
 				const queued = 60
 				var before []*rawClient

@@ -156,7 +156,7 @@ func TestAmbiguousArguments(t *testing.T) {
 			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", fmt.Sprintf(message, input)))})
 			g := proxytest.Start(t, configuration("", provider.URL()))
 			for _, stream := range []bool{false, true} {
-				fails(seenUnreadable).check(t, g, g.Chat(t, askOf("claude", stream)), stream, false)
+				fails(seenUnreadable).check(t, g, g.Chat(t, canaryRequest("claude", stream)), stream, false)
 			}
 		})
 	}

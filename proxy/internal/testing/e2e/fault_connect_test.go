@@ -91,12 +91,12 @@ func TestUnreachableProviders(t *testing.T) {
 					t.Parallel()
 					model := fmt.Sprintf("%s-%d", w.plugin, i)
 					for _, stream := range []bool{true, false} {
-						r := g.Chat(t, askOf(model, stream))
+						r := g.Chat(t, canaryRequest(model, stream))
 						fails(c.failure).check(t, g, r, stream, false)
 						if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) || line["attempts"] != "1" {
 							t.Errorf("logged as %v, want cause %q", line, c.cause)
 						}
-						r = g.Chat(t, askOf(model+"-or-demo", stream))
+						r = g.Chat(t, canaryRequest(model+"-or-demo", stream))
 						if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "2" {
 							t.Errorf("with a fallback: got %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
 						}
@@ -154,7 +154,7 @@ func TestNameResolution(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n.Fail(c.code)
 			for _, stream := range []bool{true, false} {
-				r := g.Chat(t, askOf(c.model, stream))
+				r := g.Chat(t, canaryRequest(c.model, stream))
 				fails(seenUnreachable).check(t, g, r, stream, false)
 				if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) {
 					t.Errorf("logged as %v, want the cause %q", line, c.cause)
@@ -164,7 +164,7 @@ func TestNameResolution(t *testing.T) {
 	}
 	t.Run("private address", func(t *testing.T) {
 		n.Answer("127.0.0.1")
-		r := g.Chat(t, askOf("inside", false))
+		r := g.Chat(t, canaryRequest("inside", false))
 		fails(seenUnreachable).check(t, g, r, false, false)
 		if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "address 127.0.0.1 is not allowed: loopback") || strings.Contains(r.Body, "127.0.0.1") {
 			t.Errorf("logged as %v; the client received %s", line, r.Body)
@@ -183,7 +183,7 @@ func TestNameResolution(t *testing.T) {
 		if upstreamtest.Blackhole(t, "::1", p) == "" {
 			t.Log("IPv6 connections are refused, not dropped")
 		}
-		complete("good").check(t, g, g.Chat(t, askOf("good", false)), false, false)
+		complete("good").check(t, g, g.Chat(t, canaryRequest("good", false)), false, false)
 	})
 }
 
@@ -221,19 +221,19 @@ targets    = [{ provider = "p", model = "m" }, { provider = "demo", model = "dem
 			var clients []*rawClient
 			for i := range 2 {
 				c := dial(t, g)
-				c.post(fmt.Sprint("held-", i), askOf("m", true))
+				c.post(fmt.Sprint("held-", i), canaryRequest("m", true))
 				c.readUntil(`"content":"Hal"},"finish_reason":null}]}`)
 				clients = append(clients, c)
 			}
 			for _, stream := range []bool{true, false} {
-				r := g.Chat(t, askOf("m", stream))
+				r := g.Chat(t, canaryRequest("m", stream))
 				if r.Status != 503 || r.Body != all || r.Header.Get("Retry-After") != "1" {
 					t.Errorf("got %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
 				}
 				if line := g.Log.Request(t, r.RequestID()); line["code"] != "gateway_overloaded" || !strings.Contains(line["cause"], "no free connection") {
 					t.Errorf("logged as %v", line)
 				}
-				if r = g.Chat(t, askOf("m-or-demo", stream)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
+				if r = g.Chat(t, canaryRequest("m-or-demo", stream)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
 					t.Errorf("with a fallback: got %d from %s", r.Status, r.Header.Get("X-Gateway-Provider"))
 				}
 			}
@@ -242,7 +242,7 @@ targets    = [{ provider = "p", model = "m" }, { provider = "demo", model = "dem
 			for _, c := range clients {
 				c.readUntil("data: [DONE]\n\n\r\n0\r\n\r\n")
 			}
-			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
+			complete("good").check(t, g, g.Chat(t, canaryRequest("m", false)), false, false)
 			if n := provider.Connections(); n != 2 {
 				t.Errorf("got %d connections, want 2", n)
 			}

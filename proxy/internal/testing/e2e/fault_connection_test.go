@@ -40,7 +40,7 @@ func TestSlowDrip(t *testing.T) {
 			})
 			g := proxytest.Start(t, "[server]\nheartbeat = \"10ms\"\n"+proxytest.Keys+wireProvider(w, up.URL(), ""))
 			c := dial(t, g)
-			c.post("drip", askOf(w.plugin, true))
+			c.post("drip", canaryRequest(w.plugin, true))
 			c.readUntil(`"content":"Hal"},"finish_reason":null}]}` + "\n\n\r\n")
 			for range 3 {
 				// While the event is incomplete, the gateway sends heartbeats only.
@@ -66,7 +66,7 @@ func TestSlowDrip(t *testing.T) {
 					if !stream {
 						expected = fails(seenTooLate)
 					}
-					r := g.Chat(t, askOf(w.plugin, stream))
+					r := g.Chat(t, canaryRequest(w.plugin, stream))
 					expected.check(t, g, r, stream, false)
 					if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "event timeout of 300ms") {
 						t.Errorf("%s: logged as %v", name, line)
@@ -146,7 +146,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 			if r.Status != 413 || r.Body != body {
 				t.Errorf("got %d %s, want 413 %s", r.Status, r.Body, body)
 			}
-			complete("good").check(t, g, g.Chat(t, askOf("openai", false)), false, false)
+			complete("good").check(t, g, g.Chat(t, canaryRequest("openai", false)), false, false)
 			if n := up.Connections(); n != 2 && c.name != "keeps reading" {
 				t.Errorf("got %d connections, want 2, because the first one carries an incomplete request", n)
 			}
@@ -168,10 +168,10 @@ func TestStaleConnections(t *testing.T) {
 					upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.Wait(closing), end, upstreamtest.Signal(closed)},
 					upstreamtest.Script{w.good()})
 				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), ""))
-				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
+				complete("good").check(t, g, g.Chat(t, canaryRequest(w.plugin, false)), false, false)
 				close(closing)
 				awaitSignal(t, closed)
-				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
+				complete("good").check(t, g, g.Chat(t, canaryRequest(w.plugin, false)), false, false)
 				if n := len(up.Requests()); n != 2 {
 					t.Errorf("the provider received %d requests, want 2", n)
 				}
@@ -180,7 +180,7 @@ func TestStaleConnections(t *testing.T) {
 				up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.ReadRequest(), end}, upstreamtest.Script{w.good()})
 				g := proxytest.Start(t, quietServer+wireProvider(w, up.URL(), ""))
 				for range 2 {
-					r := g.Chat(t, askOf(w.plugin, false))
+					r := g.Chat(t, canaryRequest(w.plugin, false))
 					complete("good").check(t, g, r, false, false)
 					if line := g.Log.Request(t, r.RequestID()); line["attempts"] != "1" {
 						t.Errorf("logged as %v", line)
@@ -222,7 +222,7 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 	failed := 0
 	for i := range requests {
 		stream := i%2 == 0
-		r := g.Chat(t, askOf(w.plugin, stream))
+		r := g.Chat(t, canaryRequest(w.plugin, stream))
 		if stream && !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || r.Status != 200 || r.Err != nil || !strings.Contains(r.Body, `"content":"good"`) {
 			if failed++; failed == 1 {
 				t.Errorf("request %d: %d %v %s", i, r.Status, r.Err, r.Body)
@@ -278,7 +278,7 @@ func TestPoolAfterAbandonedStreams(t *testing.T) {
 					defer client.CloseIdleConnections()
 					for n := range requests / clients {
 						if n < abandoned/clients {
-							if err := abandon(client, g, askOf(w.plugin, true)); err != nil {
+							if err := abandon(client, g, canaryRequest(w.plugin, true)); err != nil {
 								t.Error(err)
 							}
 						}

@@ -121,12 +121,12 @@ func testFaults(t *testing.T, faults []fault) {
 					expected.failure = own
 				}
 				expected.failure = strings.ReplaceAll(expected.failure, "NAME", p.model)
-				r := g.Chat(t, askOf(p.model, p.stream))
+				r := g.Chat(t, canaryRequest(p.model, p.stream))
 				expected.check(t, g, r, p.stream, p.fault.headSentFirst && p.stream)
 				if p.fault.headSentFirst && p.stream && !strings.HasPrefix(r.Body, ": keep-alive\n") {
 					t.Errorf("no heartbeat before %s", r.Body)
 				}
-				next := g.Chat(t, askOf(p.model, false))
+				next := g.Chat(t, canaryRequest(p.model, false))
 				complete("good").check(t, g, next, false, false)
 				n, requests := p.server.Connections(), len(p.server.Requests())
 				if n == 1 && p.fault.conn == dropped || n == 2 && p.fault.conn == kept || n > 2 || requests != 2 {

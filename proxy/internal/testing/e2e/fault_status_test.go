@@ -71,7 +71,7 @@ func TestProviderErrorStatuses(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %d %s", c.plugin, c.upstream, c.typ), func(t *testing.T) {
 			body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":%s,"code":%s,"provider":%q,"upstream_status":%d}}`, c.message, c.typ, c.param, c.code, name, c.upstream)
 			for _, stream := range []bool{false, true} {
-				r := g.Chat(t, askOf(name, stream))
+				r := g.Chat(t, canaryRequest(name, stream))
 				if r.Status != c.status || r.Body != body || r.Header.Get("Retry-After") != c.wait {
 					t.Errorf("got %d, retry-after %q: %s\nwant %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body, c.status, c.wait, body)
 				}

@@ -71,7 +71,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		up := upstreamtest.New(t, respondByNumber(&seen, func(int64) upstreamtest.Step { return respondError(503) }))
 		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), "breaker = { enabled = false }")+modelWithTargets("m", "p/one", "p/two"))
 		for range requests {
-			if r := g.Chat(t, askOf("m", false)); r.Status != 503 || !strings.Contains(r.Body, `"code":"overloaded"`) {
+			if r := g.Chat(t, canaryRequest("m", false)); r.Status != 503 || !strings.Contains(r.Body, `"code":"overloaded"`) {
 				t.Fatalf("got %d %s, want 503 overloaded", r.Status, r.Body)
 			}
 		}
@@ -88,7 +88,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), `breaker = { pause = "10m", max_pause = "10m" }`)+modelWithTargets("m", "p/one", "p/two")+demoProvider+modelWithTargets("or-demo", "p/one", "demo/demo"))
 		rejected := 0
 		for range requests {
-			r := g.Chat(t, askOf("m", false))
+			r := g.Chat(t, canaryRequest("m", false))
 			if r.Body != unavailable {
 				continue
 			}
@@ -104,7 +104,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		}
 		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "one", "pause_ms", "600000")
 		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "two", "pause_ms", "600000")
-		if r := g.Chat(t, askOf("or-demo", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "1" {
+		if r := g.Chat(t, canaryRequest("or-demo", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "1" {
 			t.Errorf("with a fallback: got %d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
 		}
 		if n := seen.Load(); n != 10 {
@@ -137,14 +137,14 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		}))
 		g := proxytest.Start(t, quietServer+openAIProvider("p", up.URL(), `breaker = { pause = "1ms", max_pause = "1ms" }`)+modelWithTargets("m", "p/one"))
 		for range 5 {
-			g.Chat(t, askOf("m", false))
+			g.Chat(t, canaryRequest("m", false))
 		}
 		g.Log.Await(t, "msg", "circuit opened")
 		probe := make(chan string, 1)
 		go func() {
 			// Retry until the pause is over.
 			for client := (&http.Client{Timeout: proxytest.EventTimeout}); ; {
-				_, body, err := post(client, g, proxytest.Key, askOf("m", true))
+				_, body, err := post(client, g, proxytest.Key, canaryRequest("m", true))
 				if err != nil || body != unavailable {
 					client.CloseIdleConnections()
 					probe <- fmt.Sprint(body, err)
@@ -154,7 +154,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		}()
 		awaitSignal(t, probing)
 		for range 20 {
-			if r := g.Chat(t, askOf("m", true)); r.Status != 503 || r.Body != unavailable || r.Header.Get("Retry-After") == "" {
+			if r := g.Chat(t, canaryRequest("m", true)); r.Status != 503 || r.Body != unavailable || r.Header.Get("Retry-After") == "" {
 				t.Fatalf("during the probe: got %d %s, want 503", r.Status, r.Body)
 			}
 		}
@@ -164,7 +164,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		// The circuit closes when the probe's response starts.
 		close(answer)
 		for start := time.Now(); ; {
-			if r := g.Chat(t, askOf("m", false)); r.Status == 200 {
+			if r := g.Chat(t, canaryRequest("m", false)); r.Status == 200 {
 				break
 			}
 			if time.Since(start) > proxytest.EventTimeout {
@@ -177,7 +177,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		}
 		g.Log.Await(t, "msg", "circuit closed", "provider", "p", "target", "one")
 		for range 20 {
-			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
+			complete("good").check(t, g, g.Chat(t, canaryRequest("m", false)), false, false)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 		modelWithTargets("two", "flapping/one", "steady/one")+modelWithTargets("same", "flapping/one", "flapping/two"))
 	t.Run("another provider", func(t *testing.T) {
 		for range requests {
-			complete("good").check(t, g, g.Chat(t, askOf("two", false)), false, false)
+			complete("good").check(t, g, g.Chat(t, canaryRequest("two", false)), false, false)
 		}
 		if a, b := flapping.Load(), steady.Load(); a != requests || b != requests/2 {
 			t.Errorf("%d requests: got %d at the failing provider and %d at the other", requests, a, b)
@@ -216,7 +216,7 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 		flapping.Store(0)
 		good := 0
 		for range requests {
-			if r := g.Chat(t, askOf("same", false)); r.Status == 200 {
+			if r := g.Chat(t, canaryRequest("same", false)); r.Status == 200 {
 				good++
 			}
 		}
@@ -237,26 +237,26 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), respondError(503))})
 	g := proxytest.Start(t, quietServer+demoProvider+openAIProvider("p", up.URL(), "")+openAIProvider("failing", failing.URL(), "")+
 		modelWithTargets("alone", "p/one")+modelWithTargets("or-demo", "p/one", "demo/demo")+modelWithTargets("last", "failing/one", "p/one"))
-	r := g.Chat(t, askOf("or-demo", false))
+	r := g.Chat(t, canaryRequest("or-demo", false))
 	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "2" || seen.Load() != 1 {
 		t.Fatalf("got %d after %s attempts, want 200 after 2", r.Status, r.Header.Get("X-Gateway-Attempts"))
 	}
 	for range 10 {
-		if r = g.Chat(t, askOf("or-demo", false)); r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
+		if r = g.Chat(t, canaryRequest("or-demo", false)); r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
 			t.Errorf("got %d after %s attempts, %d requests at the provider", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 		}
 	}
-	if r = g.Chat(t, askOf("last", false)); r.Status != 503 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
+	if r = g.Chat(t, canaryRequest("last", false)); r.Status != 503 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
 		t.Errorf("as the last target: got %d after %s attempts, %d requests at the provider", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 	}
 	for i := range 4 {
-		r := g.Chat(t, askOf("alone", false))
+		r := g.Chat(t, canaryRequest("alone", false))
 		if r.Status != 429 || r.Header.Get("Retry-After") != "30" || !strings.Contains(r.Body, `"upstream_status":429`) || seen.Load() != int64(i+2) {
 			t.Errorf("got %d, retry-after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
 		}
 	}
 	for range 10 {
-		r := g.Chat(t, askOf("alone", true))
+		r := g.Chat(t, canaryRequest("alone", true))
 		if r.Status != 429 || r.Body != rateLimited || r.Header.Get("Retry-After") == "" || seen.Load() != 5 {
 			t.Errorf("got %d, retry-after %q: %s, %d requests at the provider", r.Status, r.Header.Get("Retry-After"), r.Body, seen.Load())
 		}
@@ -273,7 +273,7 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	g := proxytest.Start(t, quietServer+openAIProvider("openai", header.URL(), "")+fmt.Sprintf("[providers.gemini]\nplugin = \"gemini\"\nbase_url = %q\n", said.URL())+
 		modelWithTargets("by-header", "openai/one")+modelWithTargets("by-plugin", "gemini/one"))
 	for _, m := range []string{"by-header", "by-plugin"} {
-		if r := g.Chat(t, askOf(m, false)); r.Status != 429 || r.Header.Get("Retry-After") != "3600" {
+		if r := g.Chat(t, canaryRequest(m, false)); r.Status != 429 || r.Header.Get("Retry-After") != "3600" {
 			t.Errorf("%s: got %d, retry-after %q: %s", m, r.Status, r.Header.Get("Retry-After"), r.Body)
 		}
 	}

@@ -184,10 +184,10 @@ func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
 func TestUnknownNamesMakeNoSeries(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	adminURL := g.Admin(t)
-	g.Chat(t, askOf("unknown-0", false))
+	g.Chat(t, canaryRequest("unknown-0", false))
 	before := proxytest.Scrape(t, adminURL)
 	for i := range 50 {
-		g.Chat(t, askOf(fmt.Sprintf("unknown-%d", i), i%2 == 0))
+		g.Chat(t, canaryRequest(fmt.Sprintf("unknown-%d", i), i%2 == 0))
 		g.Do(t, "GET", fmt.Sprintf("/v1/models/unknown-%d", i), "")
 		g.Do(t, "GET", fmt.Sprintf("/unknown-%d", i), "")
 		g.Do(t, fmt.Sprintf("UNKNOWN%d", i), "/v1/models", "")
@@ -299,7 +299,7 @@ func TestListedModelsShareOneSeries(t *testing.T) {
 	g := proxytest.Start(t, listedModelsConfig(provider.URL(), "http://127.0.0.1:1"))
 	adminURL := g.Admin(t)
 	for _, model := range []string{"gpt-b", "gpt-c", "gpt-a"} {
-		if r := g.Chat(t, askOf(model, false)); r.Status != 200 {
+		if r := g.Chat(t, canaryRequest(model, false)); r.Status != 200 {
 			t.Fatalf("%s: %d %s", model, r.Status, r.Body)
 		}
 	}

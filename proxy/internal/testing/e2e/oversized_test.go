@@ -112,7 +112,7 @@ func TestOversizedResponses(t *testing.T) {
 	for _, model := range models {
 		t.Run(model, func(t *testing.T) {
 			for range failures {
-				r := g.Chat(t, askOf(model, true))
+				r := g.Chat(t, canaryRequest(model, true))
 				if body := string(r.Body); !strings.Contains(body, `"code":"upstream_bad_answer"`) {
 					t.Fatalf("status %d, want upstream_bad_answer in:\n%s", r.Status, body[max(0, len(body)-300):])
 				}
@@ -149,12 +149,12 @@ func TestResponseLargerThanPluginMemory(t *testing.T) {
 		"[[models]]\nid = \"m\"\nmax_tokens = 1000\ntargets = [{ provider = \"up\", model = \"m\" }]\n")
 	for _, stream := range []bool{false, true} {
 		for range failures {
-			if r := g.Chat(t, askOf("m", stream)); r.Status != 502 || !strings.Contains(r.Body, `"code":"upstream_bad_answer"`) {
+			if r := g.Chat(t, canaryRequest("m", stream)); r.Status != 502 || !strings.Contains(r.Body, `"code":"upstream_bad_answer"`) {
 				t.Fatalf("stream %v: status %d, want upstream_bad_answer: %.300s", stream, r.Status, r.Body)
 			}
 		}
 	}
-	if r := g.Chat(t, askOf("m", false)); r.Status != 200 {
+	if r := g.Chat(t, canaryRequest("m", false)); r.Status != 200 {
 		t.Errorf("valid response after the failures: got %d, want 200: %s", r.Status, r.Body)
 	}
 }

@@ -23,7 +23,7 @@ func TestPipelinedRequests(t *testing.T) {
 	c := dial(t, g)
 	request := func(id, body string) string {
 		return "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\nX-Request-Id: " + id +
-			"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunksOf(body) + "0\r\n\r\n"
+			"\r\nTransfer-Encoding: chunked\r\n\r\n" + encodeChunks(body) + "0\r\n\r\n"
 	}
 	c.send(request("one", hello) + request("two", askStream) + request("three", hello) + "GARBAGE\r\n\r\n")
 	if err := c.CloseWrite(); err != nil {
@@ -49,8 +49,8 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// chunksOf writes a body as two chunks, the second with an extension.
-func chunksOf(body string) string {
+// encodeChunks encodes a body as two chunks, the second with an extension.
+func encodeChunks(body string) string {
 	const hex = "0123456789abcdef"
 	n := len(body) - 5
 	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"

@@ -78,7 +78,7 @@ func (c *crowd) serve(w http.ResponseWriter, r *http.Request) {
 
 // ask requests a stream with a word as the prompt, and calls line for each line of the response.
 func (c *crowd) ask(ctx context.Context, client *http.Client, g *proxytest.Gateway, key, word string, line func(string)) (status int, err error) {
-	req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(strings.Replace(askOf("crowd/honest", true), canary, word, 1)))
+	req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(strings.Replace(canaryRequest("crowd/honest", true), canary, word, 1)))
 	if err != nil {
 		return 0, err
 	}

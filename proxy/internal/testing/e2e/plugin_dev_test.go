@@ -58,7 +58,7 @@ func TestDevLoadsEachBuild(t *testing.T) {
 	defer client.CloseIdleConnections()
 	wantContent := func(want string) {
 		t.Helper()
-		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
+		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", canaryRequest("mine", false))
 		if err != nil || status != 200 || content(answer) != want {
 			t.Fatalf("status %d, %v: %s, want %q", status, err, answer, want)
 		}
@@ -99,7 +99,7 @@ func TestDevLoadsEachBuild(t *testing.T) {
 	}))
 	g.until("plugins_changed=mine")
 	for range failures {
-		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
+		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", canaryRequest("mine", false))
 		if err != nil || status != 502 || !strings.Contains(answer, "plugin_crashed") {
 			t.Fatalf("status %d, %v: %s, want 502 plugin_crashed", status, err, answer)
 		}

@@ -52,7 +52,7 @@ var loadMistakes = []struct {
 	{name: "sha256-missing-file", mistake: "The table has neither a digest nor a file that exists.", table: `file = "mine.wasm"`},
 	{name: "sha256-wrong", mistake: "The module was built again.", file: providerModule(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"" + strings.Repeat("0123456789abcdef", 4) + "\""},
 	{name: "sha256-short", mistake: "The digest is too short.", file: providerModule(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
-	{name: "abi-major", mistake: "The plugin was written for another version of the contract.", file: providerModule(0, "sluice_abi_v2").Bytes()},
+	{name: "abi-major", mistake: "The plugin was written for another version of the plugin ABI.", file: providerModule(0, "sluice_abi_v2").Bytes()},
 	{name: "abi-none", mistake: "A module that is not a plugin: in Go, main does not import the SDK's package, or does not call Register.", file: notPlugin().Bytes()},
 	{name: "register-missing", mistake: "In Go, a package of the SDK is linked, and Register is not called, or only in main.", file: unregistered("no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run").Bytes()},
 	{name: "register-other", mistake: "The module has several plugins, and none of the table's name.", file: unregistered("the module contains alpha, beta").Bytes()},
@@ -169,7 +169,7 @@ var callMistakes = []struct {
 	{name: "import-not-now", mistake: "The plugin uses an import in a call in which it is not available.", file: requestMistake("gpt", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("model"), w.I32Const(0))
 	})},
-	{name: "import-unknown", mistake: "The plugin uses an import that this version of the contract does not have.", file: requestMistake("https://api.example.com/v1/chat", func(m *translator) w.Op {
+	{name: "import-unknown", mistake: "The plugin uses an import that this version of the plugin ABI does not have.", file: requestMistake("https://api.example.com/v1/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_url"), w.I32Const(0))
 	})},
 	{name: "number-unknown", mistake: "The plugin passes a number that is not defined.", file: requestMistake("", func(m *translator) w.Op {
@@ -225,7 +225,7 @@ func TestPluginCallErrors(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for _, m := range callMistakes {
 		t.Run(m.name, func(t *testing.T) {
-			status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "sk-me-0123456789", askOf(m.name, false))
+			status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "sk-me-0123456789", canaryRequest(m.name, false))
 			if err != nil {
 				t.Fatal(err)
 			}

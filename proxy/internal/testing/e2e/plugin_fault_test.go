@@ -43,7 +43,8 @@ const demoProvider = "[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"de
 // canary is the prompt of every request of these tests. It must not reach the log or other clients.
 const canary = "canary-7391"
 
-func askOf(model string, stream bool) string {
+// canaryRequest returns a chat completion request with the canary as its prompt.
+func canaryRequest(model string, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s"}],"stream":%t}`, model, canary, stream)
 }
 
@@ -164,13 +165,13 @@ func TestHostilePlugins(t *testing.T) {
 
 	neighbours := startNeighbours(t, g, 20)
 	own := dial(t, g)
-	own.post("own", askOf("held/honest", true))
+	own.post("own", canaryRequest("held/honest", true))
 	begun := own.readUntil(`"one"},"finish_reason":null}]}` + "\n\n")
 
 	for _, r := range requests {
 		t.Run("request/"+r.name, func(t *testing.T) {
 			for _, stream := range []bool{false, true} {
-				wantPluginError(t, g, g.Chat(t, askOf("request/"+r.name, stream)), r.code)
+				wantPluginError(t, g, g.Chat(t, canaryRequest("request/"+r.name, stream)), r.code)
 			}
 		})
 	}
@@ -180,14 +181,14 @@ func TestHostilePlugins(t *testing.T) {
 	for i, m := range misdeeds {
 		t.Run("first event/"+m.name, func(t *testing.T) {
 			for _, stream := range []bool{false, true} {
-				wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("first-%d/honest", i), stream)), m.code)
+				wantPluginError(t, g, g.Chat(t, canaryRequest(fmt.Sprintf("first-%d/honest", i), stream)), m.code)
 				awaitEnd(t, first[i])
 			}
 		})
 		t.Run("later event/"+m.name, func(t *testing.T) {
-			wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("later-%d/honest", i), false)), m.code)
+			wantPluginError(t, g, g.Chat(t, canaryRequest(fmt.Sprintf("later-%d/honest", i), false)), m.code)
 			awaitEnd(t, later[i])
-			r := g.Chat(t, askOf(fmt.Sprintf("later-%d/honest", i), true))
+			r := g.Chat(t, canaryRequest(fmt.Sprintf("later-%d/honest", i), true))
 			frame := "data: " + pluginErrorBody(m.code)
 			at := strings.Index(r.Body, frame)
 			if r.Status != 200 || content(r.Body) != "one" || at < 0 || strings.Count(r.Body[at:], "data: ") != 1 || !strings.HasSuffix(r.Body, "}\n\n") || strings.Contains(r.Body, `"finish_reason":"`) {
@@ -200,7 +201,7 @@ func TestHostilePlugins(t *testing.T) {
 			wantPluginServes(t, g)
 		})
 		t.Run("error response/"+m.name, func(t *testing.T) {
-			wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("whole-%d/honest", i), false)), m.code)
+			wantPluginError(t, g, g.Chat(t, canaryRequest(fmt.Sprintf("whole-%d/honest", i), false)), m.code)
 		})
 	}
 
@@ -241,10 +242,10 @@ func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, cod
 // because the circuit breaker would block a key most of whose attempts fail.
 func wantPluginServes(t *testing.T, g *proxytest.Gateway) {
 	t.Helper()
-	if r := g.Chat(t, askOf("fine/honest", true)); r.Status != 200 || normalized(r.Body) != fineStream {
+	if r := g.Chat(t, canaryRequest("fine/honest", true)); r.Status != 200 || normalized(r.Body) != fineStream {
 		t.Errorf("the next stream is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
-	if r := g.Chat(t, askOf("fine/honest", false)); r.Status != 200 || content(r.Body) != "one" {
+	if r := g.Chat(t, canaryRequest("fine/honest", false)); r.Status != 200 || content(r.Body) != "one" {
 		t.Errorf("the next response is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
 }
@@ -311,7 +312,7 @@ type neighbours struct {
 
 func startNeighbours(t *testing.T, g *proxytest.Gateway, clients int) *neighbours {
 	t.Helper()
-	calm := g.Chat(t, askOf("demo", true))
+	calm := g.Chat(t, canaryRequest("demo", true))
 	n := &neighbours{want: normalized(calm.Body), stop: make(chan struct{})}
 	if calm.Status != 200 || !strings.HasSuffix(n.want, "data: [DONE]\n\n") || !strings.Contains(content(calm.Body), canary) {
 		t.Fatalf("the demo's response is %d %s", calm.Status, calm.Body)
@@ -335,7 +336,7 @@ func (n *neighbours) run(g *proxytest.Gateway) {
 			last = true
 		default:
 		}
-		status, body, err := post(client, g, proxytest.Key, askOf("demo", true))
+		status, body, err := post(client, g, proxytest.Key, canaryRequest("demo", true))
 		n.mu.Lock()
 		switch {
 		case err == nil && status == 503 && strings.Contains(body, `"code":"gateway_overloaded"`) && time.Since(served) < proxytest.EventTimeout:

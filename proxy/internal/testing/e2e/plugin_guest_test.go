@@ -27,7 +27,7 @@ func TestRejectedHeadersAreNotSent(t *testing.T) {
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\ndata: end\n\n"), upstreamtest.LastChunk(),
 	})
 	g := proxytest.Start(t, quietServer+guest(t, "hostile", "key")+hostileProvider("p", provider.URL(), "headers-ignored"))
-	if r := g.Chat(t, askOf("p/headers-ignored", false)); r.Status != 200 || content(r.Body) != "one" {
+	if r := g.Chat(t, canaryRequest("p/headers-ignored", false)); r.Status != 200 || content(r.Body) != "one" {
 		t.Fatalf("status %d: %s", r.Status, r.Body)
 	}
 	sent := provider.Requests()[0]
@@ -52,7 +52,7 @@ func TestInvalidUTF8IsReplaced(t *testing.T) {
 		})
 		g := proxytest.Start(t, quietServer+guest(t, "hostile", "key")+hostileProvider("p", provider.URL(), "honest"))
 		for _, stream := range []bool{false, true} {
-			r := g.Chat(t, askOf("p/honest", stream))
+			r := g.Chat(t, canaryRequest("p/honest", stream))
 			if r.Status != 200 || content(r.Body) != "bad \uFFFD\uFFFD text" || !utf8.ValidString(r.Body) {
 				t.Errorf("%s: %d %q", how, r.Status, r.Body)
 			}
@@ -75,10 +75,10 @@ targets = [
   { provider = "demo", model = "demo", fallback = true },
 ]
 `, how))
-			want := normalized(g.Chat(t, askOf("demo", true)).Body)
+			want := normalized(g.Chat(t, canaryRequest("demo", true)).Body)
 			// Twice, because the failures of the first request must not affect the second.
 			for range 2 {
-				r := g.Chat(t, askOf("three", true))
+				r := g.Chat(t, canaryRequest("three", true))
 				if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || normalized(r.Body) != want {
 					t.Errorf("%d from %q after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), r.Body)
 				}
@@ -104,7 +104,7 @@ targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "
 [router]
 plugin = "lost"
 `)
-			if r := g.Chat(t, askOf("two", false)); r.Status != 200 || !strings.Contains(r.Body, `"model":"first"`) {
+			if r := g.Chat(t, canaryRequest("two", false)); r.Status != 200 || !strings.Contains(r.Body, `"model":"first"`) {
 				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 			g.Log.Await(t, "msg", "router failed; using the configured order")

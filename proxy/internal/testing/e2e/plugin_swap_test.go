@@ -55,7 +55,7 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 		if i%3 == 0 {
 			model = "traps/honest"
 		}
-		begun[i].post(fmt.Sprint("old-", i), askOf(model, true))
+		begun[i].post(fmt.Sprint("old-", i), canaryRequest(model, true))
 		begun[i].readUntil(`"version-one"},"finish_reason":null}]}` + "\n\n")
 	}
 	if err := g.Reload(t, config(second)); err != nil {
@@ -65,7 +65,7 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 		t.Errorf("%d generations of the plugin while streams of the first are open, want 2", p.Generations)
 	}
 	for _, stream := range []bool{true, false} {
-		if r := g.Chat(t, askOf("short/honest", stream)); r.Status != 200 || content(r.Body) != "version-two" {
+		if r := g.Chat(t, canaryRequest("short/honest", stream)); r.Status != 200 || content(r.Body) != "version-two" {
 			t.Errorf("new request: status %d: %s, want version-two", r.Status, r.Body)
 		}
 	}
@@ -95,7 +95,7 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 			t.Fatalf("the old plugin is still open: %+v", p)
 		}
 	}
-	if r := g.Chat(t, askOf("short/honest", true)); r.Status != 200 || content(r.Body) != "version-two" {
+	if r := g.Chat(t, canaryRequest("short/honest", true)); r.Status != 200 || content(r.Body) != "version-two" {
 		t.Errorf("request after the streams: status %d: %s, want version-two", r.Status, r.Body)
 	}
 }

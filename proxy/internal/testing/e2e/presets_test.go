@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-const wholeAnswer = `{"id":"a","object":"chat.completion","created":1,"model":"there","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+// nonStreamingResponse is a provider's chat completion.
+const nonStreamingResponse = `{"id":"a","object":"chat.completion","created":1,"model":"there","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 
 // TestPresetsOnTheWire sends a request to providers with a preset and checks what the upstream receives: the path, the
 // credential in one header only, and members with the names that the upstream uses.
@@ -22,7 +23,7 @@ func TestPresetsOnTheWire(t *testing.T) {
 		"zai":        {"/api/paas/v4", "POST /api/paas/v4/chat/completions HTTP/1.1", "authorization: Bearer sk-canary", `"max_tokens":9`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", wholeAnswer)})
+			provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", nonStreamingResponse)})
 			g := proxytest.Start(t, proxytest.Keys+fmt.Sprintf(`
 [providers.up]
 preset   = %q

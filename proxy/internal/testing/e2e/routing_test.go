@@ -285,7 +285,7 @@ targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "
 plugin     = "silent"
 on_failure = "`+c.onFailure+`"
 `)
-			r := g.Chat(t, askOf("two", false))
+			r := g.Chat(t, canaryRequest("two", false))
 			if r.Status != c.status {
 				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
