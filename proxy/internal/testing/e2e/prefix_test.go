@@ -286,7 +286,7 @@ func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 		}[api])
 		turns = append(turns, "["+strings.Join(messages, ",")+"]")
 		id := fmt.Sprintf("call_%d", n)
-		said, sign, thought := quote(text.Draw(t, "answer")), quote(signature.Draw(t, "signature")), ""
+		reply, sign, thought := quote(text.Draw(t, "answer")), quote(signature.Draw(t, "signature")), ""
 		if thinks && rapid.Bool().Draw(t, "thought") {
 			thought = []string{
 				`"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":` + sign + `}],"reasoning_content":"hm",`,
@@ -295,24 +295,24 @@ func drawConversation(t *rapid.T, api int) (turns []string, members string) {
 		}
 		if !tools || rapid.Bool().Draw(t, "answers without a call") {
 			messages = append(messages, []string{
-				`{"role":"assistant",` + thought + `"content":` + said + `}`,
-				`{"role":"assistant","content":[` + thought + `{"type":"text","text":` + said + `}]}`,
-				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":` + said + `}]}`,
-				`{"role":"model","parts":[` + thought + `{"text":` + said + `}]}`,
+				`{"role":"assistant",` + thought + `"content":` + reply + `}`,
+				`{"role":"assistant","content":[` + thought + `{"type":"text","text":` + reply + `}]}`,
+				`{"type":"message","role":"assistant","content":[{"type":"output_text","text":` + reply + `}]}`,
+				`{"role":"model","parts":[` + thought + `{"text":` + reply + `}]}`,
 			}[api])
 			continue
 		}
 		argument := quote(text.Draw(t, "argument"))
 		arguments := `{"b":` + argument + `,"a":1}`
 		messages = append(messages, [][]string{
-			{`{"role":"assistant",` + thought + `"content":` + said + `,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":` + quote(arguments) + `}}]}`,
-				`{"role":"tool","tool_call_id":"` + id + `","content":` + said + `}`},
-			{`{"role":"assistant","content":[` + thought + `{"type":"text","text":` + said + `},{"type":"tool_use","id":"` + id + `","name":"f","input":` + arguments + `}]}`,
-				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + said + `}]}`},
+			{`{"role":"assistant",` + thought + `"content":` + reply + `,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":` + quote(arguments) + `}}]}`,
+				`{"role":"tool","tool_call_id":"` + id + `","content":` + reply + `}`},
+			{`{"role":"assistant","content":[` + thought + `{"type":"text","text":` + reply + `},{"type":"tool_use","id":"` + id + `","name":"f","input":` + arguments + `}]}`,
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":` + reply + `}]}`},
 			{`{"type":"function_call","call_id":"` + id + `","name":"f","arguments":` + quote(arguments) + `}`,
-				`{"type":"function_call_output","call_id":"` + id + `","output":` + said + `}`},
+				`{"type":"function_call_output","call_id":"` + id + `","output":` + reply + `}`},
 			{`{"role":"model","parts":[` + thought + `{"functionCall":{"name":"f","args":` + arguments + `}}]}`,
-				`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":` + said + `}}}]}`},
+				`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":` + reply + `}}}]}`},
 		}[api]...)
 		if rapid.Bool().Draw(t, "results are a turn") {
 			turns = append(turns, "["+strings.Join(messages, ",")+"]")

@@ -48,7 +48,7 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && (strings.HasSuffix(c.name, "TLS") || strings.HasPrefix(c.name, "list of models")) {
-				t.Skip("sends 24 MiB; the other cases are rejected by the same code")
+				t.Skip("sends 24 MiB; the other cases run the same code")
 			}
 			g := proxytest.Start(t, c.toml)
 			if c.status == 503 {
@@ -78,7 +78,7 @@ func TestRejectedUploadGetsResponse(t *testing.T) {
 // covers: F121
 func TestRejectedUploadMayPause(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for seconds")
+		t.Skip("pauses for seconds")
 	}
 	t.Parallel()
 	g := proxytest.Start(t, configuration("", ""))

@@ -132,7 +132,7 @@ var uniqueMembers = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]+"|"created":[0-9
 // covers: F80 F83
 func TestReloadsUnderLoad(t *testing.T) {
 	if testing.Short() {
-		t.Skip("makes much load")
+		t.Skip("opens hundreds of streams")
 	}
 	provider := newPacedProvider(t)
 	// Without heartbeats, all streams have the same bytes.
@@ -287,17 +287,17 @@ func TestReloadChangesServerLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kept := dial(t, g)
+	open := dial(t, g)
 	large := strings.Replace(hello, "Hello", strings.Repeat("x", 4000), 1)
-	kept.post("before", large)
-	if answer := kept.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+	open.post("before", large)
+	if answer := open.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
 		t.Fatalf("4 KB request: %s, want status 200", answer)
 	}
-	kept.readUntil("}}")
+	open.readUntil("}}")
 
 	set(`max_body = "2KiB"`)
-	kept.post("after", large)
-	if answer := kept.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 413 ") {
+	open.post("after", large)
+	if answer := open.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 413 ") {
 		t.Errorf("max_body: %s", answer)
 	}
 

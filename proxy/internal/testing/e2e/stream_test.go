@@ -146,7 +146,7 @@ func TestHeartbeatWhileProviderIsSilent(t *testing.T) {
 // covers: S10
 func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 	if testing.Short() {
-		t.Skip("cuts every recording")
+		t.Skip("waits for a provider's timeout")
 	}
 	t.Parallel()
 	cases := []struct {
