@@ -21,7 +21,7 @@ const (
 	FlagResponseFormat                     // response_format: the client requests a format other than text
 	FlagLogprobs                           // logprobs: the client requests logprobs
 	FlagParallelTools                      // parallel_tools: parallel_tool_calls is set
-	FlagCacheControl                       // cache_control: a message, content part or tool has one
+	FlagCacheControl                       // cache_control: a message, content part or tool has cache_control
 )
 
 // Summary describes a request without its body. Its slices are valid until the call returns.
@@ -35,8 +35,8 @@ type Summary struct {
 	Model        []byte // the model in the client's request
 	Target       []byte // the provider's name for the model; empty for a router
 
-	MaxTokens        int64 // the model's limit; 0 if unknown
-	DefaultMaxTokens int64 // used if the request sets no limit; 0 if unknown
+	MaxTokens        int64 // the model's maximum number of completion tokens; 0 if unknown
+	DefaultMaxTokens int64 // limit for requests that set none; 0 if unknown
 
 	// Form is the API whose format the body has: abi.FormChat, or another one that the provider accepts
 	// (provider.Former). ClientForm is the API that the client uses; if it differs from Form, the gateway has converted

@@ -159,7 +159,7 @@ const (
 	ReasoningSummary       ReasoningPart = 3
 	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, for the tool call with the same key
 
-	ReasoningParts = 5
+	ReasoningParts = 5 // number of parts
 )
 
 // Scope is the object of the response that an extra member is added to.
@@ -173,7 +173,7 @@ const (
 	ScopeTool    Scope = 3
 	ScopeUsage   Scope = 4
 
-	Scopes = 5
+	Scopes = 5 // number of scopes
 )
 
 // UsageKind is the kind of a token count. A provider that does not include some tokens in its prompt or completion
@@ -199,7 +199,7 @@ const (
 	UsageBilledPrompt     UsageKind = 12
 	UsageBilledCompletion UsageKind = 13
 
-	UsageKinds = 14
+	UsageKinds = 14 // number of kinds
 )
 
 // FinishReason is the reason why a choice ended.
@@ -213,7 +213,7 @@ const (
 	FinishContentFilter FinishReason = 3
 	FinishFunctionCall  FinishReason = 4
 
-	FinishReasons = 5
+	FinishReasons = 5 // number of reasons
 )
 
 // The argument of Done: the response is complete now, or when the upstream's body ends cleanly.
@@ -286,7 +286,7 @@ const (
 	WarnClamped WarnKind = 1
 	WarnChanged WarnKind = 2
 
-	WarnKinds = 3
+	WarnKinds = 3 // number of kinds
 )
 
 // Limits, in bytes unless noted.

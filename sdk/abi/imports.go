@@ -20,7 +20,8 @@ const (
 const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure | PhaseFilter
 
 // Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for
-// i64, and s for a string, which is two i32, address and length.
+// i64, and s for a string, which is two i32, address and length. Phases contains the exports during whose calls the
+// import may be used.
 type Import struct {
 	Name    string
 	Params  string

@@ -1,5 +1,5 @@
 // Package filter is the SDK for filter plugins: a Go type that sees the texts of requests and responses, and may
-// replace parts of them, refuse them, or tag the request.
+// replace parts of them, reject them, or tag the request.
 //
 //	type stars struct{}
 //
@@ -25,8 +25,8 @@
 // A filter must not keep state between calls: the next call may run on another instance, with the text of another
 // client. Held bytes are the only memory that it has of a text.
 //
-// If a method returns a *sdk.Failure, the request or response is refused and the client receives the failure. Any other
-// error counts as a failure of the plugin; the configuration determines whether the text then passes or is refused. The
+// If a method returns a *sdk.Failure, the request or response is rejected and the client receives the failure. Any other
+// error counts as a failure of the plugin; the configuration determines whether the text then passes or is rejected. The
 // methods of Request and Text do not allocate.
 package filter
 
@@ -74,8 +74,8 @@ type Text struct {
 	Flags  abi.TextFlags
 	Held   int // number of bytes at the beginning that the filter held in the preceding call
 
-	text    []byte
-	refused string // the first import that the gateway refused, empty if none
+	text     []byte
+	rejected string // name of the first import that the gateway rejected, empty if none
 }
 
 // Bytes returns the text in UTF-8, including the bytes that were held before it. It is valid until the call returns and
@@ -88,26 +88,27 @@ func (t *Text) OfRequest() bool { return t.Flags&abi.TextOfRequest != 0 }
 // Complete reports whether this is the end of the text.
 func (t *Text) Complete() bool { return t.Flags&abi.TextComplete != 0 }
 
-// Replace replaces the bytes from offset from up to offset to. The ranges of a call must be in ascending order and must
-// not overlap.
+// Replace replaces t.Bytes()[from:to] by text, which must be UTF-8. from and to must not split a character. The ranges
+// of a call must be in ascending order and must not overlap. If a rule is broken, the call fails.
 func (t *Text) Replace(from, to int, text string) {
 	t.check(host.Replace(int32(from), int32(to), host.Bytes(text)), "replace")
 }
 
 // Hold holds back the last n bytes, at most abi.MaxHold: they are not passed on, but precede the next piece in the next
-// call. Replaced ranges must end before them. Hold has no effect on a complete text.
+// call. Replaced ranges must end before them. Hold has no effect on a complete text. If n is too large, the call fails.
 func (t *Text) Hold(n int) { t.check(host.Hold(int32(n)), "hold") }
 
 // Tag is like Request.Tag. It must not be called for a text of a response.
 func (t *Text) Tag(name string) bool { return host.Tag(host.Bytes(name)) == abi.StatusOK }
 
-func (t *Text) check(s abi.Status, what string) {
-	if s != abi.StatusOK && t.refused == "" {
-		t.refused = what
+// check records the first import that the gateway rejected, which makes the call fail.
+func (t *Text) check(s abi.Status, name string) {
+	if s != abi.StatusOK && t.rejected == "" {
+		t.rejected = name
 	}
 }
 
-// refusal is an import that the gateway refused because the filter broke a rule.
-type refusal string
+// rejectedImport is the error of a call in which the gateway rejected an import because the filter broke a rule.
+type rejectedImport string
 
-func (r refusal) Error() string { return "the gateway rejected " + string(r) }
+func (r rejectedImport) Error() string { return "the gateway rejected " + string(r) }

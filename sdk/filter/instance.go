@@ -112,8 +112,8 @@ func (i *instance) FilterText(n int32, what abi.What, choice int32, flags abi.Te
 	t := &i.text
 	*t = Text{What: what, Choice: choice, Flags: flags, Held: int(held), text: text}
 	err := b.filter.Text(t)
-	if err == nil && t.refused != "" {
-		err = refusal(t.refused)
+	if err == nil && t.rejected != "" {
+		err = rejectedImport(t.rejected)
 	}
 	return guest.FinishCall(err, false)
 }

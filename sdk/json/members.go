@@ -2,8 +2,8 @@ package json
 
 import "math/bits"
 
-// Members is the result of Reader.Members: the value of each member that a Shape names. A member that is null counts as
-// absent.
+// Members is the result of Reader.Members: the value of each member that a Shape names. Its methods take a member's
+// index in the shape. A member that is null counts as absent.
 //
 // The zero Members is empty. Reuse it, because it is large and needs no clearing. Use it with one shape only, because
 // it remembers the order of the members in the previous object and expects the same order again.
@@ -46,7 +46,7 @@ type field struct {
 
 type span struct{ start, end uint32 }
 
-// Seen returns a bit for each member that is present and not null; the lowest bit is the first member.
+// Seen returns a set of bits: bit k is set if member k is present and not null.
 func (m *Members) Seen() uint32 { return m.seen }
 
 // Has reports whether a member is present and not null.
@@ -120,7 +120,7 @@ func (m *Members) Bool(k int) (value, ok bool) {
 // Unknown returns the number of members that are not in the shape and not null.
 func (m *Members) Unknown() int { return len(m.unknown) }
 
-// UnknownName returns the name of the i-th of these members. It allocates if the name has escapes.
+// UnknownName returns the name of the i-th member that Unknown counts. It allocates if the name has escapes.
 func (m *Members) UnknownName(i int) []byte {
 	u := m.unknown[i]
 	name := m.data[u.start:u.end:u.end]

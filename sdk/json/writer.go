@@ -22,9 +22,9 @@ const minOutput = 4096
 // Literal, Verbatim and Part are inlined and meant for output that is written often. The other methods are not inlined,
 // which makes a translator's module 5% smaller.
 type Writer struct {
-	Buf  []byte
-	Out  Output
-	last byte // the last byte passed to Out
+	Buf  []byte // the document so far, without what has been passed to Out
+	Out  Output // nil keeps the whole document in Buf
+	last byte   // the last byte passed to Out
 }
 
 // Reset starts a new document, reusing Buf's memory.
@@ -119,7 +119,7 @@ func (w *Writer) outputPart(p []byte) {
 	w.Out.Write(p)
 }
 
-// Comma writes a comma if the output so far ends with a value. Use it if the next value is written elsewhere.
+// Comma writes a comma if the output so far ends with a value. Use it if the next value does not come from this Writer.
 func (w *Writer) Comma() { w.putComma() }
 
 // Literal writes a constant JSON value, or the beginning of one; Verbatim writes the rest.

@@ -82,8 +82,8 @@ func (a *Answer) ToolArguments(choice, key int32, encoding abi.Encoding, s []byt
 // ToolEnd completes the arguments of a tool call. They become {} if there were none.
 func (a *Answer) ToolEnd(choice, key int32) { host.ToolEnd(choice, key) }
 
-// Extra adds a member without a method of its own to the response, a choice, its message, the tool call with this key,
-// or the usage. It returns false if the name is reserved or the value is not JSON.
+// Extra adds a member for which Answer has no method to the response, a choice, its message, the tool call with this
+// key, or the usage. value is JSON. It returns false if the name is reserved or the value is not JSON.
 func (a *Answer) Extra(scope abi.Scope, choice, key int32, member string, value []byte) bool {
 	return host.Extra(scope, choice, key, host.Bytes(member), value) == abi.StatusOK
 }
@@ -110,7 +110,7 @@ func (a *Answer) OpenAIEvent(p []byte) bool { return host.OpenAIEvent(p) == abi.
 
 // Embedding reports the embedding of an input of an embeddings request, by the input's index and in the order of the
 // inputs. numbers is a JSON array of numbers, preferably a slice of the upstream's response (json.Reader.Raw), so that
-// the plugin does not parse the numbers.
+// the plugin need not parse the numbers.
 func (a *Answer) Embedding(index int32, numbers []byte) { host.Embedding(index, numbers) }
 
 // Rank reports the next-best document of a rerank request: its index in the request, and its score as a JSON number.

@@ -9,26 +9,26 @@ import (
 
 // List builds the request for a page of the upstream's model list. The method is GET.
 type List struct {
-	refused string
+	rejected string // name of the first import that the gateway rejected, empty if none
 }
 
 // SetPath sets the path; see Request.SetPath.
 func (l *List) SetPath(path string) {
-	if host.RequestPath(host.Bytes(path)) != abi.StatusOK && l.refused == "" {
-		l.refused = "request_path"
+	if host.RequestPath(host.Bytes(path)) != abi.StatusOK && l.rejected == "" {
+		l.rejected = "request_path"
 	}
 }
 
 // SetHeader adds a header; see Request.SetHeader.
 func (l *List) SetHeader(name, value string) {
-	if host.RequestHeader(host.Bytes(name), host.Bytes(value)) != abi.StatusOK && l.refused == "" {
-		l.refused = "request_header"
+	if host.RequestHeader(host.Bytes(name), host.Bytes(value)) != abi.StatusOK && l.rejected == "" {
+		l.rejected = "request_header"
 	}
 }
 
 func (l *List) finish(err error) error {
-	if err == nil && l.refused != "" {
-		return refusal(l.refused)
+	if err == nil && l.rejected != "" {
+		return rejectedImport(l.rejected)
 	}
 	return err
 }
@@ -47,7 +47,7 @@ type Model struct {
 	// "moderations". Empty if the upstream does not say.
 	Kinds []string
 
-	// Prices in US dollars per million tokens, as JSON numbers. They are reported only if both are set.
+	// InputPrice and OutputPrice are prices in US dollars per million tokens, as JSON numbers. They are reported only if both are set.
 	InputPrice, OutputPrice json.Value
 }
 

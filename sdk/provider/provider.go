@@ -1,5 +1,5 @@
-// Package provider is the SDK for provider plugins: a Go type that translates chat completions requests to requests to
-// an upstream API, and the upstream's response to events.
+// Package provider is the SDK for provider plugins: a Go type that translates chat completions requests into
+// requests to an upstream API, and the upstream's responses into events.
 //
 //	func init() { provider.Register[echo]() }
 //
@@ -51,9 +51,10 @@ type Configurer interface {
 	Configure(options json.Value) error
 }
 
-// Former is implemented by providers whose upstream accepts requests in the formats of other APIs than chat
-// completions. Forms, called once after Configure, returns these APIs. Request then also receives requests whose Form
-// is one of them. It edits what the upstream needs changed, such as the model, and lets the gateway read the response:
+// Former is implemented by providers whose upstream accepts requests in the formats of APIs other than chat
+// completions. Forms, called once after Configure, returns these APIs. Request is then also called for requests whose
+// Form is one of them. It only edits what the upstream needs changed, such as the model, and lets the gateway read the
+// response:
 //
 //	func (*messages) Forms() abi.Forms { return abi.FormMessages }
 //

@@ -16,26 +16,27 @@ import (
 //
 // Paths into the client's body are JSON pointers (RFC 6901). In edits, the token * matches every element of an array.
 // Edits apply to the body as the client sent it: they do not see each other, and take effect together when the call
-// returns. They return true if the path exists.
+// returns. An edit returns true if
+// its path exists.
 //
 // A provider that responds immediately uses the methods of Answer.
 type Request struct {
 	sdk.Summary
 	Answer
 
-	body    []byte // the client's body; empty until Body is called
-	parts   [abi.MaxParts]part
-	used    int32  // highest part whose writer the plugin has requested
-	written int32  // part that the gateway currently appends to
-	last    int32  // highest part that has been written to
-	refused string // the first import that the gateway refused, empty if none
+	body     []byte // the client's body; empty until Body is called
+	parts    [abi.MaxParts]part
+	used     int32  // highest part whose writer the plugin has requested
+	written  int32  // part that the gateway currently appends to
+	last     int32  // highest part that has been written to
+	rejected string // name of the first import that the gateway rejected, empty if none
 }
 
 // keepBody is the largest capacity of a buffer, in bytes, that is kept for the next request.
 const keepBody = 1 << 20
 
 func (r *Request) reset() {
-	r.store, r.refused = r.store[:0], ""
+	r.store, r.rejected = r.store[:0], ""
 	if cap(r.body) > keepBody {
 		r.body = nil
 	}
@@ -133,9 +134,9 @@ func (r *Request) SetHeader(name, value string) {
 func (r *Request) JSON() *json.Writer { return r.Part(0) }
 
 // Part returns the writer for part n of the upstream body, 0 <= n < abi.MaxParts; JSON returns the writer for part 0.
-// The body consists of the parts in ascending order, in whatever order they were written. This lets a plugin place what
-// it knows last in front, such as tools and system prompt before the messages, which keeps the prefix stable for prompt
-// caches. A writer does not know what the preceding parts contain: see json.Writer.Comma.
+// The body consists of the parts in ascending order, in whatever order they were written. This lets a plugin put in
+// front what it knows last, such as tools and system prompt before the messages, which keeps the prefix stable for
+// prompt caches. A writer does not know what the preceding parts contain: see json.Writer.Comma.
 func (r *Request) Part(n int) *json.Writer {
 	p := &r.parts[n]
 	if p.request == nil {
@@ -149,13 +150,13 @@ func (r *Request) Part(n int) *json.Writer {
 func (r *Request) Write(p []byte) { r.Part(0).Out.Write(p) }
 
 // ToolAlias declares that the upstream receives the client's tool name as alias; the gateway restores the name in the
-// response. It returns false if the gateway refuses the alias.
+// response. It returns false if the gateway rejects the alias.
 func (r *Request) ToolAlias(alias, name []byte) bool {
 	return host.ToolAlias(alias, name) == abi.StatusOK
 }
 
-// Expect sets the framing of the upstream's response and its dialect, that is, who reads it. options are the dialect's
-// options, or nil. The default is one JSON document that the plugin reads. With abi.FramingEventsAreJSON added to the
+// Expect sets the framing of the upstream's response and its dialect, that is, who reads it. options is a JSON
+// object with the dialect's options, or nil. The default is one JSON document that the plugin reads. With abi.FramingEventsAreJSON added to the
 // framing, the gateway rejects events that are not JSON.
 func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byte) {
 	r.check(host.Answer(framing, dialect, options), "answer")
@@ -165,10 +166,10 @@ func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byt
 // changed.
 func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, host.Bytes(member)) }
 
-// check records the first import that the gateway refused, which makes the call fail.
-func (r *Request) check(s abi.Status, what string) {
-	if s != abi.StatusOK && r.refused == "" {
-		r.refused = what
+// check records the first import that the gateway rejected, which makes the call fail.
+func (r *Request) check(s abi.Status, name string) {
+	if s != abi.StatusOK && r.rejected == "" {
+		r.rejected = name
 	}
 }
 
@@ -185,16 +186,16 @@ func (r *Request) finish(err error) error {
 			w.Flush()
 		}
 	}
-	if r.refused != "" {
-		return refusal(r.refused)
+	if r.rejected != "" {
+		return rejectedImport(r.rejected)
 	}
 	return nil
 }
 
-// refusal is an import that the gateway refused because the plugin broke a rule.
-type refusal string
+// rejectedImport is the error of a call in which the gateway rejected an import because the plugin broke a rule.
+type rejectedImport string
 
-func (r refusal) Error() string { return "the gateway rejected " + string(r) }
+func (r rejectedImport) Error() string { return "the gateway rejected " + string(r) }
 
 // part is a part of the upstream body, and the json.Output of the part's writer.
 type part struct {

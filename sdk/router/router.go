@@ -38,11 +38,11 @@ type Target struct {
 	Fallback bool  // tried only after the others
 	Healthy  bool  // false during a cooldown after repeated failures
 
-	InFlight    int64   // requests in flight
-	Latency     int64   // average time to the first event in milliseconds; 0 if unknown
-	ErrorRate   float64 // 0 to 1
-	InputPrice  float64 // US dollars per million tokens; 0 if unknown
-	OutputPrice float64
+	InFlight    int64      // requests in flight
+	Latency     int64      // average time to the first event in milliseconds; 0 if unknown
+	ErrorRate   float64    // 0 to 1
+	InputPrice  float64    // US dollars per million tokens; 0 if unknown
+	OutputPrice float64    // US dollars per million tokens; 0 if unknown
 	Options     json.Value // the target's options in the configuration
 
 	LimitedFor      int64   // milliseconds until the provider's rate limit ends; 0 if it is not limiting requests
@@ -61,9 +61,9 @@ type Choice struct {
 	Team    []byte     // team that the key belongs to; empty if none
 	KeyTags json.Value // object: the key's tags with their values
 
-	// Affinity is a hash of what requests for the same target have in common, if the model has an affinity other than
-	// none and the request has a value for it (HasAffinity). All gateways agree on a target if the choice depends only
-	// on Affinity.
+	// Affinity is a hash that is the same for requests that should go to the same target. HasAffinity is false if the
+	// model's affinity is none, or the request lacks the value to hash. All gateways agree on a target if the choice
+	// depends only on Affinity; sdk/abi/README.md specifies how.
 	Affinity    uint64
 	HasAffinity bool
 
@@ -73,8 +73,8 @@ type Choice struct {
 
 	PromptTokens   int64 // estimated; 0 if unknown
 	MaxTokensAsked int64 // the request's limit on completion tokens; 0 if it sets none
-	Messages       int64 // number of messages, and below of images and tools, in the request
-	Images, Tools  int64
+	Messages       int64 // number of messages in the request
+	Images, Tools  int64 // number of images and of tools in the request
 
 	// Metadata is the request's member metadata, and Headers contains headers of the client under their lower-case
 	// names. Both are objects, reduced to what the configuration allows routers to read.
