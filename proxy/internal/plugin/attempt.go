@@ -14,8 +14,7 @@ import (
 // memory. It belongs to one goroutine at a time.
 type Attempt struct {
 	// Set by the caller before Binding.Request and not changed afterwards. Request may be cleared once the request has
-	// been
-	// sent.
+	// been sent.
 	Request Document
 	Summary Summary
 	Writer  *response.Writer // receives the plugin's events; its options should have this attempt's Alias as Aliases
@@ -23,8 +22,7 @@ type Attempt struct {
 	Shadow  bool             // no client waits for the response; see tenantShadow
 
 	// ResponseHeader returns a header of the upstream response, or nil if there is none. The caller sets it before the
-	// first
-	// call that reads a response; nil means that there are no headers. The bytes are only read during the call.
+	// first call that reads a response; nil means that there are no headers. The bytes are only read during the call.
 	ResponseHeader func(name []byte) []byte
 
 	// Set by a successful Binding.Request.
@@ -54,8 +52,7 @@ type Document struct {
 }
 
 // OutRequest is the upstream request that a plugin has described. The host adds the credential and the method: POST for
-// a
-// completion, GET for a model list.
+// a completion, GET for a model list.
 type OutRequest struct {
 	Path    string // with the query; checked against the binding's rules, and sent byte for byte
 	Headers []Header
@@ -66,8 +63,7 @@ type OutRequest struct {
 type Header struct{ Name, Value string }
 
 // Warning reports that a member of the client's request was not passed on to the provider as it was. Member is
-// printable
-// ASCII.
+// printable ASCII.
 type Warning struct {
 	Kind   abi.WarnKind
 	Member string
@@ -96,8 +92,7 @@ func (a *Attempt) Reset() {
 }
 
 // Release frees what is needed only for sending the request. It is called when the upstream response has started, so
-// that
-// an open stream does not hold its request in memory. Out cannot be sent again afterwards.
+// that an open stream does not hold its request in memory. Out cannot be sent again afterwards.
 func (a *Attempt) Release() {
 	a.Request = Document{}
 	a.Out.Body = nil

@@ -114,8 +114,7 @@ func (b *Binding) redact(p []byte) []byte {
 }
 
 // Request starts an attempt, with an empty state slot: it asks the plugin for the upstream request, or for the response
-// if
-// the plugin responds itself.
+// if the plugin responds itself.
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(native.Options{})
@@ -145,8 +144,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 }
 
 // End reports to the plugin that the body of a streaming response has ended cleanly. Whether the response is complete
-// is
-// up to the response writer.
+// is up to the response writer.
 func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
@@ -155,8 +153,7 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 }
 
 // List asks the plugin for the upstream request of one page of the model list. An empty cursor means the first page.
-// For a
-// provider without a model list, the OutRequest has no path.
+// For a provider without a model list, the OutRequest has no path.
 func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 	if !b.plugin.exports[exportList] || !b.plugin.exports[exportModels] {
 		return OutRequest{}, nil
@@ -180,8 +177,7 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 // order means that the router has no preference.
 //
 // The call's tenant is unknown, so unless instances are shared it needs an instance that serves no other call.
-// ChooseFor
-// avoids that.
+// ChooseFor avoids that.
 func (b *Binding) Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error) {
 	return b.choose(ctx, tenant{kind: tenantUnknown}, input, n)
 }
@@ -200,11 +196,10 @@ func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (or
 // call makes one call on an instance from the pool.
 //
 // A trap, or running out of memory, is retried once on a fresh instance if the first one had served other calls: they
-// may
-// be the cause, because they have filled or corrupted the guest's heap. The retry is safe, because the failed call has
-// had
-// no effect. It is limited to this case, because a call on a fresh instance is deterministic and would only fail again.
-// Other failures are not retried: they mostly follow from the input, and an endless loop must not cost twice.
+// may be the cause, because they have filled or corrupted the guest's heap. The retry is safe, because the failed call
+// has had no effect. It is limited to this case, because a call on a fresh instance is deterministic and would only
+// fail again. Other failures are not retried: they mostly follow from the input, and an endless loop must not cost
+// twice.
 func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	p := b.plugin
 	inv.binding = b
@@ -278,8 +273,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 }
 
 // responseWaitFactor multiplies Options.Wait for calls that read a response, because the provider has already charged
-// for
-// it and the client may have a part of it. Thousands of streams can have events at the same moment.
+// for it and the client may have a part of it. Thousands of streams can have events at the same moment.
 const responseWaitFactor = 10
 
 // provesHealth reports whether the success of this call shows that the plugin works. Translating the request does not,

@@ -6,8 +6,7 @@ import "sync"
 const maxKept = 1 << 20
 
 // bodies holds buffers for request bodies. An attempt returns its buffer when the request has been sent, so that an
-// open
-// stream does not hold it.
+// open stream does not hold it.
 var bodies sync.Pool // *[]byte
 
 func borrowBody() []byte {

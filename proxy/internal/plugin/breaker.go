@@ -9,19 +9,15 @@ import (
 )
 
 // pluginBreaker is a plugin's circuit breaker: it keeps new attempts away from a plugin that keeps failing. It belongs
-// to
-// the plugin of one generation, so it is closed after a reload.
+// to the plugin of one generation, so it is closed after a reload.
 //
 // A plugin mostly fails because of its input, which comes from clients. So each tenant has a circuit breaker of its
-// own,
-// and the one for all tenants opens only if most tenants, and at least breakerTenants, see mostly failures. Each tenant
-// has
-// one vote, no matter how many requests it sends.
+// own, and the one for all tenants opens only if most tenants, and at least breakerTenants, see mostly failures. Each
+// tenant has one vote, no matter how many requests it sends.
 //
 // It counts attempts, not calls: a stream whose last event fails after a thousand others has failed. A stream without
 // failures counts as one success of its tenant in each breakerInterval, so that a few failures do not outweigh many
-// long
-// streams.
+// long streams.
 //
 // While nothing fails it is disarmed, and costs one atomic load per call. It is safe for concurrent use.
 type pluginBreaker struct {
@@ -92,8 +88,7 @@ func (b *pluginBreaker) admit(k *ticket, t tenant) (wait time.Duration) {
 }
 
 // recordSuccess records a successful call. proof says that the call shows that the plugin works (see provesHealth): if
-// the
-// attempt is a trial, that closes the breakers.
+// the attempt is a trial, that closes the breakers.
 func (b *pluginBreaker) recordSuccess(k *ticket, t tenant, proof bool) {
 	if !b.armed.Load() || k.interval == b.interval.Load() && !(k.trial() && proof) {
 		return

@@ -48,10 +48,9 @@ type result struct {
 // calls them directly, a Wasm guest through the table in imports.go.
 //
 // It collects the guest's output. commit applies that to the Attempt, and runs only if the call has returned 0 without
-// an
-// error. The first error is recorded in err. It stops a guest in WebAssembly at once. For a native guest it makes all
-// later
-// imports do nothing, and takes precedence over the call's status. No behaviour of a guest makes the host panic.
+// an error. The first error is recorded in err. It stops a guest in WebAssembly at once. For a native guest it makes
+// all later imports do nothing, and takes precedence over the call's status. No behaviour of a guest makes the host
+// panic.
 //
 // A call belongs to its instance and is reused for the instance's next call.
 type call struct {
@@ -136,11 +135,9 @@ const entryCost = 32
 // begin prepares for one call.
 //
 // The limit of output is abi.MaxOutputFactor times the input plus abi.MaxOutputBase. For provider_request the input is
-// the
-// summary and the client's body, read or not, so that the plugin can write the client's body in another format. The
-// events
-// of a plugin that responds itself have the same limit. Ranges copied by request_copy do not count, because they never
-// pass through the guest; see maxCopies.
+// the summary and the client's body, read or not, so that the plugin can write the client's body in another format. The
+// events of a plugin that responds itself have the same limit. Ranges copied by request_copy do not count, because they
+// never pass through the guest; see maxCopies.
 func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
@@ -325,8 +322,7 @@ func (c *call) redact(p []byte) []byte {
 }
 
 // redactBeginning is redact for a text of which only the first n bytes are used, so that the host need not search all
-// of
-// it.
+// of it.
 func (c *call) redactBeginning(p []byte, n int) []byte {
 	if len(p) <= n+maxCredential {
 		return c.redact(p)
@@ -395,8 +391,7 @@ const maxRetryAfter = time.Hour
 const maxFailMessage = 2 << 10
 
 // Fail implements abi.Host. Invalid texts are truncated and repaired rather than refused: they come from a provider,
-// and
-// the failure matters more than its wording.
+// and the failure matters more than its wording.
 func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs int32) {
 	if !c.beginImport(importFail) || !c.countOutput(len(code)+len(param)+len(message)+entryCost) {
 		return
@@ -477,8 +472,7 @@ func (c *call) ignore(number int32) {
 }
 
 // noteUnknown counts and logs the elements that the plugin has reported as unknown, and the numbers that this host did
-// not
-// know.
+// not know.
 func (c *call) noteUnknown() {
 	if c.attempt != nil {
 		c.attempt.Unknown += len(c.unknown) + len(c.ignored)

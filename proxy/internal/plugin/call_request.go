@@ -28,8 +28,7 @@ const (
 )
 
 // chargeVisits charges for the values of the client's body that a look-up has visited since before. Finding a member of
-// an
-// object takes the host time in proportion to the members in front of it.
+// an object takes the host time in proportion to the members in front of it.
 func (c *call) chargeVisits(before uint64) {
 	c.chargeUnits(int64(c.attempt.Request.Doc.Visited() - before))
 }
@@ -277,8 +276,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 		return abi.StatusUnknown
 	}
 	// The options are for the OpenAI dialect, which a translating plugin uses through openai_event. They are mostly the
-	// same
-	// for every request, so the last parsed ones are kept.
+	// same for every request, so the last parsed ones are kept.
 	if !bytes.Equal(options, c.lastOptions) {
 		o, err := native.ParseOptions(options)
 		if err != nil {

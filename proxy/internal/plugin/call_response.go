@@ -25,8 +25,7 @@ func (c *call) beginEvent(imp int, choice int32, n int) bool {
 }
 
 // checkEncoding reports whether the encoding is known, and records it otherwise. The text itself is checked later, by
-// the
-// response writer.
+// the response writer.
 func (c *call) checkEncoding(e abi.Encoding) bool {
 	if e&^(abi.EncodingMask|abi.EncodingDefault) != 0 || e&abi.EncodingMask > abi.EncodingJSON {
 		c.ignore(int32(e))
@@ -114,8 +113,7 @@ func (c *call) ToolEnd(choice, key int32) {
 }
 
 // Extra implements abi.Host. The member is checked in the same way as by the response writer, so that the plugin learns
-// at
-// once whether it is accepted.
+// at once whether it is accepted.
 func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) abi.Status {
 	if scope == abi.ScopeAnswer || scope == abi.ScopeUsage {
 		choice = 0

@@ -31,8 +31,7 @@ const endOfEvents = "[DONE]"
 
 // checkJSON checks that a response or event of the provider is JSON, for a plugin that has declared that it reads only
 // JSON: a truncated event must fail the response instead of being taken for text. Events without data and the end
-// marker
-// pass.
+// marker pass.
 func (a *Attempt) checkJSON(subject string, p []byte) error {
 	if !a.EventsAreJSON || len(p) == 0 || string(p) == endOfEvents {
 		return nil

@@ -44,10 +44,8 @@
 //
 // # Concurrency
 //
-// Host, Set, Plugin and Binding are safe for concurrent use. An Attempt belongs to one goroutine at a time, and
-// an instance to one call. The locks of pools, the semaphore, breakers and images are leaf locks: no other lock is
-// taken
+// Host, Set, Plugin and Binding are safe for concurrent use. An Attempt belongs to one goroutine at a time, and an
+// instance to one call. The locks of pools, the semaphore, breakers and images are leaf locks: no other lock is taken
 // while one of them is held, except that a breaker logs under its lock. A whole-body call acquires the semaphore before
-// it
-// acquires an instance, never the other way round.
+// it acquires an instance, never the other way round.
 package plugin

@@ -136,8 +136,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 const busyRetry = time.Second
 
 // ClientError returns the error that a client gets. Another target may be tried, unless the gateway is overloaded,
-// which
-// more attempts would make worse, or has panicked.
+// which more attempts would make worse, or has panicked.
 func (e *CallError) ClientError() *apierror.Error {
 	c := &apierror.Error{Status: 502, Kind: apierror.KindServer, TryNext: true, Cause: e}
 	switch e.Kind {

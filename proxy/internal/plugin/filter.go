@@ -9,8 +9,7 @@ import (
 )
 
 // Filtering is the state of one filter while it processes one request and its response. The zero value is ready once
-// the
-// first group of fields is set. It belongs to one goroutine at a time.
+// the first group of fields is set. It belongs to one goroutine at a time.
 type Filtering struct {
 	Tenant string   // name of the gateway key, for isolation
 	Tags   []string // tags that the filter may set, at most MaxTags

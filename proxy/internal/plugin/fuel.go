@@ -29,8 +29,8 @@ const (
 // Fuel sets the budgets of calls. A zero field means the default.
 //
 // A budget is fixed before the call begins: the guest cannot raise it by reading the same bytes repeatedly, and a
-// retried
-// call gets the same budget. For provider_request the client's body counts as input, whether the guest reads it or not.
+// retried call gets the same budget. For provider_request the client's body counts as input, whether the guest reads it
+// or not.
 type Fuel struct {
 	Event   int64 // base of calls without a whole body
 	Call    int64 // base of whole-body calls

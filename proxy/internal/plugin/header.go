@@ -15,8 +15,7 @@ const (
 )
 
 // neverSet are request headers that no configuration can allow a plugin to set: they carry credentials, frame the
-// message,
-// are hop-by-hop, or identify the client. The same holds for names with a prefix in neverSetPrefix.
+// message, are hop-by-hop, or identify the client. The same holds for names with a prefix in neverSetPrefix.
 var neverSet = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "proxy-authenticate": true, "proxy-connection": true,
 	"host": true, "cookie": true, "set-cookie": true, "cookie2": true,
@@ -70,8 +69,7 @@ func parseAllowedHeaders(names []string, credential string) (map[string]bool, er
 }
 
 // interned holds paths and headers that a plugin has used, so that repeating them does not allocate for each request.
-// It
-// belongs to an instance, and is cleared when the instance is reset for another tenant.
+// It belongs to an instance, and is cleared when the instance is reset for another tenant.
 type interned map[string]string
 
 const maxInterned = 64

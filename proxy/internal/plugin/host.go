@@ -163,8 +163,7 @@ func (h *Host) Close() error {
 }
 
 // sweep closes idle instances, runs sluice_collect in the others, and returns memory to the system when free asks for
-// it.
-// It is the only long-lived goroutine of the package.
+// it. It is the only long-lived goroutine of the package.
 func (h *Host) sweep() {
 	defer close(h.done)
 	t := time.NewTicker(max(h.options.IdleAge/sweepsPerAge, time.Millisecond))

@@ -13,9 +13,8 @@ type image struct {
 }
 
 // images holds a plugin's images, one for each binding. Restoring an instance from an image takes microseconds; making
-// a
-// new one takes a millisecond. An image is saved from an instance that was configured for the binding and has served no
-// call: from the first such instance if instances are not shared, otherwise from the one that replaces a failed
+// a new one takes a millisecond. An image is saved from an instance that was configured for the binding and has served
+// no call: from the first such instance if instances are not shared, otherwise from the one that replaces a failed
 // instance.
 //
 // It is safe for concurrent use. The lock is held while an image is restored, so that close cannot free it meanwhile.

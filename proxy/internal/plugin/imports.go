@@ -68,8 +68,7 @@ func importIndex(name string) int {
 }
 
 // decoders read each import's parameters off the guest's stack, in order, and call the import's method of call. An
-// invalid
-// address is recorded as the call's error, after which the method does nothing.
+// invalid address is recorded as the call's error, after which the method does nothing.
 var decoders = map[string]func(a *args){
 	"log":  func(a *args) { a.call.Log(abi.LogLevel(a.i32()), a.bytes()) },
 	"fail": func(a *args) { a.call.Fail(abi.FailKind(a.i32()), a.bytes(), a.bytes(), a.bytes(), a.i32()) },
@@ -148,8 +147,7 @@ func (a *args) i32() int32 { return int32(uint32(a.cell())) }
 func (a *args) i64() int64 { return int64(a.cell()) }
 
 // bytes reads an address and a length, and charges for the bytes. The result is the guest's memory, valid until the
-// import
-// returns. The address of an empty string is ignored, because some languages have none.
+// import returns. The address of an empty string is ignored, because some languages have none.
 func (a *args) bytes() []byte {
 	p := a.memory()
 	a.guest.Charge(int64(len(p)) / fuelBytes)
@@ -208,8 +206,7 @@ func hostImport(index int, decode func(*args)) engine.HostFunc {
 }
 
 // missingImport returns the function for an import that a newer version of the ABI has added. The plugin loads, but a
-// call
-// that uses the import fails.
+// call that uses the import fails.
 func missingImport(name string) engine.HostFunc {
 	reason := fmt.Sprintf("%.64q is not an import of ABI %d.%d: it needs a newer gateway", name, abi.Major, abi.Minor)
 	return func(i *engine.Instance, _ []uint64) {

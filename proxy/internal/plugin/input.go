@@ -33,8 +33,7 @@ func (d *inputDoc) reset() {
 }
 
 // inputLimits are loose, because the documents are mostly responses of providers. The elements of arrays of numbers,
-// such
-// as embeddings, are not indexed one by one.
+// such as embeddings, are not indexed one by one.
 var inputLimits = jsondoc.Limits{Loose: true, FlatNumbers: true}
 
 // inputPasses is the price of parsing an input, in passes over its bytes.
@@ -57,8 +56,7 @@ func (c *call) readInput() bool {
 }
 
 // lookUpInput finds a value in the call's input by its JSON pointer. An element of an array of numbers has no Value:
-// its
-// text is returned as number.
+// its text is returned as number.
 func (c *call) lookUpInput(imp int, path []byte) (v jsondoc.Value, number []byte, s abi.Status) {
 	if !c.beginImport(imp) || !c.readInput() {
 		return v, nil, abi.StatusRefused

@@ -8,8 +8,7 @@ import (
 )
 
 // instance is a running copy of a plugin, with the state of its current call. While idle it belongs to its pool,
-// otherwise
-// to one call at a time.
+// otherwise to one call at a time.
 type instance struct {
 	plugin *Plugin
 	guest  runner

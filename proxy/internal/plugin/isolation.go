@@ -3,9 +3,8 @@ package plugin
 import "fmt"
 
 // Isolation determines which calls an instance may have served before it serves another one. A guest reads the content
-// of
-// every request that is routed to it and could keep it in its memory. Isolation limits which tenants' later calls could
-// read it there.
+// of every request that is routed to it and could keep it in its memory. Isolation limits which tenants' later calls
+// could read it there.
 type Isolation uint8
 
 const (

@@ -20,8 +20,7 @@ const (
 )
 
 // guestLog forwards the log lines of one plugin, if enabled. The rate is limited except for lines of failed calls. A
-// line
-// may contain prompts and responses, which is why plugin logs are off by default.
+// line may contain prompts and responses, which is why plugin logs are off by default.
 //
 // It is safe for concurrent use.
 type guestLog struct {

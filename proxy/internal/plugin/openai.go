@@ -7,8 +7,7 @@ import (
 )
 
 // openAIReader reads the chunks that a plugin passes to openai_event. Its state cannot be rolled back, so a call that
-// has
-// used it is not retried.
+// has used it is not retried.
 type openAIReader struct {
 	options native.Options
 	reader  *native.Reader // made at the first use
@@ -24,8 +23,7 @@ func (r *openAIReader) reset(o native.Options) {
 }
 
 // OpenAIEvent implements abi.Host. A chunk that cannot be read is rejected and adds no events, so that the plugin can
-// decide
-// what to do about it.
+// decide what to do about it.
 func (c *call) OpenAIEvent(p []byte) abi.Status {
 	if !c.beginImport(importOpenAIEvent) || !c.countOutput(len(p)+entryCost) {
 		return abi.StatusRefused

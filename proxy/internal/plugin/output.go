@@ -185,8 +185,7 @@ func (o *guestOutput) search(line []byte) {
 }
 
 // message returns the guest's own explanation of a failure: a panic, a logged warning or error, or the last line of
-// standard
-// error.
+// standard error.
 func (o *guestOutput) message() string {
 	switch {
 	case len(o.panic) > 0 && o.place != "":
@@ -206,8 +205,7 @@ func (c *call) guestMessage() string {
 }
 
 // quote makes a text from the guest safe for the log: a single line, without configured credentials, and without
-// passages
-// of the call's input.
+// passages of the call's input.
 func (c *call) quote(text []byte) string {
 	if len(text) == 0 {
 		return ""

@@ -17,8 +17,7 @@ const maxPath = 4 << 10
 const shortPath = 128
 
 // pattern is one of a provider's allowed paths, split into segments. In a segment `*` matches any number of bytes but
-// no
-// slash, so a pattern fixes the number of segments:
+// no slash, so a pattern fixes the number of segments:
 //
 //	/v1/messages
 //	/v1beta/models/*:generateContent
@@ -85,8 +84,7 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 		return errPathForm
 	}
 	// Check segments in the decoded form, in which an encoded slash is a separator, too: "..%2f" must not reach the
-	// parent
-	// directory in a server that decodes it.
+	// parent directory in a server that decodes it.
 	for {
 		seg, rest, more := bytes.Cut(plain, []byte{'/'})
 		if len(seg) == 0 || string(seg) == "." || string(seg) == ".." {
@@ -149,8 +147,7 @@ func checkQuery(query []byte, credential string) error {
 }
 
 // unescape appends s to dst with its percent-encoding decoded once. It returns false if a % is not followed by two
-// hexadecimal
-// digits.
+// hexadecimal digits.
 func unescape(dst, s []byte) ([]byte, bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -14,8 +14,7 @@ import (
 )
 
 // Plugin is a loaded plugin. All its bindings share one pool of instances. It belongs to a Set and is closed with it.
-// It is
-// safe for concurrent use.
+// It is safe for concurrent use.
 type Plugin struct {
 	host    *Host
 	name    string

@@ -6,8 +6,7 @@ import (
 )
 
 // Set is a group of plugins that were loaded together, one generation of the configuration. They stay usable and can
-// make
-// new instances until Close. The owner closes the Set when no binding of its plugins is used any more.
+// make new instances until Close. The owner closes the Set when no binding of its plugins is used any more.
 //
 // It is safe for concurrent use. Calls in flight when it is closed run to their end.
 type Set struct {

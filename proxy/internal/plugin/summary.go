@@ -10,8 +10,7 @@ import (
 )
 
 // Summary describes a request to a plugin: it is the input of provider_request, and a part of the input of
-// router_choose.
-// It does not contain the client's body. sdk/abi/README.md has the schema.
+// router_choose. It does not contain the client's body. sdk/abi/README.md has the schema.
 type Summary struct {
 	RequestID string
 	Time      time.Time

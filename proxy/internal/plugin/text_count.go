@@ -7,12 +7,10 @@ import (
 )
 
 // textCount counts the code points of the texts in a batch for each choice, for text_length. It resumes where it
-// stopped,
-// so that asking after every piece costs no more than asking once.
+// stopped, so that asking after every piece costs no more than asking once.
 //
 // A character that is split between two pieces is counted here where it begins, and by the writer where it ends.
-// Between
-// the two halves the sum of both may be one too small, but no index can point there.
+// Between the two halves the sum of both may be one too small, but no index can point there.
 type textCount struct {
 	seen   int     // events counted so far
 	points []int64 // code points, by choice

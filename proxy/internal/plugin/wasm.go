@@ -48,8 +48,7 @@ type wasmGuest struct {
 }
 
 // openWasm makes and starts the guest of an instance, checks its ABI version, and selects the instance's plugin in a
-// module
-// of several.
+// module of several.
 func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
 	in.call.phase, in.call.running = abi.PhaseConfigure, -1
 	i, err := m.Instantiate(ctx, in, fuel)
@@ -162,8 +161,7 @@ func (g *wasmGuest) clearInput(n uint32) {
 const maxInput = 1 << 31
 
 // reserve makes the input buffer large enough for n bytes. During its call of the guest only the imports of the
-// configure
-// phase are allowed.
+// configure phase are allowed.
 func (g *wasmGuest) reserve(c *call, n uint32, fuel int64) (used int64, err error) {
 	if n == 0 || n <= g.size && (g.size <= largeBuffer || n > largeBuffer) {
 		return 0, nil

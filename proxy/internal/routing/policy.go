@@ -104,16 +104,12 @@ var errNamedNone = errors.New("the router named no target")
 //  1. Leave out targets whose condition does not hold.
 //  2. Apply the first rule whose condition holds: leave out the targets that it does not allow.
 //  3. If the request belongs to the canary, set the canary's target aside. Otherwise leave it out, unless it is also a
-//
-// regular target.
+//     regular target.
 //  4. Let the router plugin order the remaining targets and leave out those that it does not name. Without a router, or
-//
-// if it
-//
-//	   fails, use the configured order, in which affinity decides among targets that differ only in weight.
-//	5. Put the canary's target first if it was set aside.
-//	6. Move targets with an open circuit or in cooldown to the end.
-//	7. Put the target first that has the previous response that the request continues.
+//     if it fails, use the configured order, in which affinity decides among targets that differ only in weight.
+//  5. Put the canary's target first if it was set aside.
+//  6. Move targets with an open circuit or in cooldown to the end.
+//  7. Put the target first that has the previous response that the request continues.
 //
 // Independently of that, Decide draws at random which shadows get a copy.
 //

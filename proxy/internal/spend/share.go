@@ -164,8 +164,7 @@ func (a *Account) freeRates(now time.Time) (requests, tokens, concurrent int64) 
 }
 
 // checkSharedRates checks the grants for an account's limits, for a request that reserves tokens. lacks reports that
-// the grants do not suffice, but the store
-// may grant more.
+// the grants do not suffice, but the store may grant more.
 func (a *Account) checkSharedRates(i int, n *Need, reserved int64, now time.Time, asked *asking) (lacks bool, e *apierror.Error) {
 	if !a.sharesRates() {
 		return false, nil

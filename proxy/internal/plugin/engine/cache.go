@@ -25,18 +25,13 @@ import (
 // module's key, with the file "module" (the entry) and the files that wazero writes.
 //
 // Machine code is executed as it was read, so it is verified first: the entry begins with a digest of its own content,
-// and
-// lists all other files of the directory with their checksums. A directory that does not match is removed, and the
-// module
-// is compiled again. Directories are written under a temporary name and renamed when complete, so processes can share
-// the
-// cache.
+// and lists all other files of the directory with their checksums. A directory that does not match is removed, and the
+// module is compiled again. Directories are written under a temporary name and renamed when complete, so processes can
+// share the cache.
 //
 // Digests and checksums detect damage by a disk or a crash, not an attack. Against other users, the protection is that
-// only
-// this user or root may own the directory and write to it (checkPrivate). Root is allowed, because a container image
-// brings
-// compiled plugins in this way.
+// only this user or root may own the directory and write to it (checkPrivate). Root is allowed, because a container
+// image brings compiled plugins in this way.
 type diskCache struct {
 	dir   string
 	limit int64
@@ -92,8 +87,7 @@ func (c *diskCache) path(key digest) string {
 func (c *diskCache) open(key digest) (dir string, e *entry, miss error) {
 	dir = c.path(key)
 	// Check first whether the directory exists. Another process may publish it between this check and a failed read,
-	// and
-	// then it must not be removed as damaged.
+	// and then it must not be removed as damaged.
 	if !exists(dir) {
 		return "", nil, errNotCached
 	}
@@ -140,8 +134,7 @@ func (c *diskCache) begin() (string, error) {
 func (c *diskCache) remove(dir string) { _ = os.RemoveAll(dir) }
 
 // publish writes the entry into the directory and renames the directory to its key. If another process has published
-// the
-// module in the meantime, its directory stays.
+// the module in the meantime, its directory stays.
 func (c *diskCache) publish(dir string, key digest, e *entry) error {
 	defer c.remove(dir)
 	if err := writeEntry(dir, e); err != nil {
@@ -175,8 +168,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sumFiles lists the files below dir other than the entry, one "path size checksum" per line. The checksum is a CRC-32:
 // machine code is large, and its SHA-256 took a quarter of the time of a start. wazero also has a checksum of its own
-// over
-// most of it.
+// over most of it.
 func sumFiles(dir string) (string, error) {
 	paths, err := files(dir)
 	if err != nil {
@@ -229,8 +221,7 @@ type entry struct {
 }
 
 // untouched reports whether the other files of the directory have not changed since the entry was read. wazero replaces
-// a
-// file that it rejects, and adds one if it does not find the one that it expects.
+// a file that it rejects, and adds one if it does not find the one that it expects.
 func (e *entry) untouched(dir string) bool {
 	now, err := stats(dir)
 	if err != nil || len(now) != len(e.stats) {
@@ -260,8 +251,7 @@ func stats(dir string) (map[string]fs.FileInfo, error) {
 }
 
 // entryHeader is the header of the file "module", as JSON. The file consists of entryMagic, the SHA-256 of the rest,
-// the
-// size of the header in four bytes (little-endian), the header, the stub module, the data and the names.
+// the size of the header in four bytes (little-endian), the header, the stub module, the data and the names.
 type entryHeader struct {
 	Source    string // digest of the module's source, in hexadecimal
 	Processor string // the processor that the machine code was compiled for

@@ -36,8 +36,7 @@ type Module struct {
 func (m *Module) Name() string { return m.name }
 
 // LimitMemory sets the memory limit of the instances, in pages of 64 KiB. 0 selects the engine's limit. It must be
-// called
-// before the first instance is made, and fails if the module's initial memory exceeds the limit.
+// called before the first instance is made, and fails if the module's initial memory exceeds the limit.
 func (m *Module) LimitMemory(pages uint32) error {
 	if pages == 0 {
 		pages = m.engine.options.MemoryPages
@@ -86,8 +85,7 @@ func (m *Module) Close() error {
 }
 
 // closeUnused closes a program that no module uses. A program that is still being built is closed when that has ended.
-// The
-// caller holds the lock.
+// The caller holds the lock.
 func (e *Engine) closeUnused(p *program) error {
 	if p.users > 0 || !p.built || e.programs[p.key] != p || e.options.Keep && p.err == nil {
 		return nil
@@ -98,8 +96,7 @@ func (e *Engine) closeUnused(p *program) error {
 }
 
 // program is the machine code and the declarations of a module. It is shared by all Modules compiled from the same
-// bytes
-// and closed with the last of them.
+// bytes and closed with the last of them.
 type program struct {
 	key   digest
 	users int           // Modules that use it; guarded by Engine.mu
@@ -127,16 +124,14 @@ type program struct {
 const formatVersion = "6"
 
 // programKey returns the key of a source's program. It includes the conditions under which wazero accepts stored
-// machine
-// code; see processor and runtimeVersion.
+// machine code; see processor and runtimeVersion.
 func programKey(source [sha256.Size]byte) digest {
 	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s wazero %s %s", source, formatVersion, fuel.Version, runtimeVersion(), processor()))
 }
 
 // runtimeVersion is wazero's version, found in the same way as wazero does. wazero rejects code that another version
-// has
-// compiled, so with one key for all versions, two binaries that share a cache would remove each other's entries. It is
-// empty in test binaries, whose build information has no versions.
+// has compiled, so with one key for all versions, two binaries that share a cache would remove each other's entries. It
+// is empty in test binaries, whose build information has no versions.
 var runtimeVersion = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -149,10 +144,8 @@ var runtimeVersion = sync.OnceValue(func() string {
 })
 
 // processor names the platform and the processor features that machine code depends on. wazero uses each of these
-// features
-// if the processor has it, cannot be told otherwise, and rejects code that was compiled with a different set. All
-// current
-// servers have all of them, so their code is interchangeable.
+// features if the processor has it, cannot be told otherwise, and rejects code that was compiled with a different set.
+// All current servers have all of them, so their code is interchangeable.
 func processor() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	for _, f := range []struct {
@@ -184,14 +177,11 @@ func Bytes(wasm []byte) Source {
 }
 
 // Compile checks, rewrites and compiles a module, without running any of its code. Concurrent calls compile in parallel
-// on
-// all cores. The name is for errors and the log only. The module's bytes are not kept.
+// on all cores. The name is for errors and the log only. The module's bytes are not kept.
 //
 // If ctx ends, Compile returns at once. wazero cannot be interrupted while it compiles, so the compilation continues in
-// the
-// background, for other callers that wait for the same module and for the cache. Package fuel bounds how long it takes.
-// The
-// bytes must not change until it has ended.
+// the background, for other callers that wait for the same module and for the cache. Package fuel bounds how long it
+// takes. The bytes must not change until it has ended.
 //
 // Its errors are written for the author of the module, and do not name it.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
@@ -206,8 +196,7 @@ func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module
 }
 
 // CompileFrom is Compile for a module that is not read if it is in the cache. It does not check the module's initial
-// memory
-// against a limit: the caller calls LimitMemory.
+// memory against a limit: the caller calls LimitMemory.
 func (e *Engine) CompileFrom(ctx context.Context, name string, source Source) (*Module, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -369,8 +358,7 @@ func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewri
 }
 
 // load takes the program from the cache. miss is the reason why it cannot, nil if it succeeded. The module is checked
-// as if
-// it were new, because the host's functions may have changed since it was stored.
+// as if it were new, because the host's functions may have changed since it was stored.
 func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	dir, entry, miss := e.disk.open(p.key)
 	if miss != nil {
@@ -397,8 +385,7 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 }
 
 // loadData makes the initial content of the memory from the content of a data section. Instances map it, so that they
-// share
-// the pages that they do not write. wazero would copy all of it into each instance.
+// share the pages that they do not write. wazero would copy all of it into each instance.
 func (p *program) loadData(section []byte) error {
 	segments, err := wasm.Segments(section)
 	if err != nil || len(segments) == 0 {
@@ -415,11 +402,9 @@ func (p *program) loadData(section []byte) error {
 
 // store compiles the program and stores it in the cache: its machine code, and a stub module in place of the whole one
 // (see wasm.Stub). wazero looks up machine code by the module's bytes. So store has wazero compile both modules, and
-// then
-// replaces the file of the stub module's code by the file of the whole module's code. At the next start wazero reads
-// only
-// the stub, a tenth of the module without any code to validate. For a Go guest that saves 15 of 35 ms, and 2 MB of
-// memory.
+// then replaces the file of the stub module's code by the file of the whole module's code. At the next start wazero
+// reads only the stub, a tenth of the module without any code to validate. For a Go guest that saves 15 of 35 ms, and 2
+// MB of memory.
 //
 // An error is the reason why the program is not in the cache. If p.compiled is set, the program can be used
 // nevertheless.

@@ -2,10 +2,8 @@
 // implements the functions that they import. It is the only package that imports wazero.
 //
 // It owns the runtime, the compile cache on disk, the memory of instances and the WASI functions, which give no access
-// to
-// the machine. It does not know the plugin ABI: package plugin provides those functions with [Engine.Provide], keeps
-// the
-// pools of instances and assigns instances to calls.
+// to the machine. It does not know the plugin ABI: package plugin provides those functions with [Engine.Provide], keeps
+// the pools of instances and assigns instances to calls.
 //
 // # What bounds a guest
 //
@@ -41,8 +39,6 @@
 // # Concurrency
 //
 // An [Engine] and a [Module] are safe for concurrent use. An [Instance] belongs to one goroutine at a time, from the
-// start
-// of a call until its results have been read, and that goroutine or a later owner closes it. Go cannot preempt guest
-// code.
-// It runs up to the next scheduling point, which package fuel inserts every fuel.DefaultSliceUnits units.
+// start of a call until its results have been read, and that goroutine or a later owner closes it. Go cannot preempt
+// guest code. It runs up to the next scheduling point, which package fuel inserts every fuel.DefaultSliceUnits units.
 package engine

@@ -52,8 +52,7 @@ type Options struct {
 //
 // Each compiled module has a wazero runtime of its own with the host's functions in it. That costs 0.4 ms and 150 KB,
 // compared with 20 ms and 9 MB for the smallest Go guest. In return, the cache on disk has one directory per module,
-// which
-// is verified as a whole before wazero reads it, and a full disk does not make a compilation fail.
+// which is verified as a whole before wazero reads it, and a full disk does not make a compilation fail.
 type Engine struct {
 	options Options
 	disk    *diskCache // nil without a cache directory
@@ -184,8 +183,7 @@ func (e *Engine) Changes() int64 { return e.changes.Load() }
 
 // Close releases all compiled modules. Open instances stay usable until their owners close them, but nothing can be
 // compiled or instantiated any more. Close does not wait for compilations that are in progress. They are released when
-// they
-// end.
+// they end.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 
 // HostFunc is a function of the host that guests import. The stack begins with the parameters, one per cell, and the
 // function overwrites them with its results. It is valid during the call only. The function runs on the goroutine of
-// the
-// call and owns the instance while it runs, but must not call or close it. A panic ends the call with a HostPanic.
+// the call and owns the instance while it runs, but must not call or close it. A panic ends the call with a HostPanic.
 //
 // The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge]. If that has
 // used up the budget, the call ends when the HostFunc returns.
@@ -33,8 +32,7 @@ func (e *Engine) Provide(module string, imports []Import) error {
 }
 
 // ProvideMissing lets guests load even if they import functions that a host module lacks. missing returns the function
-// that
-// is called instead. Like Provide, it must be called before the first Compile.
+// that is called instead. Like Provide, it must be called before the first Compile.
 func (e *Engine) ProvideMissing(module string, missing func(name string) HostFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,8 +129,7 @@ func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 }
 
 // instanceContext is the context of all calls of one instance. From it, a host function gets the calling instance
-// without
-// an allocation or a look-up. It is never cancelled, because fuel bounds guests.
+// without an allocation or a look-up. It is never cancelled, because fuel bounds guests.
 //
 // A start function is called by wazero with a context derived from it.
 type instanceContext struct {

@@ -10,8 +10,7 @@ import (
 
 // Image is the state of an instance between two calls: its memory and its globals. It is immutable. Any number of
 // instances of the same module can be restored to it, and they share the memory pages that they do not write. It is
-// safe
-// for concurrent use except for Close.
+// safe for concurrent use except for Close.
 type Image struct {
 	program *program
 	memory  *memoryImage
@@ -23,8 +22,7 @@ type Image struct {
 var ErrNoImage = errors.New("calls can change state other than memory and numeric globals")
 
 // Snapshot makes an image of the instance, and maps it into the instance at once, so that the two share memory. The
-// image
-// belongs to the caller. The error is ErrNoImage or an operating system error.
+// image belongs to the caller. The error is ErrNoImage or an operating system error.
 func (i *Instance) Snapshot() (*Image, error) {
 	if err := i.checkIdle(); err != nil {
 		return nil, err
@@ -55,10 +53,8 @@ func (i *Instance) Snapshot() (*Image, error) {
 }
 
 // Restore sets the instance to the state of the image. Nothing remains of calls made since the image: memory and
-// globals
-// are all that they could change. Funcs of the instance stay valid. It takes a few microseconds, or a new wazero
-// instance
-// if the memory has grown beyond the image's. After an error the instance is dead.
+// globals are all that they could change. Funcs of the instance stay valid. It takes a few microseconds, or a new
+// wazero instance if the memory has grown beyond the image's. After an error the instance is dead.
 func (i *Instance) Restore(img *Image) error {
 	if err := i.checkIdle(); err != nil {
 		return err
@@ -74,12 +70,9 @@ func (i *Instance) Restore(img *Image) error {
 }
 
 // Revive is Restore for an instance that a trap may have killed. A trap leaves the guest's state undefined, and the
-// image
-// replaces all of it. wazero's own state of the instance is usable after any trap. It refuses to revive an instance
-// after a
-// panic of the host, because its effects are unknown, and after a call that nested too deep, because its large stack
-// would
-// stay allocated.
+// image replaces all of it. wazero's own state of the instance is usable after any trap. It refuses to revive an
+// instance after a panic of the host, because its effects are unknown, and after a call that nested too deep, because
+// its large stack would stay allocated.
 func (i *Instance) Revive(img *Image) error {
 	if !i.dead {
 		return i.Restore(img)
@@ -97,8 +90,7 @@ func (i *Instance) Revive(img *Image) error {
 }
 
 // InstantiateFrom makes an instance in the state of the image, without running _initialize, which has run before the
-// image
-// was made.
+// image was made.
 func (m *Module) InstantiateFrom(ctx context.Context, user any, img *Image) (*Instance, error) {
 	i, err := m.open(ctx, user)
 	if err != nil {

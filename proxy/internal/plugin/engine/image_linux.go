@@ -10,8 +10,7 @@ import (
 )
 
 // memoryImage is the content of a memory: an anonymous file (memfd) that instances map privately. An instance uses
-// memory of
-// its own only for pages that it writes, and is restored by dropping them.
+// memory of its own only for pages that it writes, and is restored by dropping them.
 type memoryImage struct {
 	file  *os.File
 	bytes uint64
@@ -50,8 +49,7 @@ func (m *memoryImage) write(p []byte, at int) error {
 func (m *memoryImage) size() uint64 { return m.bytes }
 
 // mapInto makes the image the content of the region's first bytes, which must be committed. If the image is mapped
-// there
-// already, it drops the pages that were written.
+// there already, it drops the pages that were written.
 func (m *memoryImage) mapInto(r *region) error {
 	if m.bytes == 0 {
 		return nil

@@ -5,8 +5,7 @@ import (
 )
 
 // initialImage is the state of an instance after _initialize. It is the same for all instances of a program, because
-// clock
-// and random bytes are. So the second instance saves it, and all later ones are restored to it instead of running
+// clock and random bytes are. So the second instance saves it, and all later ones are restored to it instead of running
 // _initialize. They start in microseconds and share the memory of their language's runtime. The first instance saves
 // nothing, because it may remain the only one.
 //
@@ -20,8 +19,7 @@ type initialImage struct {
 }
 
 // initialize runs the instance's _initialize, or restores the instance to the state after it. After an error the
-// instance
-// is unusable.
+// instance is unusable.
 func (s *initialImage) initialize(i *Instance, fuel int64) error {
 	if ok, err := s.restore(i, fuel); ok || err != nil {
 		return err
@@ -51,8 +49,7 @@ func (s *initialImage) initialize(i *Instance, fuel int64) error {
 }
 
 // restore restores the instance to the image, if there is one and _initialize would have succeeded within the
-// instance's
-// limits of fuel and memory.
+// instance's limits of fuel and memory.
 func (s *initialImage) restore(i *Instance, fuel int64) (ok bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

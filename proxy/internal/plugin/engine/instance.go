@@ -12,8 +12,7 @@ import (
 )
 
 // Instance is a running copy of a module. One goroutine owns it at a time, from the start of a call until the results
-// have
-// been read. Host functions run on that goroutine.
+// have been read. Host functions run on that goroutine.
 type Instance struct {
 	engine *Engine
 	module *Module
@@ -57,8 +56,7 @@ type Func struct {
 func (f *Func) Name() string { return f.name }
 
 // anonymous is the configuration of all instances: without a name, which would have to be unique, and without the
-// functions
-// that wazero would call by default, such as _start.
+// functions that wazero would call by default, such as _start.
 var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(zeros{})
 
 // zeros replaces the random source that wazero would otherwise seed for each instance. No guest can reach it.
@@ -152,9 +150,8 @@ func (i *Instance) adopt(guest api.Module) {
 }
 
 // Func returns an exported function that the host can call: with numbers as parameters and at most one result. The
-// result
-// is for this instance only. The look-up is slow, because wazero allocates a stack for each function, so callers should
-// keep the result.
+// result is for this instance only. The look-up is slow, because wazero allocates a stack for each function, so callers
+// should keep the result.
 func (i *Instance) Func(name string) (*Func, bool) {
 	if f, ok := i.funcs[name]; ok {
 		return f, true
@@ -169,8 +166,7 @@ func (i *Instance) Func(name string) (*Func, bool) {
 }
 
 // Call runs f with at most the given fuel. It returns f's result, or 0 if it has none. Every error is a *Trap, after
-// which
-// the instance is dead, except after BadCall, when no code has run. A successful call does not allocate.
+// which the instance is dead, except after BadCall, when no code has run. A successful call does not allocate.
 //
 // Arguments and results are encoded as in wazero: an i32 is in the low half, for floats see math.Float64bits.
 func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
@@ -222,9 +218,8 @@ const randomStream = 0x736c75696365
 func (i *Instance) Seed(seed uint64) { i.seed = seed }
 
 // Read returns n bytes of the guest's memory at addr, without copying them: they are valid until the guest runs again
-// or
-// the instance is closed, and writing to them changes the guest's memory. It returns false if the range is not in the
-// memory.
+// or the instance is closed, and writing to them changes the guest's memory. It returns false if the range is not in
+// the memory.
 func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
 	if i.closed {
 		return nil, false
@@ -291,8 +286,7 @@ func (i *Instance) Close() {
 }
 
 // unreachableKind returns the reason why the unreachable instruction was executed: by one of package fuel's checks, by
-// a
-// guest that was refused more memory, or for reasons of its own.
+// a guest that was refused more memory, or for reasons of its own.
 func (i *Instance) unreachableKind() Kind {
 	switch {
 	case i.guest == nil: // the globals of a start function that has not called the host cannot be read

@@ -8,12 +8,10 @@ import (
 const wasmPage = 64 << 10
 
 // linearMemory is the memory of one instance. On Unix it is outside of the Go heap and never moves. On the heap,
-// instances
-// would make up most of what the garbage collector paces itself by, and every growth would copy.
+// instances would make up most of what the garbage collector paces itself by, and every growth would copy.
 //
 // It enforces the limit of the instance's memory, by refusing to grow. wazero is configured with a larger limit, so
-// that a
-// refusal is recorded here, which distinguishes a guest that ran out of memory from one that panicked.
+// that a refusal is recorded here, which distinguishes a guest that ran out of memory from one that panicked.
 //
 // Like its instance, it is not safe for concurrent use.
 type linearMemory struct {
@@ -27,8 +25,7 @@ type linearMemory struct {
 var _ experimental.LinearMemory = (*linearMemory)(nil)
 
 // Allocate implements experimental.MemoryAllocator for the one memory that an instance may have. wazero would panic if
-// the
-// first Reallocate returned nil, so newLinearMemory has already reserved the address space.
+// the first Reallocate returned nil, so newLinearMemory has already reserved the address space.
 func (m *linearMemory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
 // newLinearMemory reserves address space for limit bytes. None of it is usable, or counts as used memory, yet.
@@ -41,8 +38,7 @@ func newLinearMemory(limit uint64, data *memoryImage) (*linearMemory, error) {
 }
 
 // Reallocate implements experimental.LinearMemory: it makes the first size bytes usable and returns them. Added bytes
-// are
-// zero, except that the first call maps the initial content.
+// are zero, except that the first call maps the initial content.
 func (m *linearMemory) Reallocate(size uint64) []byte {
 	if size > m.limit || m.freed || m.region.commit(size) != nil {
 		m.refused = true

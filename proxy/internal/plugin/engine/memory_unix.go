@@ -9,8 +9,7 @@ import (
 )
 
 // region is a range of addresses. All of it is reserved, and a growing part at its start is committed. Reserved
-// addresses
-// do not count as used memory, even if the system does not overcommit.
+// addresses do not count as used memory, even if the system does not overcommit.
 type region struct {
 	mapping   []byte
 	committed uint64

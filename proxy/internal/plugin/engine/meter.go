@@ -7,8 +7,8 @@ import (
 )
 
 // meter accounts the fuel and depth of one instance: it holds the three globals that package fuel has added to the
-// module,
-// and the budget of the current call. Reading or writing a global takes 5 to 10 ns, so meter avoids it where possible.
+// module, and the budget of the current call. Reading or writing a global takes 5 to 10 ns, so meter avoids it where
+// possible.
 type meter struct {
 	slice, rest, depth api.MutableGlobal
 	budget             int64
@@ -21,8 +21,7 @@ type meter struct {
 }
 
 // maxPending is the number of units that the host charges before it writes them to the guest's slice. By as much a call
-// may
-// exceed its budget before the engine or the guest notices.
+// may exceed its budget before the engine or the guest notices.
 const maxPending = 1000
 
 // bind looks up the globals of a new instance.
@@ -40,8 +39,7 @@ func (m *meter) restore() {
 }
 
 // begin sets the budget of the next call. The depth is already right: a call that returns has restored it, and after
-// any
-// other call the instance is dead, or restored to an image.
+// any other call the instance is dead, or restored to an image.
 func (m *meter) begin(budget int64) {
 	m.budget, m.pending, m.overdrawn = max(budget, 0), 0, false
 	slice, rest := fuel.Split(m.budget, 0)
@@ -88,8 +86,7 @@ const maxCharge = 1 << 60
 func (m *meter) empty() bool { return fuel.Exhausted(m.globals()) }
 
 // used returns the fuel that the call has used. It is capped at the budget, which a call can exceed a little before a
-// check
-// notices.
+// check notices.
 func (m *meter) used() int64 {
 	slice, rest := int64(m.slice.Get()), int64(m.rest.Get())
 	m.restRead, m.restKnown = rest, true

@@ -10,8 +10,7 @@ import (
 )
 
 // names is the content of a module's name section, which is searched when a trap is described. It is empty if the
-// module
-// has none, and immutable.
+// module has none, and immutable.
 type names []byte
 
 // maxNames limits the size of the name section that is kept in memory for each module. A larger one is ignored.
@@ -61,8 +60,7 @@ func (n names) frames(trace string) []string {
 }
 
 // frameIndex parses the function index in a line of wazero's stack trace, such as "\t.$12(i32,i32) i32". It is false
-// for a
-// host function and for any other line.
+// for a host function and for any other line.
 func frameIndex(line string) (index uint32, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), ".$")
 	if !ok {

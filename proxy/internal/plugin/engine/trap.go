@@ -84,8 +84,7 @@ func (t *Trap) Error() string {
 }
 
 // Stack returns wazero's description of the trap: many lines with the guest's functions, by name if the module has a
-// name
-// section, and for a HostPanic the stack of the gateway. It is for the log. The names are chosen by the guest.
+// name section, and for a HostPanic the stack of the gateway. It is for the log. The names are chosen by the guest.
 func (t *Trap) Stack() string {
 	if t.cause == nil {
 		return ""
@@ -126,8 +125,7 @@ var (
 )
 
 // wazeroTraps maps the texts of wazero's errors to kinds, because the error values are internal to wazero. The texts
-// belong
-// to the version in go.mod. TestTrapKinds provokes all of them but the first, which the limit of depth prevents.
+// belong to the version in go.mod. TestTrapKinds provokes all of them but the first, which the limit of depth prevents.
 var wazeroTraps = map[string]Kind{
 	"stack overflow":                Depth,
 	"invalid conversion to integer": InvalidConversion,

@@ -77,8 +77,7 @@ func (s Signature) String() string {
 }
 
 // callable reports whether a function of this type can be called between host and guest: with numbers only and at most
-// one
-// result.
+// one result.
 func (s Signature) callable() bool {
 	for _, t := range s.Params {
 		if !t.numeric() {

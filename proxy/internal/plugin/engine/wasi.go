@@ -24,10 +24,8 @@ const (
 )
 
 // wasiFunctions are all functions of WASI preview 1, so that a guest loads no matter which of them its language links
-// in.
-// None of them gives access to the machine: there are no arguments, no environment variables and no files, and clock
-// and
-// random bytes are those of the call.
+// in. None of them gives access to the machine: there are no arguments, no environment variables and no files, and
+// clock and random bytes are those of the call.
 var wasiFunctions = append([]Import{
 	wasiFunction("args_get", "ii", wasiEmptyGet),
 	wasiFunction("args_sizes_get", "ii", wasiEmptySizes),
@@ -45,8 +43,7 @@ var wasiFunctions = append([]Import{
 }, wasiDescriptorFunctions()...)
 
 // wasiDescriptorFunctions returns the functions that need a descriptor of a file, directory or socket, which no guest
-// has.
-// They fail with EBADF.
+// has. They fail with EBADF.
 func wasiDescriptorFunctions() (list []Import) {
 	for name, params := range map[string]string{
 		"fd_advise": "iIIi", "fd_allocate": "iII", "fd_close": "i", "fd_datasync": "i", "fd_fdstat_set_flags": "ii",
@@ -64,8 +61,7 @@ func wasiDescriptorFunctions() (list []Import) {
 }
 
 // wasiFunction returns an import that returns an error number. params has a letter for each parameter, as in package
-// abi: i
-// for i32, I for i64.
+// abi: i for i32, I for i64.
 func wasiFunction(name, params string, f HostFunc) Import {
 	im := Import{Name: name, Results: []ValueType{I32}, Func: f}
 	for _, p := range params {
@@ -79,8 +75,7 @@ func wasiFunction(name, params string, f HostFunc) Import {
 }
 
 // charge charges for a standard function that copies n bytes. It is called before the work is done, and ends the call
-// if the
-// budget does not cover that.
+// if the budget does not cover that.
 func (i *Instance) charge(n uint32) {
 	i.Charge(wasiCall + int64(n>>wasiByteShift))
 	if i.exhausted() {
@@ -106,8 +101,7 @@ func wasiEmptySizes(i *Instance, stack []uint64) {
 }
 
 // epoch is the time that every clock shows when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. A plugin that
-// needs
-// the real time gets it in the call's input.
+// needs the real time gets it in the call's input.
 const epoch = 1_000_000_000 * int64(1e9)
 
 func wasiClockTime(i *Instance, stack []uint64) {
@@ -197,8 +191,7 @@ func wasiRandom(i *Instance, stack []uint64) {
 const maxVectors = 1024
 
 // wasiWrite passes standard output and error to Options.Output, up to the limit of a call. It drops the rest silently,
-// so
-// that a guest behaves in the same way with and without a log.
+// so that a guest behaves in the same way with and without a log.
 func wasiWrite(i *Instance, stack []uint64) {
 	fd, vectors, count, written := int32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)
@@ -259,8 +252,7 @@ const (
 )
 
 // wasiPoll returns at once. Descriptors are invalid. A wait for the clock ends by advancing the call's clock to the
-// earliest
-// deadline, without making the goroutine wait.
+// earliest deadline, without making the goroutine wait.
 func wasiPoll(i *Instance, stack []uint64) {
 	in, out, count, occurred := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)
@@ -305,8 +297,7 @@ func wasiPoll(i *Instance, stack []uint64) {
 }
 
 // passTime advances the clock to the earliest deadline, unless there is a subscription for a descriptor, which is ready
-// at
-// once. It returns false if a subscription's kind does not exist.
+// at once. It returns false if a subscription's kind does not exist.
 func (i *Instance) passTime(subscriptions []byte) bool {
 	earliest := int64(math.MaxInt64)
 	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
@@ -324,8 +315,7 @@ func (i *Instance) passTime(subscriptions []byte) bool {
 }
 
 // deadline returns the time for which a clock subscription waits. began is the time of the call of poll_oneoff, to
-// which a
-// relative timeout is added.
+// which a relative timeout is added.
 func deadline(s []byte, began int64) int64 {
 	t := binary.LittleEndian.Uint64(s[24:])
 	if binary.LittleEndian.Uint16(s[40:])&clockAbsolute == 0 {
@@ -346,8 +336,7 @@ var envFunctions = []Import{
 const maxAbortText = 512
 
 // envAbort is AssemblyScript's abort(message, file, line, column). It writes message and location to standard error,
-// and
-// ends the call. Both strings are UTF-16 with their size in bytes in front of them; address 0 stands for no string.
+// and ends the call. Both strings are UTF-16 with their size in bytes in front of them; address 0 stands for no string.
 func envAbort(i *Instance, stack []uint64) {
 	i.charge(2 * maxAbortText)
 	text := append([]byte("panic: "), i.utf16Text(stack[0])...)

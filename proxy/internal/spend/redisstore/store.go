@@ -1,6 +1,8 @@
 // Package redisstore implements spend.Store on Redis 6 or later: a single server, a Cluster, or servers monitored by
 // Sentinel.
+//
 // # Data in Redis
+//
 // Scopes are hashed to 16 tags. The tag is part of their keys, as the hash tag {PREFIX-TAG} that selects the node of a
 // Cluster. Each scope has a hash with the number of each gateway's last report, and a hash for each counter. The hash
 // of a counter has the sum of all grants (taken), the sum of all usage, and for each gateway its grant, its usage and
@@ -10,32 +12,19 @@
 // most 256 gateways whose lease has expired; the others remain only in the sums.
 //
 // # Lost data
+//
 // Gateways report totals, so a store that has lost its data regains it once all of them have reported. Until then it
 // must not grant anything, because what seems to be left may not be. For each tag, the rules are:
 //   - The key of the tag contains a generation and the run ID of the server that wrote it. If the script finds a
-//
-// different run ID, or none,
-//
-//	it cannot know whether all data has survived: Redis has restarted with all of its data, with a snapshot or with
-//
-// nothing, another node
-//
-//	  has taken over, or the database was flushed. The script then starts a new generation.
-//	- It also starts a new generation if a gateway that knows the current one has had a reply to a later report than
-//
-// the script has of it,
-//
-//	  because then a key was evicted or deleted.
-//	- For the duration of spend.Recovery after that, nothing is granted, and replies set Lost.
-//	- Each Sync also asks for the generation of every tag that it has not asked for in the last half second. If one has
-//
-// changed, the replies
-//
-//	set Lost, and the gateway reports everything that it has. A gateway that reports something every second has
-//
-// therefore reported
-//
-//	everything before the new generation grants anything.
+//     different run ID, or none, it cannot know whether all data has survived: Redis has restarted with all of its data,
+//     with a snapshot or with nothing, another node has taken over, or the database was flushed. The script then starts
+//     a new generation.
+//   - It also starts a new generation if a gateway that knows the current one has received a reply to a later report
+//     than the last one that the script has recorded, because then a key was evicted or deleted.
+//   - For the duration of spend.Recovery after that, nothing is granted, and replies set Lost.
+//   - Each Sync also asks for the generation of every tag that it has not asked for in the last half second. If one has
+//     changed, the replies set Lost, and the gateway reports everything that it has. A gateway that reports something
+//     every second has therefore reported everything before the new generation grants anything.
 //
 // So nothing that a live gateway has is granted a second time, even if the first to ask has just started. The usage of
 // gateways that no longer report is lost with the data.
