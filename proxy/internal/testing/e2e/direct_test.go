@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// directGateway starts a gateway with three providers: openai lists gpt-5.4 and openai/gpt-x, second lists gpt-5.4, and third allows
-// direct names.
+// directGateway starts a gateway with three providers: openai lists gpt-5.4 and openai/gpt-x, second lists gpt-5.4, and
+// third allows direct names.
 func directGateway(t *testing.T) *proxytest.Gateway {
 	provider := func(name string, models ...string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,8 @@ func directGateway(t *testing.T) *proxytest.Gateway {
 	return g
 }
 
-// TestDirectNamesAndKeys requests models by their IDs and their direct names. A key's patterns match the name in the request.
+// TestDirectNamesAndKeys requests models by their IDs and their direct names. A key's patterns match the name in the
+// request.
 func TestDirectNamesAndKeys(t *testing.T) {
 	g := directGateway(t)
 	ask := func(key, model string) *proxytest.Reply {

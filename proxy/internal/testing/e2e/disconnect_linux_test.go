@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestClientDisconnectWhileConnecting has clients disconnect while their request waits for a connection to be established. The
-// request must end long before the connect timeout.
+// TestClientDisconnectWhileConnecting has clients disconnect while their request waits for a connection to be
+// established. The request must end long before the connect timeout.
 //
 // covers: F18
 func TestClientDisconnectWhileConnecting(t *testing.T) {
@@ -39,7 +39,8 @@ func TestClientDisconnectWhileConnecting(t *testing.T) {
 	})
 }
 
-// blackhole returns an address at which connections are neither established nor refused: a listener with a full accept queue.
+// blackhole returns an address at which connections are neither established nor refused: a listener with a full accept
+// queue.
 func blackhole(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -68,9 +68,9 @@ func wantDisconnect(t *testing.T, g *proxytest.Gateway, id string, want map[stri
 	}
 }
 
-// TestClientDisconnectCancelsUpstream has clients disconnect in every phase of an upstream request, with a FIN and a RST,
-// streaming and not. Each time, the provider's connection must be closed, all resources released, and the usage so far logged
-// for an incomplete request.
+// TestClientDisconnectCancelsUpstream has clients disconnect in every phase of an upstream request, with a FIN and a
+// RST, streaming and not. Each time, the provider's connection must be closed, all resources released, and the usage so
+// far logged for an incomplete request.
 //
 // covers: S15 S16 F18 F19 F20
 func TestClientDisconnectCancelsUpstream(t *testing.T) {
@@ -140,8 +140,8 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 	})
 }
 
-// TestClientDisconnectBeforeUpstream has clients disconnect while they send their request, and while it waits for a plugin.
-// Nothing may be sent to a provider, and all resources must be released.
+// TestClientDisconnectBeforeUpstream has clients disconnect while they send their request, and while it waits for a
+// plugin. Nothing may be sent to a provider, and all resources must be released.
 //
 // covers: F18
 func TestClientDisconnectBeforeUpstream(t *testing.T) {
@@ -210,8 +210,8 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 	})
 }
 
-// TestClientDisconnectDuringLargeResponse has clients disconnect, or stop reading, while a large response is written. It must
-// not be logged as complete.
+// TestClientDisconnectDuringLargeResponse has clients disconnect, or stop reading, while a large response is written.
+// It must not be logged as complete.
 //
 // covers: F17 F19
 func TestClientDisconnectDuringLargeResponse(t *testing.T) {
@@ -257,8 +257,8 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 	})
 }
 
-// TestSlowReaderAppliesBackpressure checks that the gateway stops reading from the provider when a client does not read. The
-// client is disconnected when it has read nothing for the write timeout, and not before.
+// TestSlowReaderAppliesBackpressure checks that the gateway stops reading from the provider when a client does not
+// read. The client is disconnected when it has read nothing for the write timeout, and not before.
 //
 // covers: F17
 func TestSlowReaderAppliesBackpressure(t *testing.T) {

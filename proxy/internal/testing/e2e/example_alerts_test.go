@@ -37,8 +37,8 @@ func TestAlerts(t *testing.T) {
 	promtool(t, examples+"deploy/alerts_test.yml")
 }
 
-// TestDeadTargetAlert sends few requests to a target that fails all of them, for half an hour on a fake clock. It then has
-// Prometheus evaluate the alerts in examples/deploy with all scraped metrics.
+// TestDeadTargetAlert sends few requests to a target that fails all of them, for half an hour on a fake clock. It then
+// has Prometheus evaluate the alerts in examples/deploy with all scraped metrics.
 func TestDeadTargetAlert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway until an alert fires")

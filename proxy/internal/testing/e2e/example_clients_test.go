@@ -72,7 +72,8 @@ targets = [{ provider = "demo", model = "demo" }]
 	}
 }
 
-// TestGoClientMatchesDefaultConfiguration checks that the program and the default configuration have the same address and key.
+// TestGoClientMatchesDefaultConfiguration checks that the program and the default configuration have the same address
+// and key.
 func TestGoClientMatchesDefaultConfiguration(t *testing.T) {
 	source, err := os.ReadFile(examples + "clients/go/main.go")
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 // examples is the folder of the examples.
 const examples = "../../../../examples/"
 
-// compiledExamples returns the compiled plugins that all configurations share, because reading 20 MB of machine code takes longer than
-// the rest of a test.
+// compiledExamples returns the compiled plugins that all configurations share, because reading 20 MB of machine code
+// takes longer than the rest of a test.
 var compiledExamples = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(proxytest.CacheDir()) })
 
-// loadExample checks an example's configuration like `sluice check`, and returns a server for it. file and pkg are the file name
-// and the package of a plugin under development, or "".
+// loadExample checks an example's configuration like `sluice check`, and returns a server for it. file and pkg are the
+// file name and the package of a plugin under development, or "".
 func loadExample(t *testing.T, path, file, pkg string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)
@@ -91,7 +91,8 @@ var team = map[string]string{
 	"SUPPORT_BOT_DIGEST": strings.Repeat("23", 32),
 }
 
-// TestDeploymentConfigurationIsValid loads examples/deploy/gateway.toml with all environment variables, and with each one missing.
+// TestDeploymentConfigurationIsValid loads examples/deploy/gateway.toml with all environment variables, and with each
+// one missing.
 func TestDeploymentConfigurationIsValid(t *testing.T) {
 	cfg, s := loadExample(t, examples+"deploy/gateway.toml", "", "", team)
 	s.Close()

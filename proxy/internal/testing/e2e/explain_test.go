@@ -22,14 +22,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// modelProvider is a provider whose models behave as their names say: ok-…, down-…, limited-…, refuses-…, broken-…, silent-…. The first
-// segment of the URL's path is the name of the configured provider.
+// modelProvider is a provider whose models behave as their names say: ok-…, down-…, limited-…, refuses-…, broken-…,
+// silent-…. The first segment of the URL's path is the name of the configured provider.
 type modelProvider struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests []string // "provider/model" of each counted request
 
-	// mark is the text by which requests are counted, because a cancelled request may arrive late. "" counts all requests.
+	// mark is the text by which requests are counted, because a cancelled request may arrive late. "" counts all
+	// requests.
 	mark string
 
 	// silence delays the response of a silent model that gets the first request. nil means no delay.
@@ -216,7 +217,8 @@ func parseRoute(line string) (e explained, random string, attempts []string) {
 	return e, random, attempts
 }
 
-// randomGateway generates a random configuration and random requests, and controls the gateway's clock and random numbers.
+// randomGateway generates a random configuration and random requests, and controls the gateway's clock and random
+// numbers.
 type randomGateway struct {
 	*rand.Rand
 	provider     *modelProvider
@@ -227,8 +229,8 @@ type randomGateway struct {
 	hedged  bool // silent targets are hedged
 }
 
-// silence is used as the provider's silence. It advances the clock so that a hedge is due, and returns when the attempt is cancelled, the
-// hedge has failed, or no hedge was sent for a while.
+// silence is used as the provider's silence. It advances the clock so that a hedge is due, and returns when the attempt
+// is cancelled, the hedge has failed, or no hedge was sent for a while.
 func (w *randomGateway) silence(r *http.Request, failed <-chan struct{}) {
 	if !w.hedged {
 		return
@@ -322,8 +324,8 @@ func (w *randomGateway) request(mark string) (body string, headers map[string]st
 	return body, headers
 }
 
-// TestExplainEqualsRequest explains random requests to random gateways, and then sends them. Explanations must match the decisions, and
-// the header the attempts. Circuits open and close meanwhile.
+// TestExplainEqualsRequest explains random requests to random gateways, and then sends them. Explanations must match
+// the decisions, and the header the attempts. Circuits open and close meanwhile.
 func TestExplainEqualsRequest(t *testing.T) {
 	const requests = 8
 	provider := newModelProvider(t)
@@ -402,10 +404,12 @@ func TestExplainEqualsRequest(t *testing.T) {
 	}
 }
 
-// routeAttempt matches an attempt in x-gateway-route: target, reason, and either status and error code, or another outcome.
+// routeAttempt matches an attempt in x-gateway-route: target, reason, and either status and error code, or another
+// outcome.
 var routeAttempt = regexp.MustCompile(`^([!-~]+?/[!-~]+?)(?: \((retry|hedge)\))? (?:(not_permitted)|(cancelled) \d+ms|(\d{3})(?: ([!-~]+))? \d+ms)$`)
 
-// checkAttempts compares the attempts in x-gateway-route with the order of targets, the providers' requests, and the response.
+// checkAttempts compares the attempts in x-gateway-route with the order of targets, the providers' requests, and the
+// response.
 func (w *randomGateway) checkAttempts(t *testing.T, order, attempts, requests []string, reply *proxytest.Reply) {
 	t.Helper()
 	visited, inRow, made, ended := 0, 0, 0, false // targets visited, attempts in a row at the last one, attempts made, request ended

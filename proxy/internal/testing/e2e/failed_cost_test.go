@@ -11,8 +11,8 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// failingConfig returns a configuration with a model whose targets are a, with a plugin and options, and b. A prompt token costs 1000
-// nano-dollars, and a completion token 10000.
+// failingConfig returns a configuration with a model whose targets are a, with a plugin and options, and b. A prompt
+// token costs 1000 nano-dollars, and a completion token 10000.
 func failingConfig(plugin, options, a, b, key, provider string) string {
 	return fmt.Sprintf(`
 [[keys]]
@@ -62,9 +62,9 @@ func readBudgets(t *testing.T, admin string) (spent, held map[string]int64) {
 	return spent, held
 }
 
-// TestFailedAttemptsAreCharged checks that a failed attempt is charged even if another provider then responds. Its usage, reported before
-// the failure or estimated from the partial response, must be in the client's and the provider's budgets, the log, the metrics and the
-// ledger.
+// TestFailedAttemptsAreCharged checks that a failed attempt is charged even if another provider then responds. Its
+// usage, reported before the failure or estimated from the partial response, must be in the client's and the provider's
+// budgets, the log, the metrics and the ledger.
 func TestFailedAttemptsAreCharged(t *testing.T) {
 	const (
 		second = 5*1000 + 2*10_000 // cost of b's response
@@ -144,8 +144,8 @@ func TestFailedAttemptsAreCharged(t *testing.T) {
 	}
 }
 
-// TestFailedAttemptsStayWithinBudget checks that the cost of a failed attempt is charged before the next attempt, so that both together
-// stay within the budget.
+// TestFailedAttemptsStayWithinBudget checks that the cost of a failed attempt is charged before the next attempt, so
+// that both together stay within the budget.
 func TestFailedAttemptsStayWithinBudget(t *testing.T) {
 	const counted = `{"error":{"message":"busy"},"usage":{"prompt_tokens":1000,"completion_tokens":%d,"total_tokens":0}}`
 	for _, c := range []struct {

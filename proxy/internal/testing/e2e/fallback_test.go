@@ -16,8 +16,8 @@ const (
 	demoLast  = `  { provider = "demo", model = "demo", fallback = true },`
 )
 
-// TestFailedAttemptLeavesNothing checks that the provider's request ID and the time to the first event of a failed attempt are
-// not reported for a later one.
+// TestFailedAttemptLeavesNothing checks that the provider's request ID and the time to the first event of a failed
+// attempt are not reported for a later one.
 func TestFailedAttemptLeavesNothing(t *testing.T) {
 	failing := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"error":{"message":"no","type":"server_error","code":null}}`, "X-Request-Id: up-1", "Connection: close")}
 	provider := upstreamtest.New(t, failing)
@@ -54,7 +54,8 @@ func TestUnsupportedRequestsKeepTargetHealthy(t *testing.T) {
 	}
 }
 
-// TestUnsupportedIsReportedLast checks that an unsupported error from one target does not mask a retryable error from another.
+// TestUnsupportedIsReportedLast checks that an unsupported error from one target does not mask a retryable error from
+// another.
 func TestUnsupportedIsReportedLast(t *testing.T) {
 	busy := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x","code":null}}`, "Connection: close")})
 	for _, c := range []struct {
@@ -104,7 +105,8 @@ func TestIdleConnectionsHoldNoBodies(t *testing.T) {
 	}
 }
 
-// TestWarningsFitIntoHeader checks that the header with warnings is limited, because some clients accept at most 8 KiB of headers.
+// TestWarningsFitIntoHeader checks that the header with warnings is limited, because some clients accept at most 8 KiB
+// of headers.
 func TestWarningsFitIntoHeader(t *testing.T) {
 	const message = `{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message)})

@@ -144,7 +144,8 @@ func TestUnreadableResponses(t *testing.T) {
 	}
 }
 
-// TestAmbiguousArguments checks that invalid tool arguments, which the plugin passes on unchanged, are an error of the provider.
+// TestAmbiguousArguments checks that invalid tool arguments, which the plugin passes on unchanged, are an error of the
+// provider.
 //
 // covers: F55
 func TestAmbiguousArguments(t *testing.T) {

@@ -42,8 +42,8 @@ func unusedAddress(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// TestUnreachableProviders checks that clients get the documented error, or the response of a fallback, and that the cause is
-// logged.
+// TestUnreachableProviders checks that clients get the documented error, or the response of a fallback, and that the
+// cause is logged.
 //
 // covers: F27 F33
 func TestUnreachableProviders(t *testing.T) {

@@ -20,8 +20,8 @@ func wireProvider(w *wire, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\n%s\n[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", w.plugin, url, more)
 }
 
-// TestSlowDrip sends an event byte by byte. The client must get it when it is complete, and the event timeout must apply although
-// bytes arrive.
+// TestSlowDrip sends an event byte by byte. The client must get it when it is complete, and the event timeout must
+// apply although bytes arrive.
 //
 // covers: F41
 func TestSlowDrip(t *testing.T) {
@@ -105,8 +105,8 @@ func TestEventTimeoutIsPerEvent(t *testing.T) {
 	}
 }
 
-// dripUntilClosed writes s every 10 ms until the gateway closes the connection. In the time of an event timeout of 300 ms
-// that stays far below the maximum size of an event.
+// dripUntilClosed writes s every 10 ms until the gateway closes the connection. In the time of an event timeout of 300
+// ms that stays far below the maximum size of an event.
 func dripUntilClosed(s string) upstreamtest.Step {
 	return func(c *upstreamtest.Conn) error {
 		pace := time.NewTicker(10 * time.Millisecond)
@@ -194,8 +194,9 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
-// TestIdleTimeoutCrossesRequest has a provider with a very short idle timeout: up to 1.5 ms after each response it sends an
-// unsolicited 408 and closes the connection. Requests that cross the 408 must be resent without an error for the client.
+// TestIdleTimeoutCrossesRequest has a provider with a very short idle timeout: up to 1.5 ms after each response it
+// sends an unsolicited 408 and closes the connection. Requests that cross the 408 must be resent without an error for
+// the client.
 //
 // covers: F62
 func TestIdleTimeoutCrossesRequest(t *testing.T) {
@@ -237,8 +238,8 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 	}
 }
 
-// TestPoolAfterAbandonedStreams has a hundred clients disconnect during a stream, and checks that a thousand requests over the same
-// connection pool each get their own response.
+// TestPoolAfterAbandonedStreams has a hundred clients disconnect during a stream, and checks that a thousand requests
+// over the same connection pool each get their own response.
 //
 // covers: F63
 func TestPoolAfterAbandonedStreams(t *testing.T) {

@@ -42,7 +42,8 @@ func chunks(parts func(*wire) []string, then ...upstreamtest.Step) func(*wire) [
 	}
 }
 
-// ended writes a stream of one chunk and the end of the body in one piece, so that the gateway reads the end without waiting.
+// ended writes a stream of one chunk and the end of the body in one piece, so that the gateway reads the end without
+// waiting.
 func ended(part func(*wire) string) func(*wire) []upstreamtest.Step {
 	return func(w *wire) []upstreamtest.Step {
 		p := part(w)
@@ -61,8 +62,8 @@ const (
 	okHead     = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 )
 
-// testFaults tests every fault in each dialect, with a streaming and a non-streaming request. max_conns is 1, so that a second request
-// only gets a response if the gateway releases the first connection.
+// testFaults tests every fault in each dialect, with a streaming and a non-streaming request. max_conns is 1, so that a
+// second request only gets a response if the gateway releases the first connection.
 func testFaults(t *testing.T, faults []fault) {
 	type testCase struct {
 		fault  *fault

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestProviderErrorStatuses has providers respond with each error status, in their own formats. The client must get messages
-// about its request, but no messages about the gateway's account.
+// TestProviderErrorStatuses has providers respond with each error status, in their own formats. The client must get
+// messages about its request, but no messages about the gateway's account.
 //
 // covers: F56
 func TestProviderErrorStatuses(t *testing.T) {

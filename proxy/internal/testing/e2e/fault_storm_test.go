@@ -182,8 +182,8 @@ func TestProviderReturnsOnly503(t *testing.T) {
 	})
 }
 
-// TestProviderFailsHalfOfRequests checks that all failed requests are retried at another provider, and as many as the retry budget
-// allows at another model of the same provider.
+// TestProviderFailsHalfOfRequests checks that all failed requests are retried at another provider, and as many as the
+// retry budget allows at another model of the same provider.
 //
 // covers: F58
 func TestProviderFailsHalfOfRequests(t *testing.T) {
@@ -227,8 +227,8 @@ func TestProviderFailsHalfOfRequests(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsObeyed checks that a provider that sends Retry-After gets no requests for that time if the model has another
-// target, and none at all after five such responses in a row.
+// TestRetryAfterIsObeyed checks that a provider that sends Retry-After gets no requests for that time if the model has
+// another target, and none at all after five such responses in a row.
 //
 // covers: F56
 func TestRetryAfterIsObeyed(t *testing.T) {

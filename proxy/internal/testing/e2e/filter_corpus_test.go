@@ -18,7 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// corpus has texts with personal data and secrets: test numbers published by issuers, registries and vendors, and made-up keys.
+// corpus has texts with personal data and secrets: test numbers published by issuers, registries and vendors, and
+// made-up keys.
 var corpus = []struct {
 	name, text, want string
 	secrets          []string // must not reach the client
@@ -63,11 +64,12 @@ plugin  = "blocklist"
 options = { phrases = ["Project X", "机密"] }
 `
 
-// lead is the start of each text. The filters release it immediately, so a client that receives it knows that the gateway has processed
-// the first piece.
+// lead is the start of each text. The filters release it immediately, so a client that receives it knows that the
+// gateway has processed the first piece.
 const lead = "So. "
 
-// cutResponse is the provider's next response: a text in two pieces. The second is sent when the client has received lead.
+// cutResponse is the provider's next response: a text in two pieces. The second is sent when the client has received
+// lead.
 type cutResponse struct {
 	first, rest string
 	begun       chan struct{}
@@ -100,8 +102,8 @@ func (in *ingress) plainText(t *testing.T, body string, stream bool) string {
 	return b.String()
 }
 
-// TestFilterCorpusCutAnywhere checks that clients of each API get the same filtered text wherever the provider's text is cut, and that they
-// get the start of a text before the provider sends its end.
+// TestFilterCorpusCutAnywhere checks that clients of each API get the same filtered text wherever the provider's text
+// is cut, and that they get the start of a text before the provider sends its end.
 func TestFilterCorpusCutAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends hundreds of requests")
@@ -180,8 +182,8 @@ func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struc
 	}
 }
 
-// TestFilterCorpusUncut is like TestFilterCorpusCutAnywhere for texts in one piece, in requests and responses, with providers of each
-// dialect.
+// TestFilterCorpusUncut is like TestFilterCorpusCutAnywhere for texts in one piece, in requests and responses, with
+// providers of each dialect.
 func TestFilterCorpusUncut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a gateway for each API and dialect")

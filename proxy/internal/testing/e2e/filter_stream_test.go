@@ -16,8 +16,8 @@ func maskWith(mask string) string {
 	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\"], mask = %q }\n", mask)
 }
 
-// TestFilterReload adds, changes and removes filters while streams are open. Each stream must keep the filters of the configuration with
-// which it started.
+// TestFilterReload adds, changes and removes filters while streams are open. Each stream must keep the filters of the
+// configuration with which it started.
 func TestFilterReload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
@@ -56,8 +56,8 @@ func TestFilterReload(t *testing.T) {
 	})
 }
 
-// TestDisconnectFromFilteredStream has clients disconnect while a filter holds back text. The provider's connection must be closed, and all
-// resources released.
+// TestDisconnectFromFilteredStream has clients disconnect while a filter holds back text. The provider's connection
+// must be closed, and all resources released.
 func TestDisconnectFromFilteredStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")
@@ -91,8 +91,8 @@ func trappingFilter() []byte {
 	return m.Bytes()
 }
 
-// TestFilterTraps checks each on_failure with a filter that traps on a text of the request or the response, and that concurrent and later
-// requests are not affected.
+// TestFilterTraps checks each on_failure with a filter that traps on a text of the request or the response, and that
+// concurrent and later requests are not affected.
 func TestFilterTraps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts gateways for each API")

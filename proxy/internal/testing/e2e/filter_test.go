@@ -18,7 +18,8 @@ func blocklist(action, more string) string {
 	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\", \"quuxer\"], mask = \"[x]\", action = %q }\n%s\n", action, more)
 }
 
-// TestFilterMasks checks that neither clients nor providers get a phrase, wherever texts are cut, with and without translation.
+// TestFilterMasks checks that neither clients nor providers get a phrase, wherever texts are cut, with and without
+// translation.
 func TestFilterMasks(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		pieces := []string{"a to", "p", " sec", "ret an", "d quux", "ers t", "op secre"}
@@ -45,8 +46,8 @@ func TestFilterMasks(t *testing.T) {
 	})
 }
 
-// TestFilterRefuses checks that refused texts are an error in the client's API, before and after the first byte, and that no part of the
-// phrase is sent.
+// TestFilterRefuses checks that refused texts are an error in the client's API, before and after the first byte, and
+// that no part of the phrase is sent.
 func TestFilterRefuses(t *testing.T) {
 	forEachIngressAndWire(t, func(t *testing.T, in *ingress, w *wire) {
 		closing := func(contentType, body string) upstreamtest.Script {

@@ -27,7 +27,8 @@ var geminiWire = &wire{
 	failed: "data: {\"error\":{\"code\":503,\"message\":\"busy\",\"status\":\"UNAVAILABLE\"}}\n\n",
 }
 
-// TestGeminiPassesToGemini checks that requests and responses are passed on byte for byte if the provider speaks the Gemini API.
+// TestGeminiPassesToGemini checks that requests and responses are passed on byte for byte if the provider speaks the
+// Gemini API.
 func TestGeminiPassesToGemini(t *testing.T) {
 	const odd = `{ "contents": [ {"parts":[{"text":"\u0078"},{"of_tomorrow":{"a":1.50}}],"role":"user"} ], "generation_config":{"topK":40.0}, "new": null}`
 	stream, whole := geminiWire.stream("H\\u0069", "!"), geminiWire.answer("H\\u0069")
@@ -54,8 +55,8 @@ func TestGeminiPassesToGemini(t *testing.T) {
 	}
 }
 
-// TestGeminiRecordingsPassThrough replays recorded responses of Google to a client of the same API. Each must arrive byte for byte, with its
-// usage logged.
+// TestGeminiRecordingsPassThrough replays recorded responses of Google to a client of the same API. Each must arrive
+// byte for byte, with its usage logged.
 func TestGeminiRecordingsPassThrough(t *testing.T) {
 	paths, err := filepath.Glob("../../../../plugins/gemini/testdata/vectors/*-recorded-*/answer.*")
 	if err != nil || len(paths) < 15 {
@@ -231,8 +232,8 @@ func TestGeminiCountTokens(t *testing.T) {
 	}
 }
 
-// TestGeminiReasoningReturns has a client return signed thinking of a Messages provider. The provider must get its thinking back, and
-// another provider must not get the signature.
+// TestGeminiReasoningReturns has a client return signed thinking of a Messages provider. The provider must get its
+// thinking back, and another provider must not get the signature.
 func TestGeminiReasoningReturns(t *testing.T) {
 	const thought = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"Hm","signature":"c2lnbmVk"},{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
 	provider := upstreamtest.New(t,
@@ -283,8 +284,8 @@ func TestGeminiIsFiltered(t *testing.T) {
 	}
 }
 
-// TestGeminiFramesAreFiltered checks that the rest of a filtered frame is unchanged, that held text precedes later frames, and that the
-// rest and the signature of changed thoughts are dropped.
+// TestGeminiFramesAreFiltered checks that the rest of a filtered frame is unchanged, that held text precedes later
+// frames, and that the rest and the signature of changed thoughts are dropped.
 func TestGeminiFramesAreFiltered(t *testing.T) {
 	const more = `"usageMetadata":{"promptTokenCount":3,"totalTokenCount":9},"x":1.0`
 	frame := func(parts, rest string) string {

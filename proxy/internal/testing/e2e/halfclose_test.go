@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestHalfClosedClientGetsResponse checks that closing the sending side after a request does not count as a disconnect. The gateway
-// distinguishes them by writing a probe.
+// TestHalfClosedClientGetsResponse checks that closing the sending side after a request does not count as a disconnect.
+// The gateway distinguishes them by writing a probe.
 //
 // covers: F21
 func TestHalfClosedClientGetsResponse(t *testing.T) {

@@ -75,9 +75,9 @@ func TestSilenceAfterStream(t *testing.T) {
 	})
 }
 
-// TestSilentStreamMemory checks that a request's buffers are released while its stream is silent. The gateway, the client and the provider of
-// this test together must hold less than the buffer for a request head per stream. Streams of other APIs may hold only a few kilobytes more
-// than chat completions, for the text that they repeat at the end.
+// TestSilentStreamMemory checks that a request's buffers are released while its stream is silent. The gateway, the
+// client and the provider of this test together must hold less than the buffer for a request head per stream. Streams
+// of other APIs may hold only a few kilobytes more than chat completions, for the text that they repeat at the end.
 //
 // covers: F3
 func TestSilentStreamMemory(t *testing.T) {

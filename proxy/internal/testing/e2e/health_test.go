@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestAdminRoutesAreNotOnClientListener requests the admin paths on the client listener, in many spellings, with a key and
-// without.
+// TestAdminRoutesAreNotOnClientListener requests the admin paths on the client listener, in many spellings, with a key
+// and without.
 //
 // covers: F138
 func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
@@ -57,8 +57,9 @@ func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
 	}
 }
 
-// TestCanariesAppearNowhere puts marks into every place that can contain a credential, a prompt or a response. It lets requests
-// succeed and fail, and checks that no mark appears in the output for operators, and no credential in any output.
+// TestCanariesAppearNowhere puts marks into every place that can contain a credential, a prompt or a response. It lets
+// requests succeed and fail, and checks that no mark appears in the output for operators, and no credential in any
+// output.
 //
 // covers: F137
 func TestCanariesAppearNowhere(t *testing.T) {
@@ -234,7 +235,8 @@ func TestReadinessFollowsState(t *testing.T) {
 	}
 }
 
-// TestNotReadyDuringShutdown checks that /readyz fails while shutdown waits for a stream, so that load balancers send no more requests.
+// TestNotReadyDuringShutdown checks that /readyz fails while shutdown waits for a stream, so that load balancers send
+// no more requests.
 //
 // covers: F77
 func TestNotReadyDuringShutdown(t *testing.T) {

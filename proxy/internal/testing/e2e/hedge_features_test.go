@@ -12,8 +12,8 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestHedgeIsFilteredAndRecorded has a first target that starts a response and then stalls. Filters and recordings must see each attempt as if
-// it were the only one.
+// TestHedgeIsFilteredAndRecorded has a first target that starts a response and then stalls. Filters and recordings must
+// see each attempt as if it were the only one.
 func TestHedgeIsFilteredAndRecorded(t *testing.T) {
 	const text = "a top secret and more"
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func TestHedgeIsFilteredAndRecorded(t *testing.T) {
 	}
 }
 
-// TestHedgeThatIsNotPermittedTakesNoTurn has a provider that permits one request at a time. No hedge is sent to it, but when the first target
-// has failed, both other targets must be tried.
+// TestHedgeThatIsNotPermittedTakesNoTurn has a provider that permits one request at a time. No hedge is sent to it, but
+// when the first target has failed, both other targets must be tried.
 func TestHedgeThatIsNotPermittedTakesNoTurn(t *testing.T) {
 	var admin string
 	decided := func(c *up.Conn) error {

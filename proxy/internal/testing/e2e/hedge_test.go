@@ -11,7 +11,8 @@ import (
 	up "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// twoTargets returns a configuration with a model m whose targets are a and b, in this order. keys are more keys of the model's table.
+// twoTargets returns a configuration with a model m whose targets are a and b, in this order. keys are more keys of the
+// model's table.
 func twoTargets(a, b, keys string) string {
 	provider := "[providers.%s]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\n"
 	return fmt.Sprintf(provider+provider, "a", a, "b", b) +
@@ -104,7 +105,8 @@ func TestHedgeLoses(t *testing.T) {
 	})
 }
 
-// TestHedgeAfterFailures checks that the response of the attempt that does not fail is used, and which error is returned if both fail.
+// TestHedgeAfterFailures checks that the response of the attempt that does not fail is used, and which error is
+// returned if both fail.
 func TestHedgeAfterFailures(t *testing.T) {
 	const failure = `{"error":{"message":"no","type":"x","code":null}}`
 	for _, c := range []struct {
@@ -155,7 +157,8 @@ func TestHedgeAfterFailures(t *testing.T) {
 	}
 }
 
-// TestHedgeBudget sends slow requests only. The first target responds after the gateway has sent or suppressed the hedge.
+// TestHedgeBudget sends slow requests only. The first target responds after the gateway has sent or suppressed the
+// hedge.
 func TestHedgeBudget(t *testing.T) {
 	requests := scale(100, 20)
 	var hedges atomic.Int64
@@ -193,7 +196,8 @@ func TestHedgeBudget(t *testing.T) {
 	}
 }
 
-// TestHedgeByQuantile checks that nothing is hedged until the times of 100 responses are known, and then a request without a response.
+// TestHedgeByQuantile checks that nothing is hedged until the times of 100 responses are known, and then a request
+// without a response.
 func TestHedgeByQuantile(t *testing.T) {
 	silent := func(c *up.Conn) error {
 		if len(c.Server.Requests()) > 100 {
@@ -220,8 +224,8 @@ func TestHedgeByQuantile(t *testing.T) {
 	}
 }
 
-// TestHedgesRareSlowResponses has a provider that does not respond to 2 % of requests. The other provider must serve these, with no more
-// requests than the budget permits.
+// TestHedgesRareSlowResponses has a provider that does not respond to 2 % of requests. The other provider must serve
+// these, with no more requests than the budget permits.
 func TestHedgesRareSlowResponses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits 0.3 s before each hedge")

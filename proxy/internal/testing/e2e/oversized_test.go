@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// oversizedBodies returns response bodies that exceed a limit of the gateway, by plugin and limit. Each is a failure of the provider.
+// oversizedBodies returns response bodies that exceed a limit of the gateway, by plugin and limit. Each is a failure of
+// the provider.
 func oversizedBodies() map[string]map[string]string {
 	times := func(n int, f func(i int) string) string {
 		var b strings.Builder
@@ -125,8 +126,8 @@ func TestOversizedResponses(t *testing.T) {
 	}
 }
 
-// TestResponseLargerThanPluginMemory sends a body and an event that are within the gateway's limits, but do not fit into the
-// plugin's memory.
+// TestResponseLargerThanPluginMemory sends a body and an event that are within the gateway's limits, but do not fit
+// into the plugin's memory.
 func TestResponseLargerThanPluginMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves a hundred megabytes")
