@@ -384,7 +384,8 @@ func (a *attempt) readErrorUsage(body []byte) {
 	}
 }
 
-// recordError records that the attempt ended with an error, and keeps the error for the status if it is the target's.
+// recordError records that the attempt ended with an error. If the target is at fault, the status document shows it as
+// the target's last error.
 func (a *attempt) recordError(e *apierror.Error) {
 	if a.recorded || a.target == nil {
 		return
@@ -571,7 +572,7 @@ func (x *completion) releaseAll() {
 	x.recordOutcome(routing.Inconclusive, 0) // no effect if it has been recorded
 }
 
-// Delivered finishes a completion after its response has been written completely, or has failed to be. It implements
+// Delivered finishes a completion after its response has been written completely or a write has failed. It implements
 // downstream.Request.
 func (x *completion) Delivered(failed bool) {
 	x.disconnected = failed

@@ -71,8 +71,8 @@ type attempt struct {
 	entry        int             // index of the attempt in the routing decision
 	startedAt    time.Time
 	firstEvent   time.Duration // time to the first event of the response; 0 if there is none
-	upstreamID   string
-	providerHold *spend.Hold // on the provider's account; nil if that has neither limits nor budgets
+	upstreamID   string        // the provider's ID of the request, redacted
+	providerHold *spend.Hold   // on the provider's account; nil if that has neither limits nor budgets
 }
 
 // waiter watches over the waits of an attempt: it ends them when the client disconnects (a completion) or when the
@@ -81,7 +81,8 @@ type waiter interface {
 	upstream.Watcher
 	upstream.Pacer
 
-	// StartWait begins a wait that does not tick. FinishWait ends it, and returns why the attempt must end, if it must.
+	// StartWait begins a wait during which Tick is not called, and returns the context for it. FinishWait ends the wait,
+	// and returns an error if the attempt must end.
 	StartWait() context.Context
 	FinishWait() error
 
@@ -489,7 +490,7 @@ func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 }
 
 // rejection returns the cause of an error response with a 4xx status. It contains the provider's error message, which
-// says what is wrong with the request or the configuration. For other statuses rejection returns nil.
+// says what is wrong with the request or the configuration. For other statuses, rejection returns nil.
 func (a *attempt) rejection(status int, body []byte) error {
 	if status < 400 || status >= 500 {
 		return nil

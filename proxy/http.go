@@ -33,7 +33,8 @@ func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig 
 	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.Limits().MaxBody)}
 }
 
-// expectContinue responds to a request that waits for permission to send its body, or that headReceived treats as one.
+// expectContinue responds to a client that waits for permission to send its body, or to a request that headReceived has
+// marked as if its client did.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
 	r := telemetry.Record{Began: s.now(), RequestID: s.requestID(h), Remote: remoteHost(ctx), Trace: endpoint.Traceparent(h), Method: endpoint.Method(h)}
@@ -49,8 +50,8 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	return r.Status
 }
 
-// admitHead decides by the head alone whether a request is admitted. ctx and record are nil unless the request gets a
-// response about it.
+// admitHead decides by the head alone whether a request is admitted. ctx and record are nil for a check whose result the
+// client does not see: it is neither counted nor recorded.
 func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fasthttp.RequestCtx, record *telemetry.Record) (endpoint.ID, *apierror.Error) {
 	to, _, e := endpoint.Match(h)
 	if e != nil {
@@ -74,8 +75,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
-	// fasthttp delays a response while it can read the client's next request, which may take minutes, unless the
-	// handler has set a deadline. The effective deadlines are those of downstream.Conn.
+	// If bytes of the client's next request have arrived, fasthttp does not flush a response before it has handled that
+	// request, which may take minutes, unless the handler has set a deadline. The effective deadlines are those of
+	// downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, rest, e := endpoint.Match(&ctx.Request.Header)
 	if to.HasBody() && e == nil {

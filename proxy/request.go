@@ -61,12 +61,12 @@ type completion struct {
 	// Properties of the request.
 	model      *catalog.Model
 	policy     *routing.Policy // the model's
-	routed     *routed
-	mirror     *mirror  // sends copies to shadow targets; nil if there are none
-	remaining  []int    // indexes of targets that have not been tried yet, in order
-	credential uint64   // hash that selects one of a provider's credentials
-	betas      []string // beta features that a client of the Messages API requests
-	tags       []string // set by filters
+	routed     *routed         // the routing decision; nil before it is made and after releaseRequest
+	mirror     *mirror         // sends copies to shadow targets; nil if there are none
+	remaining  []int           // indexes of targets that have not been tried yet, in order
+	credential uint64          // hash that selects one of a provider's credentials
+	betas      []string        // beta features that a client of the Messages API requests
+	tags       []string        // set by filters
 	random     uint64
 	hops       int // gateways that the request has passed through before this one
 	http11     bool
@@ -123,7 +123,7 @@ func (d *documents) release(s *Server, a *clientAPI) {
 	d.limiter.Shrink(&d.counted)
 }
 
-// acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check the client.
+// acquireWorkspace sets up the first attempt with a workspace, and makes waits of the completion check client.
 func (x *completion) acquireWorkspace(client downstream.ClientChecker) {
 	x.watcher.Watch(x.conn, client)
 	x.attempt, x.firstAttempt = &x.firstAttempt, attempt{workspace: x.api.getWorkspace(), completion: x, wait: x}
@@ -152,7 +152,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byt
 	if e := x.readBody(ctx); e != nil {
 		return e
 	}
-	if e := x.readAddress(ctx, to, rest); e != nil {
+	if e := x.readPath(ctx, to, rest); e != nil {
 		return e
 	}
 	facts, e := x.parseRequest(to)
@@ -206,8 +206,8 @@ func (x *completion) fitModel() *apierror.Error {
 	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.Limits().Strict)
 }
 
-// readAddress reads from the path the model and whether to stream, if the API has them there.
-func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
+// readPath reads the model, and whether to stream, from the path if the API puts them there.
+func (x *completion) readPath(ctx *fasthttp.RequestCtx, to endpoint.ID, rest []byte) *apierror.Error {
 	if x.api.id != clientapi.Gemini {
 		return nil
 	}

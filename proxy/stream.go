@@ -65,7 +65,7 @@ func (x *completion) writeEvents() (err error) {
 		}
 		failed := x.writer.Failed()
 		if failed != nil && x.chunks.Written() == 0 {
-			// No chunk has been written, so the writer would leave the error to the status, but the head has been sent.
+			// No chunk has been written, so the writer leaves the error to the HTTP status, but the head has been sent.
 			if err := x.writeChunk(x.writer.AppendError(nil, failed)); err != nil {
 				return err
 			}
@@ -217,7 +217,7 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 	body, err := x.response.ReadAllWithin(append(x.server.buffers.Get(len(first)), first...), maxDocument, x.reserveResponse)
 	defer func() { x.server.buffers.Put(body) }()
 	for errors.Is(err, errCommit) {
-		// Nothing can be streamed before the document is complete. The wait continues until its own deadlines.
+		// Nothing can be streamed before the document is complete. The wait continues until an upstream timeout.
 		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
 	}
 	x.tape.Write(body[min(read, len(body)):])
@@ -380,7 +380,7 @@ func (x *completion) applyBatch() error {
 	return nil
 }
 
-// filterResponse runs the filters on what has arrived of the response. If they reject it, the response ends with their
+// filterResponse runs the filters on the part of the response that has arrived. If they reject it, the response ends with their
 // error.
 func (x *completion) filterResponse(ctx context.Context) {
 	err := x.filtered.Run(ctx)

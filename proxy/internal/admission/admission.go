@@ -47,7 +47,7 @@ func New(limits *config.Server, m *telemetry.Metrics, log *slog.Logger) *Control
 func (c *Controller) SetLimits(l *config.Server) {
 	c.limits.Store(l)
 	c.Limiter.setLimits(l.MaxRequests, l.MaxBodyMemory)
-	c.Copies.setLimits(min(max(l.MaxRequests/requestsPerCopy, minCopies), maxCopies), l.MaxBodyMemory/copyMemory)
+	c.Copies.setLimits(min(max(l.MaxRequests/requestsPerCopy, minCopies), maxCopies), l.MaxBodyMemory/copyMemoryDivisor)
 }
 
 // Limits returns the current limits, which must not be modified.
@@ -75,11 +75,11 @@ type Arrival struct {
 	Head *fasthttp.RequestHeader
 	Now  time.Time
 
-	// Facts of the endpoint.
+	// Properties of the endpoint.
 	API     clientapi.ID
-	HasBody bool // its requests have a body
+	HasBody bool // requests to it have a body
 
-	// Facts of the configuration.
+	// Configuration.
 	Keys       *access.Keys // nil if authentication is disabled
 	KeyHeaders []string     // headers that may contain a key, besides Authorization and the API's own
 
@@ -95,9 +95,9 @@ type Arrival struct {
 // then the capacity. The last step, the limits and budgets of key, team and model, needs the body, and is up to the
 // completion.
 //
-// fasthttp leads to three calls: after the head of a request with a large body has been read, before the client gets
-// permission to send its body, and from the handler. So a request that is rejected for its head is rejected before its
-// body is read. The returned key is nil if the key is the reason for the rejection.
+// It is called in up to three callbacks of fasthttp: after the head of a request with a large body has been read, before
+// the client gets permission to send its body, and in the handler. So a request that is rejected for its head is
+// rejected before its body is read. The returned key is nil if the key is the reason for the rejection.
 func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 	key, e := c.authenticate(r)
 	if e != nil {

@@ -14,31 +14,31 @@ import (
 // checkContent rejects a body that is not plain JSON. A missing content type is assumed to be JSON, because the body
 // shows whether it is.
 func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
-	refuse := func(message string) *apierror.Error {
+	reject := func(message string) *apierror.Error {
 		e := apierror.Invalid("unsupported_media_type", "", "%s", message)
 		e.Status = fasthttp.StatusUnsupportedMediaType
 		return e
 	}
 	for _, e := range h.PeekAll(fasthttp.HeaderContentEncoding) {
 		if len(e) > 0 && !httpfield.EqualFold(e, "identity") {
-			return refuse("The request body must not be compressed.")
+			return reject("The request body must not be compressed.")
 		}
 	}
 	if hasSeveralTypes(h) {
-		return refuse("The request has more than one Content-Type header.")
+		return reject("The request has more than one Content-Type header.")
 	}
 	declared := h.ContentType()
 	if len(declared) == 0 {
 		return nil
 	}
 	if !framing.IsJSON(declared) {
-		return refuse("The Content-Type header must be application/json.")
+		return reject("The Content-Type header must be application/json.")
 	}
 	_, parameters, _ := bytes.Cut(declared, []byte(";"))
 	for p := range bytes.SplitSeq(bytes.ToLower(parameters), []byte(";")) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(p), []byte("="))
 		if string(name) == "charset" && !bytes.Equal(bytes.Trim(value, `"`), []byte("utf-8")) {
-			return refuse("The request body must be UTF-8.")
+			return reject("The request body must be UTF-8.")
 		}
 	}
 	return nil

@@ -60,8 +60,8 @@ func findKey(r *Arrival) (*access.Key, *apierror.Error) {
 // ownHeaders are the headers in which clients of some APIs send their key instead of in Authorization.
 var ownHeaders = [clientapi.NumAPIs]string{clientapi.Messages: "x-api-key", clientapi.Gemini: "x-goog-api-key"}
 
-// recordWrongKey counts a rejected key, and returns the client's error, which is another one after too many invalid
-// keys from the same address.
+// recordWrongKey counts a rejected key and returns the error for the client: e, or a rate limit error after too many
+// invalid keys from the same address.
 func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Error {
 	reason := refusalReason(e)
 	c.metrics.Refuse(reason)
@@ -93,7 +93,7 @@ func (c *Controller) recordWrongKey(r *Arrival, e *apierror.Error) *apierror.Err
 	return e
 }
 
-// keyRejections maps refusals of a known key to the labels under which they are counted for that key.
+// keyRejections maps reasons for rejecting a known key to the labels under which rejections are counted for that key.
 var keyRejections = map[telemetry.Refusal]telemetry.Rejection{
 	telemetry.RefusedDisabled: telemetry.RejectedDisabled, telemetry.RefusedExpired: telemetry.RejectedExpired, telemetry.RefusedNotYetValid: telemetry.RejectedNotYetValid,
 }

@@ -115,12 +115,12 @@ const (
 	minCopies       = 4
 	maxCopies       = 256
 
-	// copyMemory is the divisor of the memory limit for bodies that gives the limit for copies.
-	copyMemory = 16
+	// copyMemoryDivisor divides the memory limit for bodies. The result is the limit for copies.
+	copyMemoryDivisor = 16
 )
 
 // AdmitCopy reserves capacity for the copy of a request to a shadow target, with a document of n bytes, and reports
-// whether it has. Copies take nothing away from clients: they have limits of their own, and are not admitted while
+// whether it did. Copies take nothing away from clients: they have limits of their own, and are not admitted while
 // clients use more than about three quarters of theirs.
 func (c *Controller) AdmitCopy(v *Reservation, document *int64, n int) bool {
 	switch clients := &c.Limiter; {
@@ -135,7 +135,7 @@ func (c *Controller) AdmitCopy(v *Reservation, document *int64, n int) bool {
 	return true
 }
 
-// ShedError is the resource for want of which a request was rejected.
+// ShedError names the exhausted resource because of which a request was rejected.
 type ShedError telemetry.Shed
 
 func (s ShedError) Error() string {

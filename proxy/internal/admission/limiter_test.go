@@ -70,7 +70,7 @@ func TestCopiesGiveWay(t *testing.T) {
 		t.Error("copies are counted as clients' requests")
 	}
 
-	c = newController(8, copyMemory*uncountedBody)
+	c = newController(8, copyMemoryDivisor*uncountedBody)
 	if !admit(c) || admit(c) {
 		t.Error("copies do not get exactly their share of the memory")
 	}

@@ -14,18 +14,18 @@ import (
 // Conn is a client's connection. Only the HTTP server reads from it. The HTTP server and the Request write to it,
 // always on the goroutine that serves the connection.
 type Conn struct {
-	net.Conn               // the socket, or TLS on top of it
-	socket       socket    // below TLS
-	tls          *tls.Conn // nil for plain HTTP
-	inHandshake  atomic.Bool
-	inputStarted bool // the TLS handshake is complete, or without TLS, the first bytes have arrived
+	net.Conn                 // the socket, or TLS on top of it
+	socket       socket      // below TLS
+	tls          *tls.Conn   // nil for plain HTTP
+	inHandshake  atomic.Bool // a TLS handshake is in progress
+	inputStarted bool        // the TLS handshake is complete, or without TLS, the first bytes have arrived
 
 	raw      syscall.RawConn // nil if there is no descriptor
-	unacked  unacked
+	unacked  unacked         // changed only by checks of the client
 	conns    *Conns
 	accepted time.Time
-	host     string // the client's address; "" until RemoteHost is called
-	phase    atomic.Int32
+	host     string       // the client's address; "" until RemoteHost is called
+	phase    atomic.Int32 // phaseNew, phaseActive or phaseIdle
 
 	interrupted  atomic.Bool   // shutdown interrupted a read before its deadline
 	readTimeout  time.Duration // timeout that starts with the next read; 0 means that readDeadline stays

@@ -100,16 +100,16 @@ func (c *Conn) firstRequestLeft() time.Duration {
 	return firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(c.accepted)
 }
 
-// setReadTimeout sets the deadline of reads to d from now. If setting it fails, the connection is closed, and the next
-// read fails.
+// setReadTimeout sets the deadline of reads to d from now. An error can be ignored: it means that the connection is
+// closed, so the next read fails.
 func (c *Conn) setReadTimeout(d time.Duration) {
 	c.readTimeout, c.readDeadline = 0, time.Now().Add(d)
 	_ = c.Conn.SetReadDeadline(c.readDeadline)
 }
 
-// startReadTimeout starts the pending timeout, if any, before a read. Setting a deadline costs a microsecond, so that
-// of an idle connection is set up to a quarter too late, and is then kept for several requests. A request that arrives
-// in one piece needs no deadline of its own.
+// startReadTimeout starts the pending timeout, if any, before a read. Setting a deadline costs a microsecond, so the
+// deadline of an idle connection is set up to a quarter later than necessary, and then serves several requests. A
+// request that arrives in one piece needs no deadline of its own.
 func (c *Conn) startReadTimeout() {
 	d := c.readTimeout
 	if d == 0 {

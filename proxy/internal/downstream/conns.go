@@ -113,14 +113,14 @@ func (g *Conns) notifyIfEmpty() {
 
 // A graceful shutdown has these steps. First, the listeners are stopped. Then Finish closes each connection that waits
 // for a request, and every other connection after its response. At the deadline, the owner of the requests in flight
-// ends them, and End gives them a moment to write their end.
+// cancels them, and End gives them a moment to write the end of their responses.
 //
 // fasthttp's own shutdown is not used because it would close idle connections on which a request may have arrived,
 // check only ten times a second whether it is done, and cancel every request in flight.
 
 const (
-	// queueGrace is how long Stop goes on accepting connections that the kernel has already established. Closing a
-	// listener would reset those in its queue.
+	// queueGrace is how long Stop keeps accepting connections that the kernel has already established. Closing the
+	// listener would reset the connections in its queue.
 	queueGrace = 20 * time.Millisecond
 
 	// acceptGrace is how long Stop waits for the accepting goroutine to find the queue empty.

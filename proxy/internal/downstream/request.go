@@ -27,11 +27,11 @@ func (c *Conn) StartRequest(r Request) {
 	c.request = r
 }
 
-// FinishRequest ends the request of StartRequest, which has been accounted.
+// FinishRequest ends the request that StartRequest began. It is notified of nothing more.
 func (c *Conn) FinishRequest() { c.request = nil }
 
-// LingerOnClose means that the request has not been read to its end. If the connection is closed after it, Close reads
-// and discards the rest. The client gets the usual read timeout for sending it.
+// LingerOnClose marks the request as not read to its end. If the connection is closed after this request, Close reads
+// and discards the rest, for at most the read timeout.
 func (c *Conn) LingerOnClose() { c.linger = c.conns.limits.Load().ReadTimeout }
 
 // InputEnded reports whether a read has returned EOF.
@@ -56,7 +56,7 @@ func (c *Conn) Disconnected() bool {
 }
 
 // CheckClient reports whether the client is gone. It may call probe, which writes something harmless to the client if
-// that is possible at the moment, and reports whether it has. While Probing reports true, CheckClient must be called
+// that is possible at the moment, and reports whether it did. While Probing reports true, CheckClient must be called
 // again after ProbeWait.
 //
 // A full close and a half-close look alike until data is written. Then the kernel of a client that is gone responds
@@ -89,10 +89,10 @@ func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 
 // takeover is the state of a connection that the HTTP server releases.
 type takeover struct {
-	started  bool // the request writes its response next
-	active   bool // the HTTP server is releasing the connection: its buffer is taken, and reads and Close do not reach the client
-	done     sync.WaitGroup
-	buffered []byte // the part of the client's next request that the HTTP server had already read
+	started  bool           // the request writes its response next
+	active   bool           // the HTTP server is releasing the connection: its buffer is taken, and reads and Close do not reach the client
+	done     sync.WaitGroup // done when active becomes false
+	buffered []byte         // the part of the client's next request that the HTTP server had already read
 }
 
 // TakeOver makes the request write its response itself, once the HTTP server's handler has returned without a response
@@ -108,11 +108,11 @@ var takeBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 // buffer from hijacked. When it returns, fasthttp releases its buffer and calls Close, which ends the takeover instead
 // of closing the connection.
 func TakeBuffered(hijacked net.Conn) {
-	over, ok := hijacked.(interface{ UnsafeConn() net.Conn })
+	wrapper, ok := hijacked.(interface{ UnsafeConn() net.Conn })
 	if !ok {
 		return
 	}
-	c, ok := over.UnsafeConn().(*Conn)
+	c, ok := wrapper.UnsafeConn().(*Conn)
 	if !ok {
 		return
 	}

@@ -28,20 +28,20 @@ const (
 func check(h *fasthttp.RequestHeader) *apierror.Error {
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
 		e := apierror.Invalid("http_version_not_supported", "", "The gateway speaks HTTP/1.1 and HTTP/1.0.")
-		return refusedHead(e, fasthttp.StatusHTTPVersionNotSupported)
+		return rejectHead(e, fasthttp.StatusHTTPVersionNotSupported)
 	}
 	if len(h.RequestURI()) > maxURI {
 		e := apierror.Invalid("uri_too_long", "", "The request target is longer than %d KiB.", maxURI>>10)
-		return refusedHead(e, fasthttp.StatusRequestURITooLong)
+		return rejectHead(e, fasthttp.StatusRequestURITooLong)
 	}
 	lines, hasEncoding, hasLength := 0, false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
-		text, whole := bytes.CutSuffix(line, []byte("\r\n"))
-		if whole && len(text) == 0 {
+		text, terminated := bytes.CutSuffix(line, []byte("\r\n"))
+		if terminated && len(text) == 0 {
 			break
 		}
 		name, value, colon := bytes.Cut(text, []byte{':'})
-		if lines++; !whole || !colon || !httpfield.ValidName(name) {
+		if lines++; !terminated || !colon || !httpfield.ValidName(name) {
 			return ambiguous()
 		}
 		switch len(name) {
@@ -58,24 +58,26 @@ func check(h *fasthttp.RequestHeader) *apierror.Error {
 			value = bytes.Trim(value, " \t")
 			if httpfield.EqualFold(name, "expect") && len(value) > 0 && !httpfield.EqualFold(value, "100-continue") {
 				e := apierror.Invalid("expectation_failed", "", "The Expect header must be 100-continue.")
-				return refusedHead(e, fasthttp.StatusExpectationFailed)
+				return rejectHead(e, fasthttp.StatusExpectationFailed)
 			}
 		}
 	}
 	switch {
 	case lines > maxHeaders:
 		e := apierror.Invalid("request_header_too_large", "", "The request has more than %d header lines.", maxHeaders)
-		return refusedHead(e, fasthttp.StatusRequestHeaderFieldsTooLarge)
+		return rejectHead(e, fasthttp.StatusRequestHeaderFieldsTooLarge)
 	case hasEncoding && hasLength, !isHost(h.Host()):
 		return ambiguous()
 	}
-	if authority, _, whole := splitURL(h.RequestURI()); whole && (len(authority) == 0 || !bytes.EqualFold(authority, h.Host())) {
+	if authority, _, absolute := splitURL(h.RequestURI()); absolute && (len(authority) == 0 || !bytes.EqualFold(authority, h.Host())) {
 		return ambiguous()
 	}
 	return nil
 }
 
-func refusedHead(e *apierror.Error, status int) *apierror.Error {
+// rejectHead completes the error of a rejected head. The connection is closed, because the rest of the request is not
+// read.
+func rejectHead(e *apierror.Error, status int) *apierror.Error {
 	e.Status, e.CloseClient = status, true
 	return e
 }
@@ -84,7 +86,7 @@ func refusedHead(e *apierror.Error, status int) *apierror.Error {
 // line or one without CR LF, both Content-Length and Transfer-Encoding, an encoding other than chunked, an invalid
 // Host, or a Host that differs from the request target.
 func ambiguous() *apierror.Error {
-	return refusedHead(apierror.Invalid("bad_request", "", "The request header is malformed or ambiguous."), fasthttp.StatusBadRequest)
+	return rejectHead(apierror.Invalid("bad_request", "", "The request header is malformed or ambiguous."), fasthttp.StatusBadRequest)
 }
 
 // isHost reports whether a Host header is a name or an address, with or without a port, and contains no other part of a

@@ -33,8 +33,8 @@ func Match(h *fasthttp.RequestHeader) (to ID, rest []byte, e *apierror.Error) {
 	return to, nil, methodNotAllowed(h, endpoints[to].allow)
 }
 
-// GuessAPI returns the API of a request of which only the head is known, perhaps incompletely. It goes by the path and,
-// for lists of models, by headers that only clients of some APIs send.
+// GuessAPI guesses the API of a request from its head, which may be incomplete. It uses the path and, for lists of
+// models, headers that only clients of some APIs send.
 func GuessAPI(h *fasthttp.RequestHeader) clientapi.ID {
 	to, _ := matchPath(requestPath(h))
 	switch {
@@ -135,25 +135,25 @@ func UnescapeModel(rest []byte) (name string, ok bool) {
 	return name, err == nil && utf8.ValidString(name)
 }
 
-// requestPath returns the path of the request target, which may be a whole URL; check has verified that its host
+// requestPath returns the path of the request target, which may be in absolute form; check has verified that its host
 // matches the Host header.
 func requestPath(h *fasthttp.RequestHeader) []byte {
 	uri, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	if authority, path, whole := splitURL(uri); whole && authority != nil {
+	if authority, path, absolute := splitURL(uri); absolute && authority != nil {
 		return path
 	}
 	return uri
 }
 
-// splitURL splits a whole URL; whole is false if the target is only a path. authority is nil unless the scheme is http
-// or https.
-func splitURL(uri []byte) (authority, path []byte, whole bool) {
+// splitURL splits a request target in absolute form, which is a URL; absolute is false if the target is only a path.
+// authority is nil unless the scheme is http or https.
+func splitURL(uri []byte) (authority, path []byte, absolute bool) {
 	if len(uri) == 0 || uri[0] == '/' {
 		return nil, nil, false
 	}
-	scheme, rest, whole := bytes.Cut(uri, []byte("://"))
-	if !whole || !httpfield.EqualFold(scheme, "http") && !httpfield.EqualFold(scheme, "https") {
-		return nil, nil, whole
+	scheme, rest, absolute := bytes.Cut(uri, []byte("://"))
+	if !absolute || !httpfield.EqualFold(scheme, "http") && !httpfield.EqualFold(scheme, "https") {
+		return nil, nil, absolute
 	}
 	n := bytes.IndexAny(rest, "/?")
 	if n < 0 {

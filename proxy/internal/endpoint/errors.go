@@ -36,7 +36,7 @@ func unknownCall() *apierror.Error {
 }
 
 // CheckStream rejects a stream in the one format that the gateway does not write, a JSON array, which the Gemini API's
-// official clients never request. query is that of a request to an endpoint that Streams.
+// official clients never request. query is the query of a request to an endpoint for which Streams reports true.
 func CheckStream(query *fasthttp.Args) *apierror.Error {
 	if string(query.Peek("alt")) == "sse" {
 		return nil
