@@ -25,7 +25,7 @@ func newPluginCheckCommand(o *options) *cobra.Command {
 			"how much of the fuel budget its vectors use, and the tables to add to gateway.toml. The argument is the folder of a plugin\n" +
 			"that was built, a module's file, or the name of a built-in plugin.\n\n" +
 			"The exit code is 0 if the gateway would accept the plugin and its vectors pass, 1 if a vector fails, and 3 if the gateway\n" +
-			"would refuse the plugin, with the error that `sluice check` reports.",
+			"would reject the plugin, with the error that `sluice check` reports.",
 		Example: "  sluice plugin check\n  sluice plugin check plugin.wasm",
 		Args:    atMostOneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -87,8 +87,8 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 		}
 	}
 	switch costliest := r.Costliest(); {
-	case r.Refused != nil:
-		row("vectors", "not run, the plugin refuses their options: %v", r.Refused)
+	case r.Rejected != nil:
+		row("vectors", "not run, the plugin rejects their options: %v", r.Rejected)
 	case costliest == nil:
 		row("vectors", "none")
 	default:

@@ -26,7 +26,7 @@ func newPluginNewCommand() *cobra.Command {
 		Short: "Write the folder of a new plugin",
 		Long: "Write a folder with a working plugin: its source, test vectors, a configuration to try it with, and the kit of its\n" +
 			"language in sdk. By default it is a provider plugin, which translates between chat completions and the API of a provider.\n" +
-			"With --kind, it is a router, which orders the targets of a request, or a filter, which edits or refuses the texts of\n" +
+			"With --kind, it is a router, which orders the targets of a request, or a filter, which edits or rejects the texts of\n" +
 			"requests and responses. Existing files are never overwritten.",
 		Example: "  sluice plugin new my-provider --language go\n  sluice plugin new my-router --language rust --kind router --dir router",
 		Args: func(c *cobra.Command, args []string) error {

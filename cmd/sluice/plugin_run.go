@@ -69,7 +69,7 @@ func (r *pluginRun) runE(c *cobra.Command, args []string) error {
 	}
 	v.Request = bytes.TrimSpace(v.Request)
 	if err := plugindev.CheckRequest(v.Form, v.Request); err != nil {
-		return fmt.Errorf("%s: the gateway refuses the request: %w", r.request, err)
+		return fmt.Errorf("%s: the gateway rejects the request: %w", r.request, err)
 	}
 	if r.response != "" {
 		body, err := os.ReadFile(r.response)

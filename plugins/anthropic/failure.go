@@ -25,8 +25,8 @@ var failures = [...]struct {
 	{"overloaded_error", abi.FailOverloaded},
 }
 
-// refusals are phrases in messages of invalid_request_error that identify a more specific failure.
-var refusals = [...]struct {
+// messageFailures are phrases in messages of invalid_request_error that identify a more specific failure.
+var messageFailures = [...]struct {
 	words string
 	fail  abi.FailKind
 }{
@@ -49,7 +49,7 @@ func failure(e json.Value, status int) error {
 	switch f.Kind {
 	case abi.FailInvalidRequest:
 		// Only the message names the cause.
-		for _, known := range refusals {
+		for _, known := range messageFailures {
 			if index(message, known.words) >= 0 {
 				f.Kind = known.fail
 			}

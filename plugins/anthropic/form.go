@@ -11,7 +11,7 @@ import (
 //   - A schema goes into output_config.format if the model supports that (option json_schema).
 //   - Otherwise the model is forced to call a tool whose input has the schema, and the arguments of the call become the
 //     text of the response. This is impossible in combination with the client's own tools or with thinking, so such
-//     requests are refused.
+//     requests are rejected.
 //   - json_object requires any JSON object. The native format needs a closed schema, so this is a forced tool as well;
 //     with tools or thinking it is an instruction at the end of the system prompt instead.
 type outputFormat struct {

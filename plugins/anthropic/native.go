@@ -54,7 +54,7 @@ func appendList(dst []byte, header string) []byte {
 	return append(dst, ']')
 }
 
-// maxBetas is the maximum length of the anthropic-beta header. The gateway refuses headers of more than 4 KiB.
+// maxBetas is the maximum length of the anthropic-beta header. The gateway rejects headers of more than 4 KiB.
 const maxBetas = 2 << 10
 
 // joinBetas returns the anthropic-beta header: the operator's values, followed by the client's values that the provider
@@ -67,7 +67,7 @@ func joinBetas(r *provider.Request, o *options) []byte {
 		beta := in.Text()
 		switch {
 		case hasBeta(joined, beta):
-		case o.takesBeta(beta) && len(joined)+1+len(beta) <= maxBetas:
+		case o.acceptsBeta(beta) && len(joined)+1+len(beta) <= maxBetas:
 			if len(joined) > 0 {
 				joined = append(joined, ',')
 			}
@@ -96,8 +96,8 @@ func marksClient(beta []byte) bool {
 	return bytes.HasPrefix(beta, []byte("claude-code-")) || bytes.HasPrefix(beta, []byte("oauth-"))
 }
 
-// takesBeta reports whether the provider accepts a beta.
-func (o *options) takesBeta(beta []byte) bool {
+// acceptsBeta reports whether the provider accepts a beta.
+func (o *options) acceptsBeta(beta []byte) bool {
 	for _, c := range beta {
 		if !translate.NameByte(c) && c != '.' {
 			return false // not allowed in the header

@@ -30,8 +30,8 @@ type options struct {
 	highestEffort  int  // "highest_effort": the model's highest effort, as an index in efforts; 0 means high
 	nativeSchema   bool // "json_schema" = "native": the model supports output_config.format and strict tools
 	bothSampling   bool // "sampling" = "both": the model accepts temperature and top_p together
-	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is refused instead of clamped
-	refuseUnknown  bool // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
+	rejectClamped  bool // "out_of_range" = "refuse": a temperature above 1 is rejected instead of clamped
+	rejectUnknown  bool // "unknown" = "refuse": a member that the API lacks is rejected instead of dropped
 }
 
 // settings are the provider's options, and a cache of the merged options of its targets, since requests for a target
@@ -126,9 +126,9 @@ func (o *options) read(v json.Value) error {
 		case "sampling":
 			o.bothSampling, ok = translate.OneOf(r.Text(), "both", "one")
 		case "out_of_range":
-			o.refuseClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
+			o.rejectClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
+			o.rejectUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		default:
 			return false, false
 		}

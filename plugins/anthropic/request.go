@@ -9,8 +9,8 @@ import (
 )
 
 // translation is the state of the translation of one request. Messages are written while they are read. Members that
-// depend on each other are recorded and written after the messages, the prompt into a part before them. Slices share
-// the memory of the client's body.
+// depend on each other are recorded and written after the messages; the prompt goes into a part before the messages.
+// Slices share the memory of the client's body.
 type translation struct {
 	r *provider.Request
 	w *json.Writer // writer of the current part of the body
@@ -22,7 +22,7 @@ type translation struct {
 	messages bool    // the member messages was present
 	role     role    // of the message that is being written; noRole before the first and after the last
 	wrote    bool    // a message was written
-	held     block   // assistant text that is not written until something follows it, if holds
+	held     block   // if holds is true: assistant text that is written when something follows it
 	holds    bool
 	bare     bool     // the last response does not begin with reasoning
 	results  bool     // the current message contains tool results
@@ -304,9 +304,9 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the provider lacks, or drops it with a warning.
+// rejectUnknown rejects a member that the provider lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
-	if t.o.refuseUnknown {
+	if t.o.rejectUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.r.Warn(abi.WarnDropped, translate.Printable(name))

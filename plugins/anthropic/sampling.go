@@ -38,7 +38,7 @@ func (t *translation) writeSampling(thinks bool) error {
 	if hasTemperature {
 		value := []byte(t.temperature)
 		if temperature > 1 {
-			if t.o.refuseClamped {
+			if t.o.rejectClamped {
 				return sdk.Refuse("temperature", "This provider supports a temperature from 0 to 1.")
 			}
 			t.r.Warn(abi.WarnClamped, "temperature")

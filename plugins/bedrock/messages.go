@@ -18,7 +18,7 @@ type conversation struct {
 	results  bool   // contains tool results
 	texts    bool   // contains text
 	document []byte // name of a document in the message, as escaped string content
-	held     block  // assistant text that is not written until something follows it, if holds
+	held     block  // if holds is true: assistant text that is written when something follows it
 	holds    bool
 
 	bare      bool     // the last assistant message does not begin with reasoning

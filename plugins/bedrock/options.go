@@ -20,8 +20,8 @@ type options struct {
 	cache    translate.Choice // "prompt_cache": the model supports cache points
 
 	toolChoice    int        // "tool_choice": the strictest tool choice that the model supports, as an index in toolChoices
-	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is refused instead of clamped
-	refuseUnknown bool       // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
+	rejectClamped bool       // "out_of_range" = "refuse": a temperature above 1 is rejected instead of clamped
+	rejectUnknown bool       // "unknown" = "refuse": a member that the API lacks is rejected instead of dropped
 	guardrail     json.Value // "guardrail": the API's guardrailConfig
 	latency       []byte     // "latency": the API's performanceConfig.latency, as escaped string content
 	fields        json.Value // "fields": more members for additionalModelRequestFields
@@ -66,9 +66,9 @@ func (o *options) read(v json.Value) error {
 		case "tool_choice":
 			o.toolChoice, ok = findWord(toolChoices[:], r.Text())
 		case "out_of_range":
-			o.refuseClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
+			o.rejectClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
+			o.rejectUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		case "guardrail":
 			ok = r.Kind() == json.Object
 			o.guardrail = r.Raw()

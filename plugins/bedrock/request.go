@@ -151,9 +151,9 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown refuses a member that the provider lacks, or drops it with a warning.
+// rejectUnknown rejects a member that the provider lacks, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
-	if t.o.refuseUnknown {
+	if t.o.rejectUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.r.Warn(abi.WarnDropped, translate.Printable(name))

@@ -35,7 +35,7 @@ func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) 
 		return s, nil
 	}
 	if temperature > 1 {
-		if t.o.refuseClamped {
+		if t.o.rejectClamped {
 			return s, sdk.Refuse("temperature", "This provider supports a temperature from 0 to 1.")
 		}
 		t.r.Warn(abi.WarnClamped, "temperature")

@@ -1,4 +1,4 @@
-// Package blocklist is a filter plugin that finds the phrases of a list, regardless of case, and masks them, refuses
+// Package blocklist is a filter plugin that finds the phrases of a list, regardless of case, and masks them, rejects
 // the request or response, or tags the request.
 //
 // Phrases and text are compared after Unicode simple case folding, and all white space characters are equal. Accents,

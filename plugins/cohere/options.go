@@ -8,8 +8,8 @@ import (
 // options are the options of a provider, overridden by those of a target: choices of the operator, and facts about a
 // model.
 type options struct {
-	refuseOutOfRange bool   // "out_of_range" = "refuse": a number outside the API's range is refused instead of clamped
-	refuseUnknown    bool   // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
+	rejectOutOfRange bool   // "out_of_range" = "refuse": a number outside the API's range is rejected instead of clamped
+	rejectUnknown    bool   // "unknown" = "refuse": a member that the API lacks is rejected instead of dropped
 	inputType        string // "input_type": default for embeddings; empty means search_document
 	noThinking       bool   // "replay_thinking" = false: the model accepts no reasoning in earlier assistant messages
 }
@@ -26,9 +26,9 @@ func (o *options) read(v json.Value) error {
 		ok = true
 		switch name {
 		case "out_of_range":
-			o.refuseOutOfRange, ok = translate.OneOf(r.Text(), "refuse", "clamp")
+			o.rejectOutOfRange, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
+			o.rejectUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		case "input_type":
 			o.inputType = string(r.Text())
 			ok = len(o.inputType) > 0

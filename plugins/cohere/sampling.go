@@ -55,7 +55,7 @@ func (b *bound) write(t *translation, value json.Value) error {
 		t.warnDropped(b.name)
 		return nil
 	case f >= b.low && f <= b.high:
-	case t.o.refuseOutOfRange:
+	case t.o.rejectOutOfRange:
 		return sdk.Refuse(b.name, "This provider supports values from "+b.lowText+" to "+b.highText+".")
 	default:
 		t.r.Warn(abi.WarnClamped, b.name)

@@ -12,7 +12,7 @@
 //
 // native.go sends the request of a Gemini client unchanged to the path of the target's model, and the gateway reads the
 // response. Unless allow_file_uri is set, requests that refer to a URL or to files, caches or stores of the operator's
-// account are refused.
+// account are rejected.
 //
 // # Reasoning
 //
@@ -56,7 +56,7 @@
 //	                  provider's placeholder. "optional" otherwise. Default: by the model's name, "demanded" from Gemini 3 on.
 //	allow_file_uri    true to pass URLs of images and files to the provider, which fetches them: http(s), and with
 //	                  the operator's permissions gs:// and uploaded files; for Gemini clients also the account's cached
-//	                  contents and stores. Default: false, they are refused.
+//	                  contents and stores. Default: false, they are rejected.
 //	stream_arguments  true to request streamed arguments from Vertex AI. Default: false.
 //	safety_settings   an array for safetySettings, which replaces the client's. Default: none.
 //

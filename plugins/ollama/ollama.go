@@ -10,7 +10,7 @@
 //
 //   - The content of a message is one string. Text parts are joined with line feeds, except in earlier assistant
 //     messages, where they are pieces of one text.
-//   - It cannot force a tool call. Such requests are refused, so the gateway may try another provider. For the tool
+//   - It cannot force a tool call. Such requests are rejected, so the gateway may try another provider. For the tool
 //     choice none, no tools are sent.
 //   - Thinking is enabled by a boolean or a level. There is no token budget.
 //   - It silently truncates a conversation that is too long, unless the option truncate is false, and loads most models

@@ -15,7 +15,7 @@ type options struct {
 
 	noLevels      bool // "think_levels" = false: the model's thinking has no levels
 	maxLevel      bool // "highest_effort" = "max": the model has a level above high
-	refuseUnknown bool // "unknown" = "refuse": a member that the API lacks is refused instead of dropped
+	rejectUnknown bool // "unknown" = "refuse": a member that the API lacks is rejected instead of dropped
 }
 
 // Configure reads the settings of a provider.
@@ -48,7 +48,7 @@ func (o *options) read(v json.Value) error {
 		case "highest_effort":
 			o.maxLevel, ok = translate.OneOf(r.Text(), "max", "high")
 		case "unknown":
-			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
+			o.rejectUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		default:
 			return false, false
 		}

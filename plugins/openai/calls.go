@@ -25,7 +25,7 @@ func passCall(r *provider.Request, o *options) (done bool, err error) {
 			continue
 		}
 		if o.refuse.Exists() {
-			if err := refuseMembers(r, o.refuse); err != nil {
+			if err := rejectMembers(r, o.refuse); err != nil {
 				return true, err
 			}
 		}

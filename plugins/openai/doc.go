@@ -22,7 +22,7 @@
 //
 // All of this applies to chat completions. Some models work better with the Responses API: with api = "responses" a
 // request is translated to that API. Responses are then not stored; reasoning is encrypted and returned to the client
-// in reasoning_details. A stop sequence, n above 1 and audio are refused; other members that Responses lacks are
+// in reasoning_details. A stop sequence, n above 1 and audio are rejected; other members that Responses lacks are
 // dropped.
 //
 // If the upstream supports Responses itself (option forms), the request of a Responses client is sent with only the
@@ -50,7 +50,7 @@
 //	                   the client requests reasoning, because other models reject it.
 //	forms              APIs that the upstream supports besides chat completions: "responses", "completions" (legacy), "embeddings",
 //	                   "moderations" and "rerank".
-//	stateless          true for an upstream that does not store responses: a request that refers to a stored one is refused, so that
+//	stateless          true for an upstream that does not store responses: a request that refers to a stored one is rejected, so that
 //	                   another target may serve it, and store is set to false. Default: false.
 //
 // Members:
@@ -62,11 +62,11 @@
 //	accept             a table of values that the upstream accepts beyond the OpenAI API, as arrays by member:
 //	                   tool_choice = ["any"], reasoning_effort = ["default"], max_tokens = [-1], types of content =
 //	                   ["video_url"], types of response_format = ["regex"]. If they are not listed, the first three are
-//	                   replaced as above, and requests with one of the last two are refused.
-//	response_format    "json_object" for an upstream without "json_schema": a request for the latter is refused.
+//	                   replaced as above, and requests with one of the last two are rejected.
+//	response_format    "json_object" for an upstream without "json_schema": a request for the latter is rejected.
 //	cache_control      true to keep it. Default: false.
 //	rename             a table of members with the upstream's own names for them: { seed = "random_seed" }.
-//	refuse             a list of members that the upstream does not support: a request with one of them is refused, and
+//	refuse             a list of members that the upstream does not support: a request with one of them is rejected, and
 //	                   another target may be tried. A value that has no effect, such as n = 1, is removed instead.
 //	drop               a list of members to remove: a name, or a JSON pointer in which * matches every element.
 //	set                a table of members to set.

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// checkSupported refuses a request with unsupported members and removes those with a default value.
+// checkSupported rejects a request with unsupported members and removes those with a default value.
 func checkSupported(r *provider.Request, o *options) error {
 	if o.refuse.Exists() {
-		if err := refuseMembers(r, o.refuse); err != nil {
+		if err := rejectMembers(r, o.refuse); err != nil {
 			return err
 		}
 	}
@@ -25,13 +25,13 @@ func checkSupported(r *provider.Request, o *options) error {
 		}
 	}
 	if r.Has(sdk.FlagFiles) && !o.accepts("content", `"video_url"`) {
-		return refuseVideo(r)
+		return rejectVideo(r)
 	}
 	return nil
 }
 
-// refuseVideo refuses a conversation that contains a video.
-func refuseVideo(r *provider.Request) error {
+// rejectVideo rejects a conversation that contains a video.
+func rejectVideo(r *provider.Request) error {
 	for i := int64(0); ; i++ {
 		message := "/messages/" + string(json.AppendInt(nil, i))
 		if !r.Exists(message) {
@@ -49,7 +49,7 @@ func refuseVideo(r *provider.Request) error {
 	}
 }
 
-func refuseMembers(r *provider.Request, members json.Value) error {
+func rejectMembers(r *provider.Request, members json.Value) error {
 	var in json.Reader
 	in.Reset(members)
 	for a := in.Array(); a.Next(); {

@@ -10,7 +10,7 @@ import (
 // passResponses sends the request of a Responses client with only the model changed.
 func passResponses(r *provider.Request, o *options) error {
 	if o.stateless {
-		if err := refuseState(r); err != nil {
+		if err := rejectStoredState(r); err != nil {
 			return err
 		}
 	}
@@ -29,9 +29,9 @@ func expectResponses(r *provider.Request, o *options) {
 	r.Expect(framing, abi.DialectResponses, nil)
 }
 
-// refuseState refuses a request that refers to stored responses, for an upstream that stores none; another target may
-// have them. store is true by default, so it is set to false rather than refused.
-func refuseState(r *provider.Request) error {
+// rejectStoredState rejects a request that refers to stored responses, for an upstream that stores none; another target may
+// have them. store is true by default, so it is set to false rather than rejected.
+func rejectStoredState(r *provider.Request) error {
 	for _, member := range [...]string{"previous_response_id", "conversation", "background"} {
 		value := r.Get("/" + member)
 		if on, ok := value.Bool(); value.Kind() == json.Null || !value.Exists() || ok && !on {

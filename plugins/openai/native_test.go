@@ -43,17 +43,17 @@ func TestPresetsOfResponses(t *testing.T) {
 		if b.Forms()&abi.FormResponses == 0 {
 			t.Errorf("%s: forms %d", name, b.Forms())
 		}
-		for member, refused := range map[string]bool{
+		for member, rejected := range map[string]bool{
 			`"previous_response_id":"resp_1"`: true, `"conversation":{"id":"c"}`: true, `"background":true`: true,
 			`"previous_response_id":null`: false, `"background":false`: false, `"store":false`: false, `"include":[]`: false,
 		} {
 			v := plugintest.Vector{Form: "responses", Target: "m", Status: 200, Options: []byte(s.Use.Settings),
 				Request: []byte(`{"model":"x","input":"Hi",` + member + `}`)}
 			r := v.Run(b, false)
-			switch refused = refused && !keeps; {
-			case refused && (r.Request != "" || !strings.Contains(r.Response, "400\n") || !strings.Contains(r.Response, "does not keep responses")):
-				t.Errorf("%s: %s is not refused: %s%s", name, member, r.Request, r.Response)
-			case !refused && r.Request != "POST /responses\n\n{\"model\":\"m\",\"input\":\"Hi\","+member+"}\n":
+			switch rejected = rejected && !keeps; {
+			case rejected && (r.Request != "" || !strings.Contains(r.Response, "400\n") || !strings.Contains(r.Response, "does not keep responses")):
+				t.Errorf("%s: %s is not rejected: %s%s", name, member, r.Request, r.Response)
+			case !rejected && r.Request != "POST /responses\n\n{\"model\":\"m\",\"input\":\"Hi\","+member+"}\n":
 				t.Errorf("%s: %s is sent as %s%s", name, member, r.Request, r.Response)
 			}
 		}

@@ -104,7 +104,7 @@ func editStream(r *provider.Request, o *options) {
 // newNames are the prefixes of the names of OpenAI models that reject max_tokens.
 var newNames = [...]string{"o1", "o3", "o4", "gpt-5"}
 
-func refusesMaxTokens(model []byte) bool {
+func rejectsMaxTokens(model []byte) bool {
 	for _, name := range newNames {
 		if len(model) >= len(name) && string(model[:len(name)]) == name {
 			return true
@@ -117,7 +117,7 @@ func refusesMaxTokens(model []byte) bool {
 // which means no limit, unless the upstream accepts it.
 func editMaxTokens(r *provider.Request, o *options) {
 	wanted := string(o.maxTokensMember)
-	if wanted == "" && refusesMaxTokens(r.Target) {
+	if wanted == "" && rejectsMaxTokens(r.Target) {
 		wanted = "max_completion_tokens"
 	}
 	limit := r.Get("/max_completion_tokens")

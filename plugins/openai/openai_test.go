@@ -138,7 +138,7 @@ func FuzzRequest(f *testing.F) {
 		r := v.Run(b, false)
 		_, sent, ok := strings.Cut(r.Request, "\n\n")
 		if !ok {
-			// Only values that other hosts accept are refused.
+			// Only values that other hosts accept are rejected.
 			if !strings.HasPrefix(r.Response, "400\n") || !strings.Contains(r.Response, `"code":"unsupported`) {
 				t.Fatalf("no request: %s", r.Response)
 			}

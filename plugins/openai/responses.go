@@ -271,7 +271,7 @@ func (t *translation) writeReasoning() {
 // encrypted reasoning.
 func reasonsByDefault(model []byte) bool {
 	const chat = "gpt-5-chat"
-	return refusesMaxTokens(model) && (len(model) < len(chat) || string(model[:len(chat)]) != chat)
+	return rejectsMaxTokens(model) && (len(model) < len(chat) || string(model[:len(chat)]) != chat)
 }
 
 // writeText writes the format and verbosity of the response.

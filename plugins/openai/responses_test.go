@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// FuzzResponsesRequest translates every request that the gateway accepts. It must be refused, or become JSON without
+// FuzzResponsesRequest translates every request that the gateway accepts. It must be rejected, or become JSON without
 // duplicate members in which each tool output follows a call.
 func FuzzResponsesRequest(f *testing.F) {
 	suite.FuzzRequests(f, func(t *testing.T, _ int, body string) {

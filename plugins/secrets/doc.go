@@ -1,6 +1,6 @@
 // Package secrets is a filter plugin that finds credentials and personal data by their structure: the issuer and check
 // digit of a card number, the length and check digits of a country's IBAN, the prefixes and checksums of API keys, and
-// so on (kind). Depending on the option action it masks the matches, refuses the request or response, or tags the
+// so on (kind). Depending on the option action it masks the matches, rejects the request or response, or tags the
 // request.
 //
 // The matchers are handwritten. Each examines one position of the text and decides whether a match begins there, or

@@ -67,8 +67,8 @@ func TestActionTagIgnoresResponses(t *testing.T) {
 	})
 }
 
-// TestRefusesStreams checks that no part of a match is passed on before the response is refused.
-func TestRefusesStreams(t *testing.T) {
+// TestRejectsStreams checks that no part of a match is passed on before the response is rejected.
+func TestRejectsStreams(t *testing.T) {
 	suite.EachForm(t, `{"action":"refuse"}`, func(t *testing.T, b *plugintest.Binding) {
 		for _, secret := range []string{"4242 4242 4242 4242", longKey, longToken} {
 			got, err := b.FilterText(plugintest.FilterText{Flags: abi.TextStreamed, Pieces: append([]string{"It is "}, strings.SplitAfter(secret+" ", "2")...)})

@@ -31,8 +31,8 @@ type Report struct {
 	Schema  bool     // whether the module describes its options
 	Options []string // each as "name (type)", sorted by name
 
-	Refused error    // why the plugin refuses the settings of its vectors, or empty settings if it has none; nil if it accepts them
-	Tested  []Tested // results of its vectors
+	Rejected error    // the error with which the plugin rejects the settings of its vectors, or empty settings if it has none; nil if it accepts them
+	Tested   []Tested // results of its vectors
 }
 
 // Check loads a module as the gateway does, with the same errors, and runs its vectors, if there are any.
@@ -63,7 +63,7 @@ func Check(ctx context.Context, h *Host, m Module, vectors *Suite) (*Report, err
 	if err := r.readSchema(m); err != nil {
 		return nil, err
 	}
-	if _, r.Refused = p.Bind(ctx, vectors.Use); r.Refused != nil || vectors.Len() == 0 {
+	if _, r.Rejected = p.Bind(ctx, vectors.Use); r.Rejected != nil || vectors.Len() == 0 {
 		return r, nil
 	}
 	r.Tested, err = vectors.Test(ctx, h, m, TestOptions{})

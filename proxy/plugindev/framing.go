@@ -12,7 +12,7 @@ type Event struct {
 	Name, Data string
 }
 
-// responseFiles are the extensions of files that contain a response, and the content types that they stand for.
+// responseFiles lists the extensions of response files with their content types.
 var responseFiles = [...]struct{ extension, contentType string }{
 	{".json", "application/json"},
 	{".sse", "text/event-stream"},

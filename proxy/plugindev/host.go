@@ -68,7 +68,7 @@ func NewHost(o Options) (*Host, error) {
 // Close releases the Host's resources.
 func (h *Host) Close() error { return h.host.Close() }
 
-// Use is how a configuration would use a plugin.
+// Use contains what a configuration would set for a plugin.
 type Use struct {
 	Settings string   // settings of the provider or the router, a JSON object; empty means {}
 	Paths    []string // upstream paths that the plugin may request
@@ -132,7 +132,7 @@ func (p *Plugin) Memory() int64 { return p.plugin.Stats().Memory }
 // Binding is one use of a plugin: a provider or a router of a configuration.
 type Binding struct{ binding *plugin.Binding }
 
-// Bind binds the plugin. If the plugin refuses the settings, the error has its reason.
+// Bind binds the plugin. If the plugin rejects the settings, the error contains its reason.
 func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
 	b, err := p.plugin.Bind(ctx, plugin.BindingConfig{Name: p.plugin.Name(), Settings: []byte(u.Settings), Paths: u.Paths, Headers: u.Headers})
 	if err != nil {

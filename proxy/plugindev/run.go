@@ -25,7 +25,7 @@ type Result struct {
 	Warnings string // one per line
 	Response string // a line with the HTTP status, and the body that the client receives
 	Cost     Cost
-	Calls    []Call // in their order
+	Calls    []Call // in the order in which they were made
 	Err      error  // the error that ended the last attempt; nil if it succeeded
 	Broken   bool   // the plugin itself failed
 }
@@ -66,15 +66,15 @@ const (
 	pieceBytes = 61
 )
 
-// runMode says how a vector is run.
+// runMode is how a vector is run.
 type runMode struct {
 	stream        bool   // the client wants a stream
-	form          string // the API of a client that uses another one than the vector's, with its own request
-	clientRequest []byte
+	form          string // the client's API; used only with clientRequest
+	clientRequest []byte // the client's request in form; nil for the vector's own request
 
-	pieces     int // the size of the pieces in which a body arrives; 0 is pieceBytes
-	cut        int // if not 0, a body arrives in two pieces, the first of which has so many bytes
-	leaveAfter int // if not 0, the client leaves after so many calls that read the response
+	pieces     int // size in bytes of the pieces in which a body arrives; 0 means pieceBytes
+	cut        int // a body arrives in two pieces, the first of this many bytes; 0 does not split it so
+	leaveAfter int // the client disconnects after this many calls that read the response; 0 for never
 }
 
 // run is a client's request with all its attempts.
@@ -99,11 +99,11 @@ type run struct {
 var errClientLeft = errors.New("the client has left")
 
 // Run runs the vector for a client that wants a stream with usage, or a non-streaming response, regardless of the
-// request's own stream member. The summary that the plugin gets is derived from the request's body.
+// request's own stream member. The summary that the plugin receives is derived from the request's body.
 func (v *Vector) Run(b *Binding, stream bool) Result { return v.run(b, runMode{stream: stream}) }
 
-// RunFor is like Run for a client that uses another API than the vector's request: asked is the client's request in
-// form, which must be equivalent.
+// RunFor is like Run for a client that uses another API than the vector does: form is that API, and asked is the
+// client's request, which must be equivalent to the vector's.
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
 	return v.run(b, runMode{form: form, clientRequest: asked, stream: stream})
 }
@@ -116,14 +116,14 @@ func (v *Vector) run(b *Binding, h runMode) Result {
 	h.stream = h.stream && streams(v.Form)
 	request := newRequest(api, h.stream)
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
-		return Result{Response: "request.json is refused: " + err.Error()}
+		return Result{Response: "request.json is rejected: " + err.Error()}
 	}
 	client, responded := api, request
 	if h.clientRequest != nil {
 		client = findAPI(h.form)
 		responded = newRequest(client, h.stream)
 		if err := responded.Parse(bytes.Clone(h.clientRequest), clientapi.Limits{}); err != nil {
-			return Result{Response: "the client's request is refused: " + err.Error()}
+			return Result{Response: "the client's request is rejected: " + err.Error()}
 		}
 	}
 	renderer := client.NewRenderer()

@@ -48,7 +48,7 @@ func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 			return nil, err
 		}
 	}
-	c.rule("options are accepted, or refused with a reason", c.options)
+	c.rule("options are accepted, or rejected with a reason", c.options)
 	c.rule("each vector matches its want.txt", c.vectorFailures("fresh instance", func(f Failure) bool { return !strings.Contains(f.Text, "of its budget") }))
 	c.rule("an instance keeps no state between calls", c.vectorFailures("instance that has served", nil))
 	c.rule("the same input gives the same output and uses the same fuel", c.deterministic)
@@ -65,7 +65,7 @@ func (s *Suite) Score(ctx context.Context, h *Host, m Module) ([]Mark, error) {
 	return c.marks, nil
 }
 
-// trial tests a rule. It calls try once for each trial, with how the rule was broken, or "".
+// trial tests a rule. It calls try once per case, with how the rule was broken, or "" if it was not.
 type trial func(try func(broken string))
 
 func (c *scorer) rule(text string, t trial) {
@@ -79,8 +79,8 @@ func (c *scorer) rule(text string, t trial) {
 	c.marks = append(c.marks, m)
 }
 
-// vectorFailures returns a trial with one try for each vector, which is broken if the vector has a failure of a kind
-// whose Where starts with where.
+// vectorFailures returns a trial with one try for each vector. The rule is broken if the vector has a failure whose Where
+// starts with where and for which kind, unless nil, returns true.
 func (c *scorer) vectorFailures(where string, kind func(Failure) bool) trial {
 	return func(try func(string)) {
 		for _, t := range c.tested {
@@ -179,7 +179,7 @@ func runWithEvents(v Vector, b *Binding, events []Event, stream bool) Result {
 	return v.Run(b, stream)
 }
 
-// describeBroken says how the plugin itself failed in a vector, or returns "" if it did not.
+// describeBroken returns how the plugin itself failed in a vector, or "" if it did not.
 func describeBroken(v *Vector, r Result) string {
 	if !r.Broken {
 		return ""
@@ -187,7 +187,7 @@ func describeBroken(v *Vector, r Result) string {
 	return fmt.Sprintf("%s: %v", v.Name, r.Err)
 }
 
-const maxTried = 24 // positions in a stream that are tried
+const maxTried = 24 // maximum number of positions in a stream that are tried
 
 // provider tests the rules of providers.
 func (c *scorer) provider() {
@@ -276,7 +276,7 @@ func (c *scorer) provider() {
 	c.rule("any model list is read, or rejected", c.modelLists)
 }
 
-// describeDifference says where the client's response differs, or returns "" if it does not.
+// describeDifference returns where the client's response differs, or "" if it does not.
 func describeDifference(v *Vector, want, got Result) string {
 	if broken := describeBroken(v, got); broken != "" {
 		return broken
@@ -465,7 +465,7 @@ func (c *scorer) filter() {
 	text := func(input plugin.Text) (plugin.Filtered, error) {
 		return b.binding.FilterText(c.ctx, &plugin.Filtering{Tenant: "plugindev"}, &input)
 	}
-	c.rule("any text is passed, changed or refused", func(try func(string)) {
+	c.rule("any text is passed, changed or rejected", func(try func(string)) {
 		for _, s := range []string{"", " ", "x", "ü€𝄞", "\x00\n", strings.Repeat("The quick brown fox. ", 5000), strings.Repeat("x", 100_000), strings.Repeat("0", 5000)} {
 			for what := range 14 {
 				input := plugin.Text{What: abi.What(what), Flags: abi.TextComplete, New: []byte(s)}

@@ -30,12 +30,12 @@ type Suite struct {
 type testCase interface {
 	name() string
 	dir() string
-	settings() json.RawMessage // replace the suite's settings unless empty
+	settings() json.RawMessage // settings that replace the suite's; empty means the suite's
 	// outcome runs the test case, and returns the contents of want.txt, and problems that are errors whatever want.txt
 	// contains.
 	outcome(b *Binding) (text string, problems []string, cost Cost)
-	// variants runs the test case in every way that must give the same outcome, and calls differs for those that do
-	// not.
+	// variants runs the test case in every way that must give the same outcome, and calls differs for each that gives
+	// another one.
 	variants(b *Binding, differs func(variant, want, got string))
 }
 

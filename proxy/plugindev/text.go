@@ -19,7 +19,7 @@ import (
 // textFile is the input of a filter's vector: a text of a request or a response.
 const textFile = "text.json"
 
-// FilteredText is a vector of a filter: a text that the filter passes, changes or refuses.
+// FilteredText is a vector of a filter: a text that the filter passes, changes or rejects.
 type FilteredText struct {
 	Name string
 	Dir  string

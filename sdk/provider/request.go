@@ -16,8 +16,7 @@ import (
 //
 // Paths into the client's body are JSON pointers (RFC 6901). In edits, the token * matches every element of an array.
 // Edits apply to the body as the client sent it: they do not see each other, and take effect together when the call
-// returns. An edit returns true if
-// its path exists.
+// returns. An edit returns true if its path exists.
 //
 // A provider that responds immediately uses the methods of Answer.
 type Request struct {

@@ -80,10 +80,10 @@ func errorMessage(body json.Value) []byte {
 	return body.Get("Message").Text()
 }
 
-// exceptionFailure classifies an error by its type; usual is the kind for an unknown type. The type may have a
+// exceptionFailure classifies an error by its type; unknownKind is the kind for an unknown type. The type may have a
 // namespace prefix that ends with #, and an address suffix that begins with a colon.
-func exceptionFailure(usual abi.FailKind, name, message []byte) error {
-	f := &sdk.Failure{Kind: usual}
+func exceptionFailure(unknownKind abi.FailKind, name, message []byte) error {
+	f := &sdk.Failure{Kind: unknownKind}
 	known := false
 	name, _, _ = bytes.Cut(name, []byte{':'})
 	name = name[bytes.IndexByte(name, '#')+1:]

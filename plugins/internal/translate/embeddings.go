@@ -15,7 +15,7 @@ type Embeddings struct {
 
 // ReadEmbeddings reads a client's embeddings request. It calls extra for each member that the OpenAI API lacks; if
 // extra returns false because the provider lacks the member too, it is dropped with a warning. Inputs other than texts
-// are refused.
+// are rejected.
 func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Reader) bool) (e Embeddings, err error) {
 	in.Reset(r.Body())
 	for o := in.Object(); o.Next() && err == nil; {
@@ -41,7 +41,7 @@ func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Re
 	return e, err
 }
 
-// checkTexts refuses an input that is neither a string nor an array of strings.
+// checkTexts rejects an input that is neither a string nor an array of strings.
 func checkTexts(input json.Value) error {
 	if input.Kind() == json.String {
 		return nil

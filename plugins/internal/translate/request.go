@@ -20,7 +20,7 @@ type Request struct {
 type Member struct{ Name, Value []byte }
 
 // Read reads the current member, which is not null. known is false if the plugin must read the member itself. Read
-// refuses more than one choice, and modalities other than text.
+// rejects more than one choice, and modalities other than text.
 func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	switch string(in.Name()) {
 	case "model", "stream", "stream_options":
@@ -91,7 +91,7 @@ func Arguments(text []byte) (object json.Value, ok bool) {
 }
 
 // repairSurrogates replaces the escape sequences of unpaired surrogates in a JSON document by that of U+FFFD, which has
-// the same length. Providers refuse the whole request because of a single unpaired surrogate.
+// the same length. Providers reject the whole request because of a single unpaired surrogate.
 func repairSurrogates(doc []byte) (repaired bool) {
 	for i := bytes.IndexByte(doc, '\\'); i >= 0 && i < len(doc); {
 		switch kind := surrogateAt(doc, i); {

@@ -47,7 +47,7 @@ func whiteSpace(r rune) bool {
 	return false
 }
 
-// Blank reports whether a string, given as escaped content, is empty or consists of white space. Providers refuse such
+// Blank reports whether a string, given as escaped content, is empty or consists of white space. Providers reject such
 // texts.
 func Blank(inside []byte) bool {
 	if len(inside) > 0 && ' ' < inside[0] && inside[0] < utf8.RuneSelf && inside[0] != '\\' {
