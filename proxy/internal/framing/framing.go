@@ -2,8 +2,8 @@
 // It defines the Decoder interface, which its subpackages sse, ndjson and eventstream implement, and detects the
 // framing of a body (Detect). Package decoders has a reusable set of decoders.
 //
-// It knows only the framing. The provider's plugin or package openai/native interprets the events; the caller reads the
-// body and sets timeouts.
+// It does not interpret events: the provider's plugin or a reader of the client's API does. The caller reads the body
+// and sets timeouts.
 //
 // Concurrency: a Decoder belongs to one goroutine. Decoders share no state.
 package framing
@@ -46,7 +46,7 @@ type Decoder interface {
 	// a terminator, or an error if the framing requires one. Call End until ok is false.
 	End() (ev Event, ok bool, err error)
 
-	// Reset prepares the Decoder for another body. Its options stay.
+	// Reset prepares the Decoder for another body and keeps its options.
 	Reset()
 }
 

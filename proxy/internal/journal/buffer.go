@@ -20,7 +20,7 @@ import (
 // It does not protect against a crash of the machine: only what commit has written to the segment is durable.
 type buffer struct {
 	mapped []byte
-	saved  int // number of bytes of pending that are in mapped
+	saved  int // number of bytes of Journal.pending that are in mapped
 }
 
 const (

@@ -103,8 +103,8 @@ type scanner struct {
 	ended   bool  // the end of the file is in buf
 	skipped int64 // bytes since the last valid record
 
-	// damaged is the number of invalid bytes between valid records, and torn the number of those after the last one,
-	// which a writer leaves behind that was interrupted. Both are final once next has returned nil.
+	// damaged is the number of invalid bytes between valid records, and torn the number after the last one, left behind
+	// by an interrupted write. Both are final once next has returned nil.
 	damaged, torn int64
 }
 
@@ -169,14 +169,14 @@ func (s *scanner) next() ([]byte, error) {
 	}
 }
 
-// scanSegment calls f for each record of a segment, then for those that the file lacks and buffered has. buffered may
+// scanSegment calls f for each record of a segment, then for each record of buffered that the file lacks. buffered may
 // be nil.
 func scanSegment(name string, buffered *unwritten, f func(record []byte)) (Damage, error) {
 	return scanFile(name, formSegment, buffered, func(header) bool { return false }, f)
 }
 
-// scanFile calls begin with the header of a file and, unless that returns true, f for each record, then for the records
-// that the file lacks and buffered has. buffered may be nil.
+// scanFile calls begin with the header of a file and, unless that returns true, f for each record, then for each record
+// of buffered that the file lacks. buffered may be nil.
 func scanFile(name string, want form, buffered *unwritten, begin func(header) (skip bool), f func(record []byte)) (damage Damage, err error) {
 	damage.File = filepath.Base(name)
 	file, err := os.Open(name)
@@ -271,7 +271,8 @@ func writeWhole(name string, write func(*os.File) error) error {
 // temporary is the prefix of the names of files that writeWhole has not finished.
 const temporary = "new-"
 
-// syncDir makes the names in a directory durable. On systems that cannot open a directory, this is not necessary.
+// syncDir makes the names in a directory durable. It does nothing on systems that cannot open a directory, where it is
+// not necessary.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

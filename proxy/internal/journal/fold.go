@@ -72,7 +72,8 @@ type image struct {
 	snapshot []byte
 }
 
-// prepare returns an image of the state after a segment. The caller holds mu or is the only user of j.
+// prepare returns an image of the state, which includes all segments up to through. It marks the days in it as written;
+// fold reverts that if it fails. The caller holds mu or is the only user of j.
 func (j *Journal) prepare(through uint64) *image {
 	now := j.o.Now()
 	yesterday := dayNumber(now, j.state.zone) - 1
@@ -173,8 +174,8 @@ func (j *Journal) rotate() {
 	})
 }
 
-// tidy removes what is no longer needed: holds from segments that both of the last two snapshots include, older
-// snapshots, and expired segments.
+// tidy removes the holds of segments that both of the last two snapshots include, older snapshots, and expired
+// segments.
 func (j *Journal) tidy() {
 	j.mu.Lock()
 	previous, through := j.previous, j.through
@@ -207,8 +208,8 @@ func (j *Journal) tidy() {
 	}
 }
 
-// stripHolds rewrites a segment without its holds. It leaves the segment alone if that has been done, or if the segment
-// is damaged, because it may then still be useful.
+// stripHolds rewrites a segment without its holds. It skips a segment that it has already stripped, and one that is
+// damaged, because its contents may still be needed.
 func stripHolds(name string) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -329,13 +330,13 @@ func (l *labelReader) add(record []byte) {
 
 // number returns the number in the state. Labels whose record is damaged count as empty.
 func (l *labelReader) number(n uint32) uint32 {
-	if of, known := l.numbers[n]; known {
-		return of
+	if number, known := l.numbers[n]; known {
+		return number
 	}
 	return l.s.labelNumber(new(Labels))
 }
 
-// readSegment adds a segment, including the records that its file lacks and buffered has. buffered may be nil.
+// readSegment adds a segment, including the records of buffered that its file lacks. buffered may be nil.
 func (s *state) readSegment(name string, number uint64, buffered *unwritten) (Damage, error) {
 	labels := labelReader{s, make(map[uint32]uint32)}
 	damage, err := scanSegment(name, buffered, func(b []byte) {

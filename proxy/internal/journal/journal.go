@@ -3,8 +3,8 @@
 //
 // Every record is appended to a segment, a file of checksummed records, and one goroutine makes the appended records
 // durable ten times a second. Until then they are also in memory that the kernel keeps, so killing the process loses
-// none of them (see buffer). Where memory cannot be mapped, appending a hold writes it, and everything appended before
-// it, to the kernel. When a segment is full or its day is over, it is folded: the sums of its days are added to one
+// none of them (see buffer). If memory cannot be mapped, appending a hold writes it and all earlier records with a
+// system call. When a segment is full or its day is over, it is folded: the sums of its days are added to one
 // file for each day (the ledger, which is never deleted), and what scopes have spent goes into a snapshot. At startup,
 // the last snapshot and the segments after it are read. Folded segments are kept for a while as a record of single
 // requests. Their holds are removed once two snapshots contain them.
@@ -13,9 +13,9 @@
 // the ledger at the most that they can have cost. Reading a record more than once does not count it more than once:
 // requests have an ID, each file names the last segment that it includes, and a hold is settled only once.
 //
-// The package knows neither prices nor budgets and refuses no request: see packages cost and spend. The folder belongs
-// to one process, whose caller has locked it (package statedir). ReadUsage and ReadBudgets can read it while that
-// process is running.
+// The package does not depend on prices or budgets and rejects no requests: see packages cost and spend. The folder
+// belongs to one process, whose caller has locked it (package statedir). ReadUsage and ReadBudgets can read it while
+// that process is running.
 //
 // Concurrency: a Journal is safe for concurrent use.
 package journal
@@ -39,7 +39,7 @@ import (
 type Options struct {
 	Zone   *time.Location // time zone of the ledger's days; nil means UTC
 	Keep   time.Duration  // how long single requests are kept; 0 means forever, as their sums are
-	Refuse bool           // Hold fails if the hold cannot be written, instead of keeping it only in memory
+	Refuse bool           // if a hold cannot be written, Hold fails instead of keeping it only in memory
 	Log    *slog.Logger   // nil discards logs
 
 	// For tests. Now is the clock for days and ages, Interval the time between commits, and SegmentSize the size in
@@ -236,8 +236,8 @@ func (j *Journal) bookUnfinished() error {
 }
 
 // Request appends a finished request to the ledger. It does not wait for the disk and does not retain r. Callers append
-// the request before they settle its holds; then the ledger has the request exactly once, whenever the process is
-// killed.
+// the request before they settle its holds, so that the ledger has the request exactly once even if the process is
+// killed in between.
 func (j *Journal) Request(r *Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -284,7 +284,7 @@ func (j *Journal) Hold(h *Hold) error {
 	return nil
 }
 
-// discard forgets a request that was never sent, if it holds nothing.
+// discard forgets a request that was never sent, unless it still holds something.
 func (j *Journal) discard(request uint64) {
 	if o := j.state.open[request]; o != nil {
 		for i := range o.holds {
@@ -372,7 +372,7 @@ func (j *Journal) sealFrom(from, at int) {
 	}
 }
 
-// forgetSegment makes the segment get a record of all labels again when they are next used.
+// forgetSegment makes the next use of each set of labels append a record of it to the segment again.
 func (s *state) forgetSegment() {
 	for _, l := range s.labels {
 		l.segment = 0
@@ -397,7 +397,7 @@ func (j *Journal) save() error {
 // saveIfBuffered is save for records that are not worth a write of their own when there is no buffer.
 func (j *Journal) saveIfBuffered() {
 	if j.buffer != nil && j.failure.err == nil {
-		_ = j.save() // an error is recorded in failed
+		_ = j.save() // an error is recorded in failure
 	}
 }
 
@@ -447,7 +447,7 @@ func (j *Journal) setFailure(err error) {
 		j.failure = failure{err, j.o.Now()}
 		consequence := "requests are served, and their spending is counted only in memory"
 		if j.o.Refuse {
-			consequence = "requests with budgets are refused"
+			consequence = "requests with budgets are rejected"
 		}
 		j.o.Log.Error("journal cannot be written; "+consequence, "error", err)
 	case err == nil && j.failure.err != nil:
@@ -500,7 +500,7 @@ func (j *Journal) commit() error {
 	return err
 }
 
-// Failure returns why the journal cannot be written, and since when; err is nil if it can be written.
+// Failure returns since when and why the journal cannot be written. err is nil if it can be written.
 func (j *Journal) Failure() (since time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

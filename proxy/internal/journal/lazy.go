@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// Lazy is a Journal that is opened when a configuration first needs one, which may be a later one than the process
-// started with. The zero value is not open. It is safe for concurrent use.
+// Lazy is a Journal that is opened when a configuration first needs one, which may be after a reload. The zero value is
+// not open. It is safe for concurrent use.
 type Lazy struct {
 	open atomic.Pointer[Journal]
 

@@ -60,7 +60,7 @@ func queryError(format string, args ...any) error { return &QueryError{fmt.Sprin
 type Query struct {
 	Since, Until string   // first and last day, as 2006-01-02; "" means unbounded
 	By           []Column // columns to group by
-	Raw          bool     // sum up the single requests in the segments that are still kept, instead of reading the sums
+	Raw          bool     // sum up the requests in the remaining segments instead of reading the ledger's files
 }
 
 // Usage is the result of a Query.
@@ -195,7 +195,7 @@ type grouping struct {
 	damage []Damage
 }
 
-// groupKey is the values of a row; those of columns that are not grouped by are zero.
+// groupKey holds the values of a row; columns that the query does not group by are zero.
 type groupKey struct {
 	day int32
 	Labels

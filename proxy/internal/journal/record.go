@@ -33,7 +33,7 @@ type kind uint8
 const (
 	kindLabels  kind = 1 + iota // a set of labels, and the number by which other records of the file refer to it
 	kindRequest                 // a finished request
-	kindHold                    // what a request holds of budgets
+	kindHold                    // a hold; see Hold
 	kindSettle                  // the settlement of a hold
 	kindAdjust                  // a budget adjustment
 	kindBucket                  // in a snapshot: what a scope has used in a span of time
@@ -65,7 +65,7 @@ const (
 
 // The flags of a hold in a snapshot.
 const (
-	flagSettled = 1 << iota // the hold is settled, and its amount is what was used
+	flagSettled = 1 << iota // the hold is settled, and its amount is the amount used
 	flagListed              // the request is in the ledger
 )
 
@@ -154,7 +154,7 @@ func appendRequest(dst []byte, r *Request, labels uint32) []byte {
 	return dst
 }
 
-// Hold is what a request, or one attempt of it, holds of the budgets of some scopes.
+// Hold is the amount that a request, or one of its attempts, holds on the budgets of some scopes.
 type Hold struct {
 	Request uint64 // from NewID
 	Number  uint64 // identifies the hold among those of the request
@@ -193,7 +193,7 @@ func readSettle(b []byte) (request, number uint64, amount cost.Nano, tokens int6
 	return little.Uint64(b[8:]), little.Uint64(b[16:]), cost.Nano(little.Uint64(b[24:])), int64(little.Uint64(b[32:]))
 }
 
-// bucket is what a scope has used from start until the start of the next bucket.
+// bucket is the usage of a scope from start until the start of the next bucket.
 type bucket struct {
 	start            int64 // seconds since 1970
 	requests, tokens int64
@@ -282,7 +282,7 @@ func appendEnd(dst []byte, records int64) []byte {
 	return dst
 }
 
-// Labels are what the ledger can be grouped by; "" if a request has no such label.
+// Labels are the attributes of a request that the ledger can be grouped by; "" if the request has no such attribute.
 type Labels struct {
 	Key, Team, Model, Provider string
 	Tags                       string // in the form shown to operators, such as "plan=gold region=eu"
@@ -317,7 +317,7 @@ func appendLabels(dst []byte, l *Labels, number uint32) []byte {
 	return dst
 }
 
-// readLabels reads a set of labels. ok is false for a record that no journal has written.
+// readLabels reads a set of labels. ok is false if the record is malformed.
 func readLabels(b []byte, l *Labels) (number uint32, ok bool) {
 	if len(b) < headSize+4 {
 		return 0, false

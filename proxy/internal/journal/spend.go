@@ -60,9 +60,9 @@ func (r *replayed) budgets(want func(spend.Scope) bool, used func(spend.Entry), 
 	})
 }
 
-// ReadBudgets reads what the journal in a folder knows about budgets, and returns it as a read-only spend.Journal, with
-// the damage to its files. A running gateway may be writing the folder. A folder that does not exist counts as an empty
-// journal.
+// ReadBudgets reads the spending and the budget adjustments from the journal in a folder. It returns them as a
+// read-only spend.Journal, with the damage to the files. A running gateway may be writing the folder. A folder that
+// does not exist counts as an empty journal.
 func ReadBudgets(dir string, zone *time.Location) (spend.Journal, []Damage, error) {
 	for try := 1; ; try++ {
 		r, err := readFolder(dir, zone)

@@ -18,10 +18,10 @@ type state struct {
 	names  map[Labels]uint32
 	labels []*labelled // indexed by number
 
-	today            *day
-	todayFrom, until int64 // first second of today, and of the day after
+	today            *day  // the day that was used last
+	todayFrom, until int64 // first second of today and of the next day
 	days             map[int32]*day
-	load             func(int32) *day // returns a day that is not in days, as its file has it
+	load             func(int32) *day // returns a day that is not in days, from its file
 
 	scopes      map[scope]*usage
 	open        map[uint64]*openRequest // by request ID
@@ -99,7 +99,7 @@ func dayNumber(t time.Time, zone *time.Location) int32 {
 	return int32(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400)
 }
 
-// dayName is the date of a day.
+// dayName returns the date of a day.
 func dayName(n int32) string { return time.Unix(int64(n)*86400, 0).UTC().Format(time.DateOnly) }
 
 func parseDay(date string) (int32, error) {
@@ -297,7 +297,7 @@ func (s *state) age(now time.Time, yesterday int32) {
 	}
 }
 
-// unfinished returns the IDs of the open requests, ascending.
+// unfinished returns the IDs of the open requests in ascending order.
 func (s *state) unfinished() []uint64 { return slices.Sorted(maps.Keys(s.open)) }
 
 // booking returns the ledger's record for a request whose outcome is unknown. Its cost is the largest amount of its
@@ -360,7 +360,7 @@ func (r *replayed) call(used func(kind byte, name string, at time.Time, requests
 	}
 }
 
-// snapshot returns a snapshot file of the state, which has everything except the ledger's rows.
+// snapshot returns the contents of a snapshot file: the state without the ledger's rows.
 func (s *state) snapshot(h header) []byte {
 	b := newBuilder(h)
 	numbers := make(map[Labels]uint32)
@@ -403,7 +403,7 @@ func (s *state) snapshot(h header) []byte {
 	return b.data
 }
 
-// file returns the file of a day.
+// file returns the contents of the day's file.
 func (d *day) file(s *state, h header) []byte {
 	b := newBuilder(h)
 	for _, n := range slices.Sorted(maps.Keys(d.rows)) {

@@ -102,8 +102,8 @@ func (r *Renderer) endTool(dst []byte, c *choiceState, t *toolState) []byte {
 	return r.endChunk(append(dst, `}]`...), c)
 }
 
-// writeFunctionCall writes a piece of a tool call as a function_call, which has no id and of which a message has only
-// one. Calls after the first are left out. A model that still needs them repeats them after it has received the first
+// writeFunctionCall writes a piece of a tool call as a function_call, which has no id. A message can have only one, so
+// calls after the first are left out. A model that still needs them repeats them after it has received the first
 // result.
 func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, name, args []byte) {
 	r.out.Held -= t.members.size

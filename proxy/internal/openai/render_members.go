@@ -154,7 +154,7 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 		}
 		e.value = append(e.value, value[1:len(value)-1]...)
 	case rule == mergeObject && value[0] == '{' && len(e.value) > 0 && e.value[0] == '{':
-		// Only split an object into its members when it comes a second time. In most responses it does not.
+		// An object is split into its members only when it arrives a second time, which is rare.
 		if e.rule != mergeObject {
 			e.rule = mergeObject
 			size = e.addMembers(e.value)

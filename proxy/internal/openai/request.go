@@ -21,10 +21,10 @@ type Request struct {
 	budget     jsondoc.Value // source of Thinking.BudgetTokens
 	calls      []openCall    // tool calls of the last assistant message
 	unanswered int           // number of calls without a tool message
-	nextCall   int           // index of the call that the next tool message most likely answers
+	nextCall   int           // index of the call that the next tool message most likely belongs to
 	function   functionCall  // function_call of the last assistant message
 	toolNames  []toolName    // names of tools and functions
-	scratch    []byte        // see keyword
+	scratch    []byte        // memory for keyword
 
 	edits     jsondoc.Edits // edits that make the request canonical
 	edited    bool          // edits is not empty
@@ -37,7 +37,7 @@ type toolName struct {
 	name jsondoc.Value
 }
 
-// openCall is a tool call that tool messages must answer.
+// openCall is a tool call for which a tool message must follow.
 type openCall struct {
 	id       jsondoc.Value
 	answered bool

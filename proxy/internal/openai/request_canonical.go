@@ -12,8 +12,10 @@ import (
 // Plugins receive, and the gateway forwards, the canonical request. It has the same meaning as the client's request,
 // but only one of several possible forms:
 //
-//   - A message with the role assistant or tool has a content. It is null only if there is something else, such as tool calls.
-//   - Lists of tools and tool calls are absent instead of empty. Without tools, members about their choice are absent as well.
+//   - A message with the role assistant or tool has a content. It is null only if there is something else, such as tool
+//     calls.
+//   - Lists of tools and tool calls are absent instead of empty. Without tools, members about their choice are absent
+//     as well.
 //   - Tool calls have arguments.
 //   - Functions, the predecessor of tools, are replaced by tools. Request.FunctionCalls is set if the response must use
 //     function_call.

@@ -17,7 +17,7 @@ type topLevel struct {
 	logprobs, topLogprobs                  jsondoc.Value
 }
 
-// readRequest reads the members of a request. It first checks the ones that do not depend on others, in document order.
+// readRequest reads the members of a request. It first checks those that do not depend on others, in document order.
 func (r *Request) readRequest(root jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	var t topLevel
 	for v := root.First(); v.Exists(); v = v.Next() {
@@ -230,8 +230,8 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	return clientapi.NotOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
-// readFormat reads response_format. Other types than those of the OpenAI API are left to the plugin, because providers
-// support more, for example grammars and regular expressions.
+// readFormat reads response_format. Types that the OpenAI API does not have are left to the plugin, because some
+// providers support others, for example grammars and regular expressions.
 func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	if !clientapi.Given(v) {
 		return nil

@@ -157,7 +157,7 @@ func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error
 			r.Flags |= clientapi.FlagReasoningHistory
 		}
 	}
-	// These are forms of the same reasoning, of which a model reads one.
+	// These are three forms of the same reasoning. A model reads only one of them.
 	r.TextBytes += max(len(m.reasoning.Raw()), len(m.details.Raw()), len(m.thinkBlock.Raw()))
 	if clientapi.Given(m.audio) {
 		contentOnly = false

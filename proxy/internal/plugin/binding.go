@@ -28,10 +28,10 @@ type BindingConfig struct {
 
 	// Redact removes the values of configured credentials from a text. It may return its argument, and keeps no
 	// reference to it. The host applies it to error bodies and response headers before the plugin gets them, and to
-	// failures, warnings, log lines, explanations and finish reasons of the plugin before it uses them. nil: nothing is
-	// redacted.
+	// failures, warnings, log lines, explanations and finish reasons of the plugin before it uses them. nil disables
+	// redaction.
 	Redact func([]byte) []byte
-	// Searches returns how many times Redact passes over a text, for which calls are charged. nil: once.
+	// Searches returns how many times Redact passes over a text, for which calls are charged. nil means once.
 	Searches func() int
 }
 

@@ -289,7 +289,8 @@ func (c *call) chargeUnits(n int64) {
 	}
 }
 
-// checkName checks an ID, a name or another short single-line text. The error refers to it as subject.
+// checkName reports whether an ID, a name or another short single-line text is valid. If not, it aborts the call with
+// an error that refers to the text as subject.
 func (c *call) checkName(p []byte, subject string) bool {
 	switch {
 	case len(p) > abi.MaxName:
@@ -321,8 +322,7 @@ func (c *call) redact(p []byte) []byte {
 	return c.binding.redact(p)
 }
 
-// redactBeginning is redact for a text of which only the first n bytes are used, so that the host need not search all
-// of it.
+// redactBeginning is redact for a text of which only the first n bytes are used. It does not search all of the text.
 func (c *call) redactBeginning(p []byte, n int) []byte {
 	if len(p) <= n+maxCredential {
 		return c.redact(p)

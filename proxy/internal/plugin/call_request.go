@@ -27,8 +27,8 @@ const (
 	maxCopies = 2
 )
 
-// chargeVisits charges for the values of the client's body that a look-up has visited since before. Finding a member of
-// an object takes the host time in proportion to the members in front of it.
+// chargeVisits charges for the values of the client's body that a look-up has visited. before is Doc.Visited before the
+// look-up. Finding a member of an object takes the host time in proportion to the number of members before it.
 func (c *call) chargeVisits(before uint64) {
 	c.chargeUnits(int64(c.attempt.Request.Doc.Visited() - before))
 }
@@ -365,8 +365,8 @@ func (c *call) commitRequest() error {
 }
 
 // body returns the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's
-// unchanged. The request's content type is JSON: the client's body is, edits keep it so, and the plugin's own is
-// checked.
+// unchanged. All of them are JSON, as the request's content type says: the client's body has been parsed, edits
+// preserve that, and the plugin's own body is checked unless the plugin is bundled.
 func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {

@@ -4,7 +4,7 @@ package plugin
 // code, and about 20 ns of the instructions and imports that take longest for their price. BenchmarkPrices here and in
 // package fuel measures both. For comparison: an event costs a hand-written Go guest some 300 units, the garbage
 // collector of a Go guest costs up to 30,000 units in one call, and the most expensive 100 KB request of a bundled
-// plugin cost 400,000, a twentieth of its budget.
+// plugin costs 400,000, a twentieth of its budget.
 const (
 	// DefaultEventFuel is the base budget of the calls that do not take a whole body, such as an event, the end of a
 	// body or a router's choice: up to 9 ms. They do not need the semaphore of whole-body calls.

@@ -86,14 +86,14 @@ func (o *guestOutput) reset(keep bool) {
 func (o *guestOutput) write(fd int32, p []byte) {
 	l := &o.lines[fd]
 	for len(p) > 0 {
-		line, rest, whole := bytes.Cut(p, []byte{'\n'})
+		line, rest, ended := bytes.Cut(p, []byte{'\n'})
 		limit := maxOutputLine
 		if o.dev {
 			limit = devOutputLine
 		}
 		l.text = append(l.text, line[:min(len(line), limit-len(l.text))]...)
 		l.any = true
-		if whole {
+		if ended {
 			o.endLine(fd)
 		}
 		p = rest

@@ -19,7 +19,7 @@ type Plugin struct {
 	host    *Host
 	name    string
 	exports exportSet
-	minor   int32
+	minor   int32 // see Minor
 	pool    *pool
 	module  *engine.Module                                // nil for a native plugin
 	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
@@ -35,7 +35,7 @@ type Plugin struct {
 	bindings int32 // created so far: the index of the next one
 
 	counts  counts
-	unknown unknownSet
+	unknown unknownSet // elements and numbers that noteUnknown has logged
 }
 
 // Name returns the name under which the plugin was loaded.
@@ -174,7 +174,7 @@ func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallE
 }
 
 // saveImage saves an image of an instance that has been configured for b and has served no call. It returns false if
-// that has made the instance unusable.
+// the failure to save one has made the instance unusable.
 func (p *Plugin) saveImage(in *instance, b *Binding) bool {
 	err := p.images.save(b, in.guest)
 	if err != nil && !errors.Is(err, engine.ErrNoImage) {

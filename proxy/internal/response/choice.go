@@ -11,7 +11,7 @@ type choice struct {
 	begun     bool
 	finished  bool   // the provider has given the finish reason; later events are dropped
 	unflushed bool   // an extra member was written since the last Flush
-	grouped   uint64 // epoch of the batch in which the members after the latest event were written ahead, with that event
+	grouped   uint64 // epoch of the batch in which extra members were written with the event before them
 	reason    abi.FinishReason
 	native    []byte // the provider's own reason, escaped
 
@@ -26,7 +26,7 @@ type choice struct {
 
 // text is one text that arrives in pieces.
 type text struct {
-	partial  partial // the start of a character whose rest is in the next piece
+	partial  partial // start of a character that the next piece completes
 	trial    partial // partial after the batch that is being prepared; valid if epoch is that batch
 	epoch    uint64  // batch that trial belongs to
 	begun    bool    // a piece was applied, even if it was empty

@@ -77,7 +77,7 @@ func (w *Writer) commitChoiceEvent(b *Batch, i int, c *choice) (joined int) {
 	c.begun = true
 	if ev.hasContent() {
 		w.head.Fix()
-		w.doneAtEnd = false // the provider has continued after it
+		w.doneAtEnd = false // the provider has sent more after it
 	}
 	switch ev.Kind {
 	case EventText:
@@ -218,7 +218,7 @@ var emptyObject = []byte("{}")
 func (w *Writer) endTool(t *tool) []byte {
 	t.ended = true
 	if !t.args.nonEmpty && t.args.partial.n == 0 {
-		t.json = extent{begun: true} // the default or empty object is a whole value
+		t.json = extent{begun: true} // the default or empty object is a complete value
 	}
 	s := w.finishText(&t.args)
 	if !t.args.nonEmpty {

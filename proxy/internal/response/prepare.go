@@ -15,7 +15,7 @@ type prepared struct {
 	scratch bool    // span is in Writer.scratch, not in the batch
 	absent  bool    // the event belongs to a tool call that does not exist
 	points  int32   // code points
-	partial partial // the rest of the text, which waits for the next piece
+	partial partial // incomplete character at the end of the text, which the next piece completes
 }
 
 // bytes returns the prepared text or value. It is valid until the batch has been applied.

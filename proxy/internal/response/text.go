@@ -13,8 +13,8 @@ import (
 // input (bytes that are not UTF-8, an unpaired surrogate) becomes U+FFFD. Input that would break the frame (a quote, a
 // control character, an unknown escape) is rejected.
 //
-// A provider may split a text anywhere, even inside a character. If a piece ends with the start of a character, that is
-// kept as a partial until the next piece of the same text arrives.
+// A provider may split a text anywhere, even inside a character. If a piece ends with the start of a character, that
+// start is held as a partial until the next piece of the same text arrives.
 
 // replacement is U+FFFD.
 const replacement = "\uFFFD"

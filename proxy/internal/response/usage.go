@@ -64,7 +64,7 @@ func (w *Writer) Usage() Usage {
 }
 
 // Accounted returns the token usage that the request is charged for. In an incomplete response the provider's count may
-// be older than most of the texts, so the completion is at least the estimate of these.
+// be older than most of the texts, so Completion is at least the estimate from the texts.
 func (w *Writer) Accounted() Usage {
 	u := w.tokens()
 	if seen := w.estimateCompletion(); !w.complete && seen > u.Completion {
@@ -74,8 +74,8 @@ func (w *Writer) Accounted() Usage {
 	return u
 }
 
-// Used reports whether the provider has counted tokens or sent text. Only then is a response that the client did not
-// use charged for.
+// Used reports whether the provider has counted tokens or sent text. Only then is a response charged for if the client
+// did not receive it.
 func (w *Writer) Used() bool { return w.usage.known != 0 || w.textBytes > 0 }
 
 func (w *Writer) price(u *Usage) {

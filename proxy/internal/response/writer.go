@@ -11,7 +11,7 @@ import (
 // DefaultMaxHeld is the default of Options.MaxHeld.
 const DefaultMaxHeld = 32 << 20
 
-// Options describes the response to write and the request that it answers.
+// Options describes the response to write and its request.
 type Options struct {
 	Stream       bool // write frames instead of one body
 	IncludeUsage bool // the client asked for usage at the end of a stream
@@ -34,7 +34,7 @@ type Options struct {
 	// unchanged. It may be nil. The Writer does not retain the result.
 	Aliases func(name []byte) []byte
 
-	MaxHeld int // limit on bytes of one response in memory; 0 means DefaultMaxHeld
+	MaxHeld int // maximum number of bytes of a response that are held in memory (Held); 0 means DefaultMaxHeld
 
 	Tap Tap // observes the calls of the Renderer; may be nil
 }
@@ -67,7 +67,7 @@ type Writer struct {
 	head    Head
 	choices []*choice // by index; a choice that has not begun is kept for its memory
 	usage   tally
-	sent    bool // the client has been sent some of the response
+	sent    bool // a part of the response has been sent to the client
 
 	epoch     uint64     // number of the current batch
 	prepared  []prepared // by event of the current batch
@@ -78,11 +78,11 @@ type Writer struct {
 
 	held      int   // bytes of default texts
 	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
-	dropped   int
-	events    bool // an event or a failure was applied
-	anyItems  bool // an item was applied
-	doneNow   bool
-	doneAtEnd bool // the response is complete if the body ends cleanly
+	dropped   int   // see Dropped
+	events    bool  // an event or a failure was applied
+	anyItems  bool  // an item was applied
+	doneNow   bool  // the provider has declared the response complete
+	doneAtEnd bool  // the response is complete if the body ends cleanly
 	complete  bool
 	failed    *apierror.Error
 }
@@ -144,9 +144,9 @@ func (w *Writer) Reset(o Options) {
 // Apply applies the events of a batch, in order. A *ProtocolError means that the batch was rejected. An *apierror.Error
 // means that the response cannot be used: it exceeds MaxHeld, has more tool calls or parts of reasoning than a choice
 // may have, contains JSON that can be read in more than one way, or cannot be represented in the client's API. In both
-// cases nothing of the batch is written, and the caller decides how the response ends (Fail).
+// cases no part of the batch is written, and the caller decides how the response ends (Fail).
 //
-// If the batch contains a failure, the response ends with it. If nothing of the response was written before, nothing of
+// If the batch contains a failure, the response ends with it. If no part of the response was written before, no part of
 // this batch is written either, so that the failure can still become an HTTP status or another target can be tried.
 //
 // The batch may be reset as soon as Apply returns.
@@ -240,7 +240,7 @@ func (w *Writer) Fail(e *apierror.Error) {
 	}
 }
 
-// Revoke fails a response whose renderer rejected it only after Apply had returned, as one that waits for filters does.
+// Revoke fails a response that was rejected only after Apply had returned, for example by a filter.
 // The response may already be complete. If nothing was sent to the client, Revoke drops the rendered output, so that
 // the failure can become an HTTP status.
 func (w *Writer) Revoke(e *apierror.Error) {
@@ -288,8 +288,8 @@ func (w *Writer) Consume() {
 	w.out.Buf = Reuse(w.out.Buf)
 }
 
-// Held returns the number of bytes of the response in memory besides Output: the whole of a non-streaming response, or
-// the parts of a stream that cannot be written yet.
+// Held returns the number of bytes of the response in memory besides Output: an entire non-streaming response, or the
+// parts of a stream that cannot be written yet.
 func (w *Writer) Held() int { return w.held + w.out.Held }
 
 // Dropped counts events with content that were ignored because their choice had finished, their tool call had not

@@ -6,9 +6,9 @@ import "sync"
 // can retry the few requests that fail.
 const budgetSize = 10
 
-// Budget bounds how often requests that failed at a provider are sent to another of its models. Each request sent to
-// the provider adds a fraction of a retry (share), and each retry costs one. However often a provider fails, it
-// receives at most 1 + share times the requests, plus budgetSize. The zero value is full.
+// Budget bounds how often requests that failed at a provider are retried there, at the same or another of its models.
+// Each request sent to the provider adds a fraction of a retry (share), and each retry costs one. However often a
+// provider fails, it receives at most 1 + share times the requests, plus budgetSize. The zero value is full.
 type Budget struct {
 	mu     sync.Mutex
 	used   float64 // retries spent; budgetSize minus used are left

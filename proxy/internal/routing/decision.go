@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
-// Decision is what Policy.Decide decided for a request, why, and what the attempts led to. Its explanation is rendered
-// only on demand, by AppendLine, AppendJSON and AppendText.
+// Decision is the result of Policy.Decide for a request, with its reasons, and the outcomes of the attempts. Its
+// explanation is rendered only on demand, by AppendLine, AppendJSON and AppendText.
 //
 // The zero value is ready for Decide. A Decision can be reused for the next request, which reuses its memory; Reset
 // drops its references in between. It is not safe for concurrent use.
@@ -31,15 +31,15 @@ type Decision struct {
 	attempts    []Attempt
 	shadows     []int // indexes into policy.Shadows of those that get a copy
 
-	scratch []int
-	input   []byte
+	scratch []int  // memory for the router's order
+	input   []byte // input document of the router
 }
 
 // candidate is the state of a target in a decision.
 type candidate struct {
 	left  Left
 	ready bool // the circuit was closed and the target was not in cooldown
-	lot   lot
+	lot   lot  // draw of the target for the affinity hash; unset without affinity
 }
 
 // Left is the reason that a target is left out.

@@ -140,8 +140,8 @@ func (d *Decision) appendTargets(dst []byte, indexes []int, note func(i int) str
 			return append(strconv.AppendInt(dst, int64(len(indexes)-n), 10), " more"...)
 		}
 		dst = appendTarget(dst, &d.policy.Targets[i])
-		if what := note(i); what != "" {
-			dst = append(append(append(dst, " ("...), what...), ')')
+		if remark := note(i); remark != "" {
+			dst = append(append(append(dst, " ("...), remark...), ')')
 		}
 	}
 	return dst

@@ -24,7 +24,7 @@ type HedgeCounts struct {
 // Earn adds the share for a request.
 func (h *Hedges) Earn(share float64) {
 	h.mu.Lock()
-	// A sum of shares such as 0.1 falls short of the whole by a rounding error.
+	// A sum of shares such as 0.1 falls short of 1 by a rounding error.
 	h.saved = min(h.saved+share+1e-9, maxHedges)
 	h.mu.Unlock()
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Salt is a secret derived from a configured text. Without it, the hashes of conversations, users and keys cannot be
-// traced back to these. Gateways that must choose the same targets need the same salt.
+// Salt is a secret derived from a configured text. Without it, hashes cannot be traced back to the conversations, users
+// and keys that they were computed from. Gateways that must choose the same targets need the same salt.
 type Salt struct {
 	seed uint64
 	key  [32]byte

@@ -71,8 +71,8 @@ func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
 	dst = append(dst, `,"headers":{`...)
 	first = true
 	metadata := false
-	for _, what := range d.router.Reads {
-		header, ok := strings.CutPrefix(what, "header:")
+	for _, part := range d.router.Reads {
+		header, ok := strings.CutPrefix(part, "header:")
 		if !ok {
 			metadata = true
 			continue

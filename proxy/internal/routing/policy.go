@@ -59,7 +59,7 @@ type Router struct {
 	Plugin  string // name of the plugin
 	Chooser Chooser
 	Always  bool     // the router is asked even if there is only one target
-	Refuse  bool     // if the router fails, requests are rejected instead of routed in the configured order
+	Refuse  bool     // if the router fails, requests are rejected instead of being routed in the configured order
 	Reads   []string // optional parts of requests in its input: "metadata", or "header:" and a name in lower case
 }
 
@@ -70,7 +70,7 @@ type Chooser interface {
 	Choose(ctx context.Context, client string, input []byte, n int) (order []int, explain string, err error)
 }
 
-// Request has the facts of a request that a decision is based on.
+// Request holds the properties of a request that a decision is based on.
 type Request struct {
 	Key, Team string            // name of the client's key and of its team; "" for none
 	KeyTags   map[string]string // tags of the key
@@ -207,7 +207,7 @@ func (d *Decision) askRouter(ctx context.Context, router *Router, r *Request, no
 	d.input = d.appendInput(d.input[:0], r, now)
 	order, words, err := router.Chooser.Choose(ctx, r.Key, d.input, len(d.order))
 	d.Words = words
-	if _, refused := errors.AsType[*apierror.Error](err); refused {
+	if _, rejected := errors.AsType[*apierror.Error](err); rejected {
 		d.Router = RouterRejected
 		return err
 	}

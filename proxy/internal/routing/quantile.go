@@ -20,7 +20,7 @@ const (
 )
 
 // samples are recent times to the first event of a target. They include the durations of attempts that were cancelled
-// before their first event because another target was faster. Without these, slow responses would be missing.
+// before their first event because another target was faster. Otherwise slow responses would be missing.
 type samples struct {
 	n        int                // number of samples added so far
 	last     [maxSamples]uint32 // recent samples in microseconds; sample i is at i % maxSamples

@@ -18,7 +18,7 @@ func nameHash(provider, model string) uint64 {
 // maxRendezvousWeight keeps products of a weight and a cost within 64 bits.
 const maxRendezvousWeight = 1<<32 - 1
 
-// lot is what a target draws for a hash. The target with the smallest cost / weight comes first.
+// lot is the result of a target's draw for a hash. The target with the smallest cost / weight comes first.
 type lot struct{ cost, weight uint64 }
 
 // drawLot draws for the nth target, from 0, with the same name.
@@ -67,7 +67,7 @@ func negativeLog2(x uint64) uint64 {
 	m := x << zeros >> 32 // 1 <= m / 2^31 < 2
 	var log uint64
 	for bit := uint64(1 << 23); bit > 0; bit >>= 1 {
-		// Squaring doubles the logarithm. Its next bit tells whether it has passed 1.
+		// Squaring doubles the logarithm. Its next bit is 1 if the square has reached 2.
 		if m = m * m >> 31; m >= 1<<32 {
 			log |= bit
 			m >>= 1

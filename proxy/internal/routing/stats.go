@@ -79,7 +79,7 @@ type Snapshot struct {
 	LastError LastError
 
 	Breaker     breaker.State
-	Until       time.Time // end of the pause of an open breaker, or of a cooldown that the target asked for; may be in the past
+	Until       time.Time // end of an open breaker's pause or of a requested cooldown; may be in the past
 	RateLimited bool      // Until is due to the target's rate limit
 
 	Opened   uint64 // times that the breaker opened

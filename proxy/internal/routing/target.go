@@ -95,6 +95,6 @@ func (t *Target) EndAttempt(ticket breaker.Ticket, o Outcome, cooldown, firstEve
 	return t.Stats.end(&t.Breaker, ticket, o, cooldown, firstEvent, now)
 }
 
-// Wait returns how long a target that did not permit an attempt should not be used, and whether that is due to its rate
-// limit.
+// Wait returns how long a target that has not permitted an attempt is to be left out, and whether that is due to its
+// rate limit.
 func (t *Target) Wait(now time.Time) (d time.Duration, rateLimited bool) { return t.Stats.wait(now) }

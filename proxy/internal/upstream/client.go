@@ -44,7 +44,7 @@ type Config struct {
 	TLS          *tls.Config // roots, client certificates; New fills in versions, server name, session cache and protocols
 	AllowPrivate bool        // names may resolve to loopback, private and link-local addresses
 
-	// Redactor learns the secrets that are obtained while the Client runs; may be nil.
+	// Redactor receives the secrets that are obtained while the Client is in use; may be nil.
 	Redactor *credential.Redactor
 	// Now is the clock for signatures, the expiry of tokens and the age of connections and addresses; nil is time.Now.
 	Now func() time.Time
@@ -234,7 +234,7 @@ func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watch
 	}
 	succeeded := false
 	defer func() {
-		// Also if the Watcher panics: its caller may recover.
+		// Deferred because the Watcher may panic, and the caller may recover.
 		if !succeeded {
 			c.pool.discard()
 		}
@@ -271,7 +271,8 @@ func connLost(err error) bool {
 	return ok && e.Kind == Unreachable
 }
 
-// authorize returns the headers with which the signer authorizes a request. Its time counts as connecting.
+// authorize returns the headers with which the signer authorizes a request. The time that this takes is limited by the
+// timeouts for connecting and the TLS handshake together.
 func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline time.Time) ([]Header, error) {
 	start := time.Now()
 	limit := start.Add(c.cfg.Timeouts.Connect + c.cfg.Timeouts.TLS)
@@ -308,7 +309,7 @@ func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*c
 	return cn, nil
 }
 
-// tickOnce calls the Watcher once after a long wait that did not tick.
+// tickOnce calls the Watcher once after a long wait without ticks.
 func (c *Client) tickOnce(w Watcher, start time.Time) error {
 	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
 		if err := w.Tick(PhaseConnect, d); err != nil {

@@ -48,7 +48,7 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	if c.tls == nil {
 		return cn, nil
 	}
-	// The handshake does not tick.
+	// There are no ticks during the handshake.
 	hctx, cancel := context.WithTimeout(ctx, c.cfg.Timeouts.TLS)
 	defer cancel()
 	t := tls.Client(&cn.tickConn, c.tls)

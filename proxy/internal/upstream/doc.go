@@ -17,12 +17,12 @@
 //
 // # Addresses
 //
-// A name is resolved at most every 30 s by one goroutine, which Close waits for. Several addresses are tried as in RFC 8305. A
-// connection is reused for at most 5 min, so that traffic follows DNS changes.
+// A name is resolved at most every 30 s by one goroutine, which Close waits for. Several addresses are tried as in
+// RFC 8305. A connection is reused for at most 5 min, so that traffic follows DNS changes.
 //
 // # Unambiguous responses
 //
-// Response headers are parsed by a strict scanner of our own that rejects everything that two parsers could parse
+// Response headers are parsed by a strict scanner (headScan) that rejects everything that two parsers could parse
 // differently: duplicate or conflicting lengths, unknown transfer codings, folded lines, bare LFs. FuzzHead checks that
 // net/http parses every accepted header in the same way. Bodies are decoded in place in the read buffer, so bytes are
 // passed on as soon as they arrive, without a copy.

@@ -16,7 +16,7 @@ import (
 // poller asks the kernel whether a connection is readable, without waiting. The zero value always reports false.
 type poller struct {
 	rc       syscall.RawConn
-	pollOnce func(fd uintptr)      // polls and sets ready; created once, since a closure per call would be an allocation per call
+	pollOnce func(fd uintptr)      // polls and sets ready; created once, because each closure is an allocation
 	readOnce func(fd uintptr) bool // reads and sets n and err; nil if the connection is not itself a socket, as in tests
 	ready    bool
 	n        int

@@ -29,7 +29,7 @@ type Request struct {
 	Accept      string
 	Client      uint64 // a hash of the client, by which one of several credentials is chosen
 	Sent        func() // called when the request has been sent, before the wait for the response; may be nil
-	Once        bool   // if the provider rejects or rate-limits the secret, do not try another one, and do not pause that one
+	Once        bool   // if the provider rejects or rate-limits the secret, neither pause it nor try another one
 }
 
 // authorization is what a credential adds to a request.

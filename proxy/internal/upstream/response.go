@@ -91,12 +91,12 @@ func (r *Response) SetWatcher(w Watcher) {
 	}
 }
 
-// Buffered reports whether the body has ended, so that the next call of Next returns without waiting and its result can
-// be sent together with the last bytes.
+// Buffered reports whether all of the body has been read from the connection, so that Next does not wait and its result
+// can be sent together with the last bytes.
 func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.body.done }
 
 // Await waits until Next can return without waiting. It needs less stack than Next. It returns only errors of kind
-// Paused; Next returns the others.
+// Paused; other errors are returned by Next.
 func (r *Response) Await() error {
 	if r.conn == nil || r.end != nil || r.zip != nil || r.body.done || r.conn.r < r.conn.w {
 		return nil
@@ -189,8 +189,8 @@ func (r *Response) ReadAll(dst []byte, limit int) ([]byte, error) {
 	return r.ReadAllWithin(dst, limit, nil)
 }
 
-// ReadAllWithin is ReadAll under a memory budget: reserve is called with the number of bytes before each read, and
-// ReadAllWithin returns its error. reserve may be nil.
+// ReadAllWithin is ReadAll under a memory budget: reserve is called before each read with the number of bytes so far,
+// and its error ends ReadAllWithin. reserve may be nil.
 func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) error) ([]byte, error) {
 	for {
 		if reserve != nil {
@@ -308,7 +308,7 @@ func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, er
 	case len(enc) == 0, httpfield.EqualFold(enc, "identity"):
 	case httpfield.EqualFold(enc, "gzip"), httpfield.EqualFold(enc, "x-gzip"):
 		r.zip = newInflater()
-		// They describe the compressed body.
+		// These headers describe the compressed body.
 		cn.header.del("content-encoding")
 		cn.header.del("content-length")
 	default:

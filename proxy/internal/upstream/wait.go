@@ -165,7 +165,7 @@ func (c *tickConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads from rw, which is l or the TLS connection on it, and ticks while it waits.
+// read reads from rw, which is c or the TLS connection on top of it, and ticks while it waits.
 func (c *tickConn) read(rw net.Conn, p []byte) (int, error) {
 	for {
 		now := time.Now()
@@ -250,7 +250,7 @@ func (c *tickConn) write(p, q []byte) (done int, err error) {
 			return done, err
 		}
 		// A provider that rejects a large request may respond without reading the rest of it. With TLS, readable data
-		// may be a session ticket, so an early response only shows by a failed write.
+		// may be a session ticket, so an early response is only noticed when a write fails.
 		if c.phase == PhaseSend && !c.tls && c.poll.readable() {
 			return done, errEarly
 		}
