@@ -52,8 +52,8 @@ func wrapArray(elements []byte) json.Value {
 	return append(append([]byte{'['}, elements...), ']')
 }
 
-// emitAnnotations converts citations of web pages to annotations of the response, which cover the text from from to its
-// end. Citations of documents have no URL and no equivalent in the OpenAI API.
+// emitAnnotations converts citations of web pages to annotations of the response, which cover the text after its
+// first from code points. Citations of documents have no URL and no equivalent in the OpenAI API.
 func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	to := max(from, a.TextLength(0))
 	var (

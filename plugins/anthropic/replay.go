@@ -47,6 +47,7 @@ func (t *translation) readThoughts(m *message) []thought {
 	return kept
 }
 
+// replayable moves the blocks that the provider accepts to the front of all, and returns them.
 func replayable(all []thought) []thought {
 	kept := all[:0]
 	for i := range all {

@@ -9,7 +9,7 @@ import (
 )
 
 // translation is the state of the translation of one request. Messages are written while they are read. Members that
-// depend on each other are recorded and written after the messages, the prompt into a part before them. Except for
+// depend on each other are recorded and written after the messages; the prompt goes into a part before them. Except for
 // scratch and the names of documents, slices share the memory of the client's body.
 type translation struct {
 	*memory
@@ -30,7 +30,7 @@ type translation struct {
 	thinks     bool
 	form       outputFormat
 	extended   bool     // additionalModelRequestFields is open
-	own        []string // names of the plugin's members of it
+	own        []string // names of the members that the plugin writes to it
 
 	caches  int      // number of cache points so far, including those reserved for the prompt
 	aliased [][]byte // names of tools whose alias was registered

@@ -181,7 +181,7 @@ func (t *annotator) codePointsBefore(place int) int64 {
 	return int64(t.points)
 }
 
-// writeAnnotation writes an annotation if the source has a web address.
+// writeAnnotation writes an annotation if the source has an HTTP URL and the annotation fits.
 func (t *annotator) writeAnnotation(s *source, from, to int64) {
 	if !bytes.HasPrefix(s.url, []byte("http")) || len(t.w.Buf)+len(s.url)+len(s.title) > t.limit {
 		return

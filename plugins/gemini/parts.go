@@ -56,7 +56,7 @@ func (t *translation) writePart(p *chat.Part, role string, m *chat.Message) erro
 		case data != nil:
 			return t.writeMedia(data, mediaTypeByName(name, "application/pdf"), role, param(".file.file_data"))
 		case bytes.Contains(id, []byte("://")):
-			return t.writeAddress(id, role, param(".file.file_id"))
+			return t.writeURL(id, role, param(".file.file_id"))
 		}
 		return translate.Unsupported(param(".file.file_id"), "This provider accepts uploaded files only by URI; send the URI or file_data.")
 	case "input_audio":
@@ -86,7 +86,7 @@ func (t *translation) writeMedia(from []byte, mediaType, role, param string) err
 		}
 		mediaType, data = string(kind), rest
 	case bytes.Contains(from[:min(len(from), maxScheme)], []byte("://")):
-		return t.writeAddress(from, role, param)
+		return t.writeURL(from, role, param)
 	case mediaType == "":
 		return translate.Invalid("invalid_value", param, "Expected a data URL or an address.")
 	default:
@@ -121,9 +121,9 @@ func unescaped(inside []byte) []byte {
 	return json.AppendInside(nil, json.AppendText(nil, inside))
 }
 
-// writeAddress writes media given as a URL. The operator must allow it, because the provider fetches it with the
+// writeURL writes media given as a URL. The operator must allow it, because the provider fetches it with the
 // operator's permissions.
-func (t *translation) writeAddress(address []byte, role, param string) error {
+func (t *translation) writeURL(url []byte, role, param string) error {
 	if !t.o.fileURI {
 		return translate.Unsupported(param, "Fetching URLs is not enabled for this provider; send the data in a data URL.")
 	}
@@ -132,12 +132,12 @@ func (t *translation) writeAddress(address []byte, role, param string) error {
 	w.Object()
 	w.Name("fileData")
 	w.Object()
-	if kind := mediaTypeByName(address, ""); kind != "" {
+	if kind := mediaTypeByName(url, ""); kind != "" {
 		w.Name("mimeType")
 		w.String(kind)
 	}
 	w.Name("fileUri")
-	w.Inside(address)
+	w.Inside(url)
 	w.EndObject()
 	w.EndObject()
 	return nil

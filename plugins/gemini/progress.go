@@ -36,14 +36,14 @@ type candidateState struct {
 type flag uint8
 
 const (
-	finished flag = 1 << iota
-	called        // it has made a call
-	thinking      // the candidate has a call
-	calling       // the latest block is a thought, which may continue
-	written       // the arguments of a call are being streamed
-	quoted        // the arguments have started
-	signed        // their latest value is an unfinished string
-) // the call has its signature
+	finished flag = 1 << iota // the candidate has finished
+	called                    // the candidate has made a call
+	thinking                  // the latest block is a thought, which may continue
+	calling                   // the arguments of a call are being streamed
+	written                   // these arguments have started
+	quoted                    // their latest value is an unfinished string
+	signed                    // this call has its signature
+)
 
 func (s *candidateState) has(f flag) bool { return s.flags&f != 0 }
 
@@ -102,13 +102,14 @@ func (p *progress) newBlock(s *candidateState) (int32, error) {
 	return key, nil
 }
 
-// callKey is the key of a call that comes now.
+// callKey returns the key of a new call.
 func (p *progress) callKey(a *provider.Answer, s *candidateState) (int32, error) {
 	s.countText(a.TextLength(s.choice))
 	return p.newBlock(s)
 }
 
-// thoughtKey is the key of a thought that comes now, which may go on with the one before it.
+// thoughtKey returns the key of the thought that a piece belongs to: the latest block, if it is a thought that may
+// continue, or else a new block.
 func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
 	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
@@ -134,9 +135,9 @@ func (p *progress) signatureKey(a *provider.Answer, choice int32, onText bool) (
 	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
 	if onText {
-		s.textLength = length // the text is the block
-	} else { // the text itself is the block
-		s.countText(length)
+		s.textLength = length // the text itself is the block
+	} else {
+		s.countText(length) // the signature is a block of its own
 	}
 	return p.newBlock(s)
 }

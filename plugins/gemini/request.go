@@ -9,7 +9,7 @@ import (
 )
 
 // translation is the state of the translation of one request. Messages are written while they are read. Members that
-// depend on each other are recorded and written after the messages, the prompt into a part before them. Slices share
+// depend on each other are recorded and written after the messages; the prompt goes into a part before them. Slices share
 // the memory of the client's body, or of buffers of this call.
 type translation struct {
 	r *provider.Request

@@ -95,4 +95,7 @@
 //	                   JSON object, such as those of a truncated response, become {}. Default: "text".
 //	tool_ids           "nine_letters" for an upstream that rejects IDs of tool calls other than nine letters and digits:
 //	                   others are replaced, in both calls and results. Default: "any".
+//
+// Sources of the formats: https://platform.openai.com/docs/api-reference/chat,
+// https://platform.openai.com/docs/api-reference/responses.
 package openai

@@ -49,6 +49,7 @@ func rejectVideo(r *provider.Request) error {
 	}
 }
 
+// rejectMembers rejects a request with one of the given members. If its value has no effect, it is removed instead.
 func rejectMembers(r *provider.Request, members json.Value) error {
 	var in json.Reader
 	in.Reset(members)

@@ -29,8 +29,8 @@ func expectResponses(r *provider.Request, o *options) {
 	r.Expect(framing, abi.DialectResponses, nil)
 }
 
-// rejectStoredState rejects a request that refers to stored responses, for an upstream that stores none; another target may
-// have them. store is true by default, so it is set to false rather than rejected.
+// rejectStoredState rejects a request that refers to stored responses or runs in the background, for an upstream that
+// stores no responses; another target may. store is true by default, so it is set to false rather than rejected.
 func rejectStoredState(r *provider.Request) error {
 	for _, member := range [...]string{"previous_response_id", "conversation", "background"} {
 		value := r.Get("/" + member)

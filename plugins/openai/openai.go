@@ -101,11 +101,11 @@ func editStream(r *provider.Request, o *options) {
 	}
 }
 
-// newNames are the prefixes of the names of OpenAI models that reject max_tokens.
-var newNames = [...]string{"o1", "o3", "o4", "gpt-5"}
+// noMaxTokens are name prefixes of the OpenAI models that reject max_tokens.
+var noMaxTokens = [...]string{"o1", "o3", "o4", "gpt-5"}
 
 func rejectsMaxTokens(model []byte) bool {
-	for _, name := range newNames {
+	for _, name := range noMaxTokens {
 		if len(model) >= len(name) && string(model[:len(name)]) == name {
 			return true
 		}

@@ -21,11 +21,12 @@ type reasoningRequest struct {
 	effort   []byte // reasoning_effort in the client's words; empty if unset
 }
 
+// readReasoningRequest reads the client's reasoning setting. It removes a member thinking that is null.
 func readReasoningRequest(r *provider.Request, o *options) (w reasoningRequest) {
 	if thinking := r.Get("/thinking"); thinking.Kind() == json.Object {
 		w.readThinking(thinking)
 	} else if thinking.Exists() {
-		r.Delete("/thinking") // null
+		r.Delete("/thinking")
 	}
 	if w.effort = r.Get("/reasoning_effort").Text(); string(w.effort) == "default" && !o.accepts("reasoning_effort", `"default"`) {
 		w.effort = nil

@@ -59,7 +59,7 @@ func (s *Suite) Bench(ctx context.Context, h *Host, m Module, atLeast time.Durat
 	return measures, nil
 }
 
-// timedCalls runs a vector and returns its calls.
+// timedCalls runs a vector and returns its calls. For a text it returns one call, with the averages of all.
 func timedCalls(c testCase, b *Binding) []Call {
 	if v, ok := c.(*Vector); ok {
 		return v.Run(b, true).Calls

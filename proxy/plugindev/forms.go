@@ -39,8 +39,8 @@ func findAPI(form string) *clientapi.API {
 	return nil
 }
 
-// CheckRequest returns the error with which the gateway would reject a client's request in a form before any plugin
-// gets it, or nil if it would not.
+// CheckRequest returns the error with which the gateway would reject a client's request in a form before it reaches
+// a plugin, or nil if it would not.
 func CheckRequest(form string, body []byte) error {
 	api := findAPI(form)
 	if api == nil {
@@ -57,8 +57,8 @@ func streams(form string) bool {
 	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
-// newRequest returns a request of an API. If the API has the model and the kind of response in the path, they are the
-// model of all vectors, and stream.
+// newRequest returns an empty request of an API. If the API takes the model and the kind of response from the path, they
+// are m, the model of all vectors, and stream.
 func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	r := api.NewRequest()
 	if addressed, ok := r.(clientapi.AddressedRequest); ok {

@@ -70,7 +70,7 @@ func (h *Host) Close() error { return h.host.Close() }
 
 // Use contains what a configuration would set for a plugin.
 type Use struct {
-	Settings string   // settings of the provider or the router, a JSON object; empty means {}
+	Settings string   // settings of the provider, router or filter, a JSON object; empty means {}
 	Paths    []string // upstream paths that the plugin may request
 	Headers  []string // request headers that the plugin may set
 }
@@ -129,7 +129,7 @@ func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
 // Memory returns the memory of the plugin's idle instances, in bytes.
 func (p *Plugin) Memory() int64 { return p.plugin.Stats().Memory }
 
-// Binding is one use of a plugin: a provider or a router of a configuration.
+// Binding is one use of a plugin: a provider, router or filter of a configuration.
 type Binding struct{ binding *plugin.Binding }
 
 // Bind binds the plugin. If the plugin rejects the settings, the error contains its reason.

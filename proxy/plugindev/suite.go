@@ -228,7 +228,7 @@ func (s *Suite) testFresh(ctx context.Context, c testCase, bindings *bindings, u
 		t.Updated = true
 		return text, os.WriteFile(file, []byte(text), 0o644)
 	case err != nil:
-		t.fail(where, "no want.txt; --update writes what comes of it:\n"+indent(excerpt(text, 12)))
+		t.fail(where, "no want.txt; --update writes this outcome:\n"+indent(excerpt(text, 12)))
 	default:
 		t.fail(where, "differs from "+file+"\n"+Diff(string(want), text))
 	}

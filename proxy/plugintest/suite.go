@@ -57,14 +57,14 @@ type Plugin struct {
 	suite Suite
 }
 
-// Binding is one use of a plugin with its settings, such as a provider or a router of a configuration. It may be used
+// Binding is one use of a plugin with its settings, such as a provider, router or filter of a configuration. It may be used
 // from parallel tests.
 type Binding struct {
 	*plugindev.Binding
 	suite Suite
 }
 
-// hosts has the plugin host of each running test.
+// hosts contains the plugin host of each running test.
 var hosts sync.Map // testing.TB to *plugindev.Host
 
 // sharedEngine returns the engine of all hosts. It caches compiled modules in memory, and in the user's cache folder

@@ -92,7 +92,7 @@ func EmitVectors(a *provider.Answer, r *json.Reader) (n int32) {
 }
 
 // EmitCohereVectors reports the vectors of the current value in the format of Cohere's models: an object with an array
-// for each embedding type, or the array alone.
+// for each embedding type, of which it reads float, or the array alone.
 func EmitCohereVectors(a *provider.Answer, r *json.Reader) (n int32) {
 	if r.Kind() == json.Array {
 		return EmitVectors(a, r)

@@ -17,9 +17,9 @@ const (
 )
 
 // Or returns whether the option is on, or the default if it is unset.
-func (c Choice) Or(standard bool) bool {
+func (c Choice) Or(byDefault bool) bool {
 	if c == Unset {
-		return standard
+		return byDefault
 	}
 	return c == Yes
 }

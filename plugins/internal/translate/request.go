@@ -148,8 +148,8 @@ func trimJSONSpace(s []byte) []byte {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// Limit returns the maximum number of output tokens: the client's limit, otherwise the configured default, capped by
-// the model's limit, otherwise 0.
+// Limit returns the maximum number of output tokens: the client's limit, or else the configured default, capped by the
+// model's limit. It returns 0 if neither is set.
 func (m *Request) Limit(s *sdk.Summary) int64 {
 	switch {
 	case m.MaxCompletionTokens > 0:

@@ -25,7 +25,7 @@ func Unsupported(param, message string) error {
 }
 
 // CheckNotFound changes the failure of a 404 to a missing endpoint, unless the message is about the model: usually, the
-// configured address is wrong. The gateway logs the provider's message.
+// configured base_url is wrong. The gateway logs the provider's message.
 func CheckNotFound(f *sdk.Failure, message []byte) {
 	if f.Kind == abi.FailModelNotFound && !bytes.Contains(bytes.ToLower(message), []byte("model")) {
 		*f = sdk.Failure{Kind: abi.FailServer, Code: "upstream_not_found", Message: "The provider has no such endpoint."}
