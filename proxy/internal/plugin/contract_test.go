@@ -193,7 +193,7 @@ func TestSentencesOfTheContract(t *testing.T) {
 			}
 		}},
 		// covers: C14
-		{"reserved names", "The names that `extra` refuses belong to the host.", func(t *testing.T) {
+		{"reserved names", "`extra` rejects names that belong to the host.", func(t *testing.T) {
 			everywhere := []string{"error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason"}
 			reserved := map[abi.Scope][]string{
 				abi.ScopeAnswer: {"id", "object", "created", "model"}, abi.ScopeChoice: {"index"},
