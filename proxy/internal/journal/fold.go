@@ -72,8 +72,15 @@ type image struct {
 	snapshot []byte
 }
 
-// prepare returns an image of the state, which includes all segments up to through. It marks the days in it as written;
-// fold reverts that if it fails. The caller holds mu or is the only user of j.
+// markUnwritten makes the next image include the days of an image whose files were not written. The caller holds mu.
+func (i *image) markUnwritten() {
+	for _, d := range i.days {
+		d.dirty = true
+	}
+}
+
+// prepare returns an image of the state, which includes all segments up to through. It marks the days in it as written,
+// which markUnwritten reverts. The caller holds mu or is the only user of j.
 func (j *Journal) prepare(through uint64) *image {
 	now := j.o.Now()
 	yesterday := dayNumber(now, j.state.zone) - 1
@@ -114,9 +121,7 @@ func (j *Journal) fold(i *image) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
-		for _, d := range i.days {
-			d.dirty = true
-		}
+		i.markUnwritten()
 		return err
 	}
 	j.previous, j.through = j.through, i.through
@@ -157,9 +162,12 @@ func (j *Journal) rotate() {
 	j.busy = true
 	j.mu.Unlock()
 	j.folding.Go(func() {
-		err := full.Sync()
-		err = errors.Join(err, full.Close())
-		if err == nil {
+		err := errors.Join(full.Sync(), full.Close())
+		if err != nil {
+			j.mu.Lock()
+			i.markUnwritten()
+			j.mu.Unlock()
+		} else {
 			err = j.fold(i)
 		}
 		if err != nil {
