@@ -24,6 +24,7 @@ type candidate struct {
 	reader        json.Reader
 }
 
+// The members of a candidate.
 const (
 	candidateParts = iota
 	candidateFinish
@@ -46,6 +47,7 @@ type piece struct {
 	other     []byte // name of a member that is none of the above
 }
 
+// The members of a part.
 const (
 	pieceText = iota
 	pieceThought
@@ -181,14 +183,14 @@ func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32)
 	return nil
 }
 
-// emitImage emits an image. Images in thoughts and other media are not part of the response.
-func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address []byte) {
-	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
+// emitImage emits an image, given as base64 data or as a URL. Images in thoughts and other media are not part of the response.
+func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, url []byte) {
+	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(url) == 0 {
 		a.Unknown([]byte("unsupported media"))
 		return
 	}
 	var w json.Writer
-	w.Buf = make([]byte, 0, len(kind)+len(data)+len(address)+64)
+	w.Buf = make([]byte, 0, len(kind)+len(data)+len(url)+64)
 	w.Array()
 	w.Object()
 	w.Name("type")
@@ -196,8 +198,8 @@ func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address 
 	w.Name("image_url")
 	w.Object()
 	w.Name("url")
-	if address != nil {
-		w.Inside(address)
+	if url != nil {
+		w.Inside(url)
 	} else {
 		w.Buf = append(w.Buf, `"data:`...)
 		w.Buf = append(w.Buf, kind...)
@@ -241,7 +243,7 @@ func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) er
 		}
 	}
 	if s := p.lookup(choice); reason == abi.FinishStop && s != nil && s.has(calling) {
-		// The call is incomplete, and would be taken for a complete one.
+		// The call is incomplete, but the client would take it for a complete one.
 		return sdk.Fail(abi.FailBadToolCall, "")
 	}
 	a.Finish(choice, reason, native)

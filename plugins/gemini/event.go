@@ -95,11 +95,11 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	if m.Kind(eventError) == json.Object {
 		return failure(m.Raw(eventError), 0)
 	}
-	some := false
+	hasCandidates := false
 	if m.Has(eventCandidates) {
 		r.Reset(m.Raw(eventCandidates))
 		for l := r.Array(); l.Next(); {
-			some = true
+			hasCandidates = true
 			p.candidate.read(r)
 			if err := p.candidate.emit(a, &p.progress); err != nil {
 				return err
@@ -110,7 +110,7 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 		a.Start(provider.FitName(id), provider.FitName(model), format)
 	}
 	emitUsage(a, m, p.progress.ending)
-	if !some && m.Has(eventFeedback) {
+	if !hasCandidates && m.Has(eventFeedback) {
 		emitRefusal(a, m.Raw(eventFeedback))
 	}
 	if p.progress.ending && p.progress.allFinished() {
@@ -138,7 +138,7 @@ func emitRefusal(a *provider.Answer, feedback json.Value) {
 // maxCount is the upper limit for a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// readCount returns a token count, 0 if it is absent.
+// readCount returns a token count. It returns 0, false if the count is absent or invalid.
 func readCount(m *json.Members, k int) (n int64, present bool) {
 	if !m.Has(k) {
 		return 0, false
@@ -168,7 +168,7 @@ func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 	if thought {
 		a.Usage(abi.UsageReasoning, thoughts)
 	}
-	if cached, said := readCount(m, eventCached); said {
+	if cached, ok := readCount(m, eventCached); ok {
 		a.Usage(abi.UsageCached, cached)
 	}
 	emitServiceTier(a, m)

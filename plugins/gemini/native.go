@@ -44,7 +44,7 @@ func (p *gemini) passContent(r *provider.Request) error {
 }
 
 // rejectAccountData rejects a request that makes the provider read data of the operator's account, or fetch a URL with
-// its permissions. It finds such members with edits, which have no effect because the request is rejected.
+// the account's permissions. It finds such members with edits, which have no effect because the request is rejected.
 func rejectAccountData(r *provider.Request) error {
 	const message = "Fetching URLs and files of the account is not enabled for this provider; send the data in inlineData."
 	for _, member := range [...]string{"/cachedContent", "/cached_content"} {

@@ -47,11 +47,11 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	return nil
 }
 
-// removeUnsupported removes the members that the upstream does not know. If kept, the reasoning was sent as text, so
-// removing its other forms is no loss.
-func (h *history) removeUnsupported(r *provider.Request, o *options, kept bool) {
+// removeUnsupported removes the members that the upstream does not know. If rewritten is true, the reasoning is sent as
+// text, so its other forms are removed without a warning.
+func (h *history) removeUnsupported(r *provider.Request, o *options, rewritten bool) {
 	for i, member := range historyForms[:3] {
-		if o.history&(1<<i) == 0 && r.Delete("/messages/*/"+member) && !kept {
+		if o.history&(1<<i) == 0 && r.Delete("/messages/*/"+member) && !rewritten {
 			r.Warn(abi.WarnDropped, "messages[]."+member)
 		}
 	}
@@ -70,23 +70,23 @@ func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool 
 	content := r.Get(h.memberPath(i, "/reasoning_content"))
 	details := r.Get(h.memberPath(i, "/reasoning_details"))
 	blocks := r.Exists(h.memberPath(i, "/thinking_blocks"))
-	some := details.Kind() == json.Array && !isDefault("", details)
+	hasDetails := details.Kind() == json.Array && !isDefault("", details)
 	switch {
-	case some && o.history&keepDetails != 0, blocks && o.history&keepBlocks != 0:
+	case hasDetails && o.history&keepDetails != 0, blocks && o.history&keepBlocks != 0:
 		return true // the richer form suffices
-	case !content.Exists() && !some && !blocks:
+	case !content.Exists() && !hasDetails && !blocks:
 		return true
 	}
 	h.out.Reset()
 	h.out.Buf = append(h.out.Buf, '"')
 	switch {
-	case some:
+	case hasDetails:
 		h.appendTexts(details, o.answer.Get("reasoning_format"))
 	case !blocks: // blocks belong to another provider
 		h.out.Buf = append(h.out.Buf, content.Inside()...)
 	}
 	if len(h.out.Buf) == 1 {
-		if content.Exists() && len(content.Inside()) > 0 || some || blocks {
+		if content.Exists() && len(content.Inside()) > 0 || hasDetails || blocks {
 			r.Warn(abi.WarnDropped, "messages[].reasoning_content")
 		}
 		return !content.Exists() || r.Delete(h.memberPath(i, "/reasoning_content"))
@@ -166,7 +166,8 @@ func writeText(w *json.Writer, text []byte) {
 }
 
 // replaceInvalidArguments replaces arguments of message i that are not a JSON object, such as those of a truncated
-// response. An upstream that parses them would reject every later turn of the conversation.
+// response. An upstream that parses them would reject every later turn of the conversation. Like the functions below, it
+// returns false if the request has too many edits.
 func (h *history) replaceInvalidArguments(r *provider.Request, i int) bool {
 	for k := 0; ; k++ {
 		path := h.memberPath(i, "/tool_calls") + "/" + translate.Itoa(k)

@@ -55,7 +55,7 @@ type options struct {
 	accept          json.Value
 	answer          json.Value
 	thinking        thinkingMode
-	history         uint8
+	history         uint8 // set of keepContent and the other forms in which the upstream accepts reasoning of earlier turns
 	noList          bool
 	responses       bool // api is "responses": requests are sent as Responses requests
 	stateless       bool // the upstream does not store responses
@@ -322,6 +322,7 @@ func readAccept(r *json.Reader) (json.Value, error) {
 // formNames are the forms besides chat completions in which an upstream may accept requests.
 var formNames = [...]string{"responses", "completions", "embeddings", "moderations", "rerank"}
 
+// formBits are the forms in the order of formNames.
 var formBits = [...]abi.Forms{abi.FormResponses, abi.FormCompletions, abi.FormEmbeddings, abi.FormModerations, abi.FormRerank}
 
 func readForms(r *json.Reader) (forms abi.Forms, err error) {

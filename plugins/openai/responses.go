@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// responsesFormat is the reasoning format of responses that the gateway reads as Responses. Reasoning in another format
-// is from another provider.
+// responsesFormat is the reasoning format of responses that the gateway reads with abi.DialectResponses. Reasoning in
+// another format is from another provider.
 const responsesFormat = "openai-responses-v1"
 
 // minOutputTokens is the smallest max_output_tokens that the API accepts.
@@ -28,7 +28,7 @@ type translation struct {
 	input          bool // the conversation has been written
 
 	tools, toolChoice, responseFormat, verbosity json.Value
-	limit, newLimit                              int64
+	limit, newLimit                              int64 // max_tokens and max_completion_tokens
 	reasoning                                    reasoningRequest
 	reasoningHistory                             bool // encrypted reasoning of earlier turns is sent back
 	logprobs                                     bool
@@ -84,7 +84,7 @@ func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	return nil
 }
 
-// beginMember writes the name of a member, unless the operator sets it.
+// beginMember writes the name of a member. It returns false and writes nothing if the operator sets the member.
 func (t *translation) beginMember(name string) bool {
 	if t.o.set.Exists() && t.o.set.Get(name).Exists() {
 		return false

@@ -41,9 +41,9 @@ type process struct {
 	flush     *bufio.Writer // buffer of in
 	pipes     []io.Closer
 	printed   *output
-	instances int
+	instances int         // number of instances created
 	timedOut  atomic.Bool // a call has exceeded its timeout
-	ended     error
+	ended     error       // why the process cannot be used any more; nil while it runs
 }
 
 // message must have the fields of the message in package sdk/native.

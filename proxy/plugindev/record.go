@@ -29,7 +29,7 @@ type RecordOptions struct {
 // Recorded counts the requests that were recorded.
 type Recorded struct {
 	Vectors int   // written as vectors
-	Left    int   // not written, because the client disconnected before the end
+	Left    int   // not written, because the client disconnected early
 	Dropped int64 // not written, because of the memory limit or because a credential could not be removed
 }
 
@@ -75,7 +75,7 @@ func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWrit
 func (w *RecordWriter) Close() { w.plugin.Close() }
 
 // Write writes each recorded request as a vector, with the plugin's outcome as want.txt, until ctx ends, and then those
-// that are already queued. If the plugin itself fails, the vector has no want.txt, so that it fails until the plugin is
+// already queued. If the plugin itself fails, the vector has no want.txt, so that it fails until the plugin is
 // fixed.
 func (w *RecordWriter) Write(ctx context.Context, from *recording.Recorder) (done Recorded, err error) {
 	defer func() { done.Dropped += from.Dropped() }()

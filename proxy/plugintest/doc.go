@@ -24,13 +24,14 @@
 //	vector.json   everything else (see Vector), such as another form than chat completions; optional
 //	want.txt      the expected result; go test -update writes it
 //
-// A change of a plugin is reviewed by the changes of its want.txt files.
+// To review a change of a plugin, read the diff of its want.txt files.
 //
 // # Other tests
 //
 // Suite also has the bodies of tests that most plugins need: TestSettings, TestModels and TestFailedLists for options
-// and model lists, TestRecordings for requests that real clients sent, FuzzResponses, FuzzRequests and
-// FuzzConversations, TestEventsDoNotAllocate, and benchmarks that report fuel.
+// and model lists, TestFilter for filters, TestRecordings for requests that real clients sent, FuzzResponses,
+// FuzzEventOrder, FuzzRequests, FuzzConversations and FuzzModels, TestEventsDoNotAllocate, and benchmarks that report
+// fuel.
 //
 // A module is built with go build once per process, into the user's cache folder, and linked again only if it is stale.
 //

@@ -33,7 +33,7 @@ func (u FuzzUse) vector(s Suite) Vector {
 }
 
 // FuzzResponses feeds the plugin mutated responses of the vectors. Whatever an upstream sends, the plugin itself must
-// not fail, and the client must get exactly one ending.
+// not fail, and the client's response must end exactly once. streamType is the content type of the upstream's streams.
 func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		if v.Response != nil {
@@ -57,7 +57,7 @@ func (s Suite) FuzzResponses(f *testing.F, streamType string, uses ...FuzzUse) {
 }
 
 // FuzzRequests feeds the plugin requests that pass the gateway's validation. The plugin must either reject a request
-// with status 400, or build an upstream request whose body passes check.
+// with status 400, or build an upstream request whose body passes check. use is an index in uses.
 func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	for _, v := range s.Vectors(f) {
 		for use := range uses {
@@ -75,8 +75,8 @@ func (s Suite) FuzzRequests(f *testing.F, check func(t *testing.T, use int, body
 	})
 }
 
-// FuzzConversations is like FuzzRequests with conversations assembled from the messages of the vectors, and the other
-// members of two of the vectors. Each byte of the script selects a turn: a single message, or a message and the results
+// FuzzConversations is like FuzzRequests, with conversations assembled from the messages of the vectors and the other
+// members of two of them. Each byte of the script selects a turn: a single message, or a message and the results
 // of its tool calls.
 func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int, body string), uses ...FuzzUse) {
 	type request map[string]json.RawMessage
@@ -131,8 +131,9 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 }
 
 // FuzzEventOrder feeds the plugin the events of streams reordered, omitted, repeated, and with changed indexes. Each
-// step is four bytes: the stream, its first event, the number of events from there, and the change of the index, which
-// is the number after the text index. frame encodes events as a response body.
+// step is four bytes: the stream, its first event, the number of events from there, and a number that changes the
+// index in these events. index is the text that precedes the index's digits, such as `"index":`. frame encodes events as
+// a response body with the content type streamType.
 func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams [][]string, frame func(events []string) []byte, uses ...FuzzUse) {
 	for i := range streams {
 		f.Add([]byte{byte(i), 0, 255, 0}, i%len(uses))

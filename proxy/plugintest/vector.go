@@ -26,8 +26,8 @@ type (
 // Vector is a client's request and an upstream's response to it.
 type Vector plugindev.Vector
 
-// Result is the result of running a vector. If the plugin itself failed, the first line of Response has the call and
-// the error, and the rest is the response that the client would receive.
+// Result is the result of running a vector. If the plugin itself failed, the first line of Response contains the call
+// and the error, and the rest is the response that the client would receive.
 type Result plugindev.Result
 
 // Load reads the vectors below a folder, sorted by name.
@@ -57,7 +57,8 @@ func FlagNames() (names []string) {
 // request asks for. The summary that the plugin receives is derived from the request's body.
 func (v *Vector) Run(b *Binding, stream bool) Result { return v.RunFor(b, "", nil, stream) }
 
-// RunFor is like Run for a client of another API. asked is the equivalent of the vector's request in that API (form).
+// RunFor is like Run for a client that uses another API than the vector does: form is that API, and asked is the
+// client's request, which must be equivalent to the vector's.
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
 	return Result((*plugindev.Vector)(v).RunFor(b.Binding, form, asked, stream))
 }
