@@ -40,7 +40,7 @@ type clientAPI struct {
 
 	// Objects are reset before they are put into a pool.
 	requests   sync.Pool // clientapi.Request
-	workspaces sync.Pool // *work
+	workspaces sync.Pool // *workspace
 }
 
 // clientAPIs holds all APIs, indexed by their IDs.
@@ -173,7 +173,7 @@ type routed struct {
 // routings is a pool of routing decisions.
 type routings struct{ pool sync.Pool } // of *routed
 
-// get returns a routed for use until put.
+// get returns a routed, which the caller gives back with put.
 func (p *routings) get() *routed {
 	if r, ok := p.pool.Get().(*routed); ok {
 		return r

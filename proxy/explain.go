@@ -125,10 +125,10 @@ func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader,
 	}
 	x.model, x.record.Model, x.stream = m, m.ID, facts.Stream
 	if e := x.filterRequest(to, facts); e != nil {
-		return nil, explainedRefusal("a filter", e)
+		return nil, explainedRejection("a filter", e)
 	}
 	if e := x.fitModel(); e != nil {
-		return nil, explainedRefusal("the model", e)
+		return nil, explainedRejection("the model", e)
 	}
 	if len(x.policy.Targets) == 0 {
 		return nil, fmt.Errorf("all providers of the model %s are off", m.ID)
@@ -152,7 +152,7 @@ func parseExplained(x *completion, r *ExplainRequest, to endpoint.ID) error {
 	facts, e := x.parseRequest(to)
 	switch {
 	case e != nil:
-		return explainedRefusal("the API", e)
+		return explainedRejection("the API", e)
 	case r.Model != "" && facts.Model != r.Model:
 		return errors.New("the body names another model: leave out one of the two")
 	}
@@ -166,9 +166,9 @@ var shortPrompts = [clientapi.NumAPIs]string{
 	clientapi.LegacyCompletions: `{"model":"%s","prompt":"Hello"}`, clientapi.Moderations: `{"model":"%s","input":"Hello"}`, clientapi.Gemini: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
 }
 
-// explainedRefusal returns the error of a request that is rejected before it is routed. It leaves out e's message,
+// explainedRejection returns the error of a request that is rejected before it is routed. It leaves out e's message,
 // which may repeat the request.
-func explainedRefusal(by string, e *apierror.Error) error {
+func explainedRejection(by string, e *apierror.Error) error {
 	reason := cmp.Or(e.Code, string(e.Kind))
 	if e.Param != "" {
 		reason += " at " + clientapi.Quotable(e.Param)

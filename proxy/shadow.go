@@ -28,8 +28,8 @@ type mirror struct {
 	shadows  []*routing.Shadow
 	compared shadow.Comparison
 
-	// Facts of the request. They are copied because the completion must not be used after it has ended. What copies
-	// read of the completion does not change before that.
+	// Properties of the request, copied because the completion must not be used after it has ended. Everything else that
+	// send reads of the completion does not change before that.
 	requestedModel string // the model's name as requested
 	document       []byte // the document as it was accepted; valid while an attempt at the request is being sent
 	betas          []string
@@ -199,7 +199,7 @@ func (c *shadowCopy) respond() (err error) {
 	return nil
 }
 
-// parse parses the document, which has been accepted before, into the same request.
+// parse parses the document, which has already been accepted, and adapts the request to the model as for the client.
 func (c *shadowCopy) parse() *apierror.Error {
 	c.request = c.api.getRequest()
 	limits := clientapi.Limits{}

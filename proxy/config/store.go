@@ -35,8 +35,8 @@ type WhenDown string
 // The values of WhenDown.
 const (
 	NoStore   WhenDown = ""
-	DownDeny  WhenDown = "deny"  // they are refused
-	DownShare WhenDown = "share" // they are served from what the gateway was granted, and then refused
+	DownDeny  WhenDown = "deny"  // they are rejected
+	DownShare WhenDown = "share" // they are served from what the gateway was granted, and then rejected
 	DownLocal WhenDown = "local" // the gateway counts by itself, as if there were no store
 )
 

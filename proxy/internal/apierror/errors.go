@@ -91,7 +91,7 @@ var failures = [abi.FailKinds]struct {
 	abi.FailServer:         {502, KindServer, "upstream_error", true, false, "The provider failed."},
 	abi.FailBadAnswer:      {502, KindServer, "upstream_bad_answer", true, false, "The provider's response could not be read."},
 	abi.FailBadToolCall:    {502, KindServer, "upstream_invalid_tool_call", true, false, "The model made a tool call that cannot be used."},
-	abi.FailDenied:         {403, KindInvalidRequest, "denied", false, false, "The request was refused."},
+	abi.FailDenied:         {403, KindInvalidRequest, "denied", false, false, "The request was rejected."},
 }
 
 // Fail returns the error for a kind of failure. code, param and message replace the defaults unless they are empty. An
