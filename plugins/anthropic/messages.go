@@ -294,9 +294,9 @@ func (t *translation) writeAssistantMessage(m *message) error {
 		if hasText {
 			left++
 		}
-		place := thoughts[0].index
+		next := thoughts[0].index // index of the next block in the response
 		for i := range thoughts {
-			for ; place < thoughts[i].index && left > 1; place++ {
+			for ; next < thoughts[i].index && left > 1; next++ {
 				left--
 				if !textWritten {
 					textWritten = true
@@ -311,7 +311,7 @@ func (t *translation) writeAssistantMessage(m *message) error {
 				call++
 			}
 			t.writeThought(&thoughts[i])
-			place = thoughts[i].index + 1
+			next = thoughts[i].index + 1
 		}
 	} else {
 		for i := range thoughts {
@@ -336,8 +336,8 @@ func (t *translation) writeAssistantText(m *message) error {
 	return nil
 }
 
-// writeToolMessage writes the result of a tool call as a block of a user message. A cache breakpoint within the result
-// stays in the result.
+// writeToolMessage writes the result of a tool call as a block of a user message. The cache breakpoint of a part of
+// the result moves to this block.
 func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
 	t.openMessage(userRole)
@@ -423,7 +423,7 @@ func countElements(v json.Value) (n int) {
 	return n
 }
 
-// lastPart returns the index of the last part of a message that is not empty, -1 if there is none.
+// lastPart returns the index of the last part of a message that is not blank, -1 if there is none.
 func (t *translation) lastPart(m *message) int {
 	last := -1
 	if m.parts() == nil {

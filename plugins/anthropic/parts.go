@@ -98,18 +98,18 @@ func (t *translation) writePart(p *part, role role, m *message, n int) error {
 
 // writeMedia writes an image or document, given as a data URL, as another URL, or for a file as plain base64.
 func (t *translation) writeMedia(p *part, from []byte, role role, param string) error {
-	var address, mediaType, data []byte
+	var url, mediaType, data []byte
 	switch head, rest, isData := splitDataURL(from); {
 	case isData:
 		mediaType, data = head, rest
 	case hasPrefix(from, "https://") || hasPrefix(from, "http://"):
-		address = from
+		url = from
 	case p.isFile():
 		mediaType, data = []byte("application/pdf"), from
 	}
-	document := string(mediaType) == "application/pdf" || p.isFile() && address != nil
+	document := string(mediaType) == "application/pdf" || p.isFile() && url != nil
 	switch {
-	case address != nil:
+	case url != nil:
 	case len(mediaType) == 0:
 		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
 	case !document && !hasPrefix(mediaType, "image/"):
@@ -133,10 +133,10 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 	w.Name("source")
 	w.Object()
 	w.Name("type")
-	if address != nil {
+	if url != nil {
 		w.String("url")
 		w.Name("url")
-		w.Text(address)
+		w.Text(url)
 	} else {
 		w.String("base64")
 		w.Name("media_type")

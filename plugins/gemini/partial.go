@@ -24,7 +24,7 @@ const maxGap = 1024
 
 // badPieces returns the failure of streamed arguments that do not form valid JSON.
 func badPieces() error {
-	return badResponse("The provider's response holds argument pieces that do not fit together.")
+	return badResponse("The provider's response contains pieces of tool arguments that do not form valid JSON.")
 }
 
 // emitArguments emits more of the arguments of the current call.
@@ -79,7 +79,7 @@ type value struct {
 	path     []byte
 	text     []byte
 	isString bool
-	more     bool
+	more     bool // more pieces of the string follow
 }
 
 func (v *value) read(r *json.Reader) {
@@ -149,7 +149,8 @@ func (p *progress) appendValue(s *candidateState, v *value) bool {
 }
 
 // advance appends the text between the latest value and the value at target: it closes the containers that target is
-// not in, and opens those that it is in.
+// not in, and opens those that it is in. It returns false if the arguments would not be valid JSON, or
+// would omit too many elements of an array.
 func (p *progress) advance(s *candidateState) bool {
 	same := 0
 	if !s.has(written) {
@@ -166,12 +167,12 @@ func (p *progress) advance(s *candidateState) bool {
 			return false // one path is a prefix of the other
 		}
 		p.closeTo(same)
-		was, is := &p.steps[same], &p.target[same]
+		last, next := &p.steps[same], &p.target[same]
 		p.text = append(p.text, ',')
-		if (was.index < 0) != (is.index < 0) || was.index >= 0 && !p.fill(was.index+1, is.index) {
+		if (last.index < 0) != (next.index < 0) || last.index >= 0 && !p.fill(last.index+1, next.index) {
 			return false
 		}
-		is.used = was.used
+		next.used = last.used
 		p.steps = p.steps[:same]
 	}
 	names := 0
@@ -179,26 +180,26 @@ func (p *progress) advance(s *candidateState) bool {
 		names += len(p.steps[i].used) / 8
 	}
 	for i := same; i < len(p.target); i++ {
-		is := &p.target[i]
+		next := &p.target[i]
 		if i > same {
-			if is.index < 0 {
+			if next.index < 0 {
 				p.text = append(p.text, '{')
-			} else if p.text = append(p.text, '['); !p.fill(0, is.index) {
+			} else if p.text = append(p.text, '['); !p.fill(0, next.index) {
 				return false
 			}
 		}
-		if is.index < 0 {
-			if !is.claimName(names) {
+		if next.index < 0 {
+			if !next.claimName(names) {
 				return false // the object already has this name
 			}
-			p.text = append(json.AppendString(p.text, is.name), ':')
+			p.text = append(json.AppendString(p.text, next.name), ':')
 		}
-		p.steps = append(p.steps, *is)
+		p.steps = append(p.steps, *next)
 	}
 	return true
 }
 
-// closeTo closes the containers that are deeper than the one at a depth.
+// closeTo closes the open containers that are deeper than the given depth.
 func (p *progress) closeTo(depth int) {
 	for i := len(p.steps) - 1; i > depth; i-- {
 		if p.steps[i].index < 0 {
@@ -209,7 +210,8 @@ func (p *progress) closeTo(depth int) {
 	}
 }
 
-// fill appends nulls for omitted elements of an array.
+// fill appends nulls for the omitted elements of an array, those with the indexes from to to-1. It returns false if there
+// are too many.
 func (p *progress) fill(from, to int64) bool {
 	if to < from || to-from > maxGap {
 		return false

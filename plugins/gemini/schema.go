@@ -15,12 +15,11 @@ import (
 
 // Limits for one reduced schema. References that refer to each other can expand to far more than the client sent.
 const (
-	maxNodes  = 4096 // plus one for every nodeBytes of the schema
+	maxNodes  = 4096 // plus one for every nodeBytes bytes of the schema
 	nodeBytes = 16
-	maxLevels = 64
+	maxLevels = 64 // levels of nesting
 
-	// The output may have growth times the size of the schema plus base bytes. readings times as many bytes may be
-	// read.
+	// The reducer may write growth times the size of the schema plus base bytes, and read readings times as many.
 	growth   = 4
 	base     = 8 << 10
 	readings = 32
@@ -229,29 +228,29 @@ func (c *reducer) children(pointer []byte, v json.Value) map[string]json.Value {
 	if c.read += len(v); c.read > readings*c.limit {
 		return nil
 	}
-	held := make(map[string]json.Value)
+	members := make(map[string]json.Value)
 	var r json.Reader
 	r.Reset(v)
 	if v.Kind() == json.Array {
 		for a, n := r.Array(), 0; a.Next(); n++ {
-			held[translate.Itoa(n)] = r.Raw()
+			members[translate.Itoa(n)] = r.Raw()
 		}
 	} else {
 		for o := r.Object(); o.Next(); {
-			held[string(r.Name())] = r.Raw()
+			members[string(r.Name())] = r.Raw()
 		}
 	}
 	if c.found == nil {
 		c.found = make(map[string]map[string]json.Value)
 	}
-	c.found[string(pointer)] = held
-	return held
+	c.found[string(pointer)] = members
+	return members
 }
 
 // first returns the earlier value if there is one, otherwise the new one.
-func first(there, value json.Value) json.Value {
-	if there != nil {
-		return there
+func first(earlier, value json.Value) json.Value {
+	if earlier != nil {
+		return earlier
 	}
 	return value
 }
