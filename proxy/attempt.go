@@ -81,8 +81,8 @@ type waiter interface {
 	upstream.Watcher
 	upstream.Pacer
 
-	// StartWait begins a wait during which Tick is not called, and returns the context for it. FinishWait ends the wait,
-	// and returns an error if the attempt must end.
+	// StartWait begins a wait during which Tick is not called, and returns the context for it. FinishWait ends the
+	// wait, and returns an error if the attempt must end.
 	StartWait() context.Context
 	FinishWait() error
 

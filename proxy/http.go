@@ -50,8 +50,8 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	return r.Status
 }
 
-// admitHead decides by the head alone whether a request is admitted. ctx and record are nil for a check whose result the
-// client does not see: it is neither counted nor recorded.
+// admitHead decides by the head alone whether a request is admitted. ctx and record are nil for a check whose result
+// the client does not see: it is neither counted nor recorded.
 func (s *Server) admitHead(h *fasthttp.RequestHeader, now time.Time, ctx *fasthttp.RequestCtx, record *telemetry.Record) (endpoint.ID, *apierror.Error) {
 	to, _, e := endpoint.Match(h)
 	if e != nil {

@@ -28,8 +28,8 @@ type mirror struct {
 	shadows  []*routing.Shadow
 	compared shadow.Comparison
 
-	// Properties of the request, copied because the completion must not be used after it has ended. Everything else that
-	// send reads of the completion does not change before that.
+	// Properties of the request, copied because the completion must not be used after it has ended. Everything else
+	// that send reads of the completion does not change before that.
 	requestedModel string // the model's name as requested
 	document       []byte // the document as it was accepted; valid while an attempt at the request is being sent
 	betas          []string

@@ -380,8 +380,8 @@ func (x *completion) applyBatch() error {
 	return nil
 }
 
-// filterResponse runs the filters on the part of the response that has arrived. If they reject it, the response ends with their
-// error.
+// filterResponse runs the filters on the part of the response that has arrived. If they reject it, the response ends
+// with their error.
 func (x *completion) filterResponse(ctx context.Context) {
 	err := x.filtered.Run(ctx)
 	if err == nil {

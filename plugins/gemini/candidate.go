@@ -183,7 +183,8 @@ func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32)
 	return nil
 }
 
-// emitImage emits an image, given as base64 data or as a URL. Images in thoughts and other media are not part of the response.
+// emitImage emits an image, given as base64 data or as a URL. Images in thoughts and other media are not part of the
+// response.
 func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, url []byte) {
 	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(url) == 0 {
 		a.Unknown([]byte("unsupported media"))

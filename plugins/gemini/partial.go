@@ -210,8 +210,8 @@ func (p *progress) closeTo(depth int) {
 	}
 }
 
-// fill appends nulls for the omitted elements of an array, those with the indexes from to to-1. It returns false if there
-// are too many.
+// fill appends nulls for the omitted elements of an array, those with the indexes from to to-1. It returns false if
+// there are too many.
 func (p *progress) fill(from, to int64) bool {
 	if to < from || to-from > maxGap {
 		return false

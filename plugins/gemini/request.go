@@ -9,8 +9,8 @@ import (
 )
 
 // translation is the state of the translation of one request. Messages are written while they are read. Members that
-// depend on each other are recorded and written after the messages; the prompt goes into a part before them. Slices share
-// the memory of the client's body, or of buffers of this call.
+// depend on each other are recorded and written after the messages; the prompt goes into a part before them. Slices
+// share the memory of the client's body, or of buffers of this call.
 type translation struct {
 	r *provider.Request
 	w *json.Writer // writer of the current part of the body

@@ -166,8 +166,8 @@ func writeText(w *json.Writer, text []byte) {
 }
 
 // replaceInvalidArguments replaces arguments of message i that are not a JSON object, such as those of a truncated
-// response. An upstream that parses them would reject every later turn of the conversation. Like the functions below, it
-// returns false if the request has too many edits.
+// response. An upstream that parses them would reject every later turn of the conversation. Like the functions below,
+// it returns false if the request has too many edits.
 func (h *history) replaceInvalidArguments(r *provider.Request, i int) bool {
 	for k := 0; ; k++ {
 		path := h.memberPath(i, "/tool_calls") + "/" + translate.Itoa(k)

@@ -57,8 +57,8 @@ func streams(form string) bool {
 	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
-// newRequest returns an empty request of an API. If the API takes the model and the kind of response from the path, they
-// are m, the model of all vectors, and stream.
+// newRequest returns an empty request of an API. If the API takes the model and the kind of response from the path,
+// they are m, the model of all vectors, and stream.
 func newRequest(api *clientapi.API, stream bool) clientapi.Request {
 	r := api.NewRequest()
 	if addressed, ok := r.(clientapi.AddressedRequest); ok {

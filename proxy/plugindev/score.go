@@ -79,8 +79,8 @@ func (c *scorer) rule(text string, t trial) {
 	c.marks = append(c.marks, m)
 }
 
-// vectorFailures returns a trial with one try for each vector. The rule is broken if the vector has a failure whose Where
-// starts with where and for which kind, unless nil, returns true.
+// vectorFailures returns a trial with one try for each vector. The rule is broken if the vector has a failure whose
+// Where starts with where and for which kind, unless nil, returns true.
 func (c *scorer) vectorFailures(where string, kind func(Failure) bool) trial {
 	return func(try func(string)) {
 		for _, t := range c.tested {

@@ -131,9 +131,9 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 }
 
 // FuzzEventOrder feeds the plugin the events of streams reordered, omitted, repeated, and with changed indexes. Each
-// step is four bytes: the stream, its first event, the number of events from there, and a number that changes the
-// index in these events. index is the text that precedes the index's digits, such as `"index":`. frame encodes events as
-// a response body with the content type streamType.
+// step is four bytes: the stream, its first event, the number of events from there, and a number that changes the index
+// in these events. index is the text that precedes the index's digits, such as `"index":`. frame encodes events as a
+// response body with the content type streamType.
 func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams [][]string, frame func(events []string) []byte, uses ...FuzzUse) {
 	for i := range streams {
 		f.Add([]byte{byte(i), 0, 255, 0}, i%len(uses))

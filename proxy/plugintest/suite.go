@@ -57,8 +57,8 @@ type Plugin struct {
 	suite Suite
 }
 
-// Binding is one use of a plugin with its settings, such as a provider, router or filter of a configuration. It may be used
-// from parallel tests.
+// Binding is one use of a plugin with its settings, such as a provider, router or filter of a configuration. It may be
+// used from parallel tests.
 type Binding struct {
 	*plugindev.Binding
 	suite Suite

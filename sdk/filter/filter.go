@@ -25,9 +25,9 @@
 // A filter must not keep state between calls: the next call may run on another instance, with the text of another
 // client. Held bytes are the only memory that it has of a text.
 //
-// If a method returns a *sdk.Failure, the request or response is rejected and the client receives the failure. Any other
-// error counts as a failure of the plugin; the configuration determines whether the text then passes or is rejected. The
-// methods of Request and Text do not allocate.
+// If a method returns a *sdk.Failure, the request or response is rejected and the client receives the failure. Any
+// other error counts as a failure of the plugin; the configuration determines whether the text then passes or is
+// rejected. The methods of Request and Text do not allocate.
 package filter
 
 import (

@@ -24,9 +24,9 @@ type Event struct {
 //   - choice is the index of the choice, from 0.
 //   - key identifies a block within a choice by the upstream's own number. The reasoning blocks and the tool calls of a
 //     choice share one numbering. The gateway derives the indexes of the chat completions format from it.
-//   - encoding is the encoding of the text: abi.EncodingUTF8; abi.EncodingEscaped for the bytes between the quotes of a JSON
-//     string, as returned by json.Reader.Inside; abi.EncodingJSON for a JSON value whose compact form is the text. Add
-//     abi.EncodingDefault to use the text only if nothing else is reported for the same key.
+//   - encoding is the encoding of the text: abi.EncodingUTF8; abi.EncodingEscaped for the bytes between the quotes of a
+//     JSON string, as returned by json.Reader.Inside; abi.EncodingJSON for a JSON value whose compact form is the text.
+//     Add abi.EncodingDefault to use the text only if nothing else is reported for the same key.
 type Answer struct {
 	store []byte // values fetched from the host during the call
 }

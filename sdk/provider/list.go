@@ -47,7 +47,8 @@ type Model struct {
 	// "moderations". Empty if the upstream does not say.
 	Kinds []string
 
-	// InputPrice and OutputPrice are prices in US dollars per million tokens, as JSON numbers. They are reported only if both are set.
+	// InputPrice and OutputPrice are prices in US dollars per million tokens, as JSON numbers. They are reported only
+	// if both are set.
 	InputPrice, OutputPrice json.Value
 }
 

@@ -154,9 +154,9 @@ func (r *Request) ToolAlias(alias, name []byte) bool {
 	return host.ToolAlias(alias, name) == abi.StatusOK
 }
 
-// Expect sets the framing of the upstream's response and its dialect, that is, who reads it. options is a JSON
-// object with the dialect's options, or nil. The default is one JSON document that the plugin reads. With abi.FramingEventsAreJSON added to the
-// framing, the gateway rejects events that are not JSON.
+// Expect sets the framing of the upstream's response and its dialect, that is, who reads it. options is a JSON object
+// with the dialect's options, or nil. The default is one JSON document that the plugin reads. With
+// abi.FramingEventsAreJSON added to the framing, the gateway rejects events that are not JSON.
 func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byte) {
 	r.check(host.Answer(framing, dialect, options), "answer")
 }

@@ -95,8 +95,8 @@ type Arrival struct {
 // then the capacity. The last step, the limits and budgets of key, team and model, needs the body, and is up to the
 // completion.
 //
-// It is called in up to three callbacks of fasthttp: after the head of a request with a large body has been read, before
-// the client gets permission to send its body, and in the handler. So a request that is rejected for its head is
+// It is called in up to three callbacks of fasthttp: after the head of a request with a large body has been read,
+// before the client gets permission to send its body, and in the handler. So a request that is rejected for its head is
 // rejected before its body is read. The returned key is nil if the key is the reason for the rejection.
 func (c *Controller) Admit(r *Arrival) (*access.Key, *apierror.Error) {
 	key, e := c.authenticate(r)

@@ -19,7 +19,8 @@ const (
 // A path is an RFC 6901 JSON pointer in which the token "*", applied to an array, stands for every element. Every path
 // refers to the document as it was parsed; edits do not see each other. So
 //
-//   - if several edits set, replace or delete the same value, the last one wins, and a rename combines with any of them;
+//   - if several edits set, replace or delete the same value, the last one wins, and a rename combines with any of
+//     them;
 //   - an edit inside a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
 //   - an edit is refused if it and an earlier one would give two members of one object the same name.
 //

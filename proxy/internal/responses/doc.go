@@ -13,10 +13,10 @@
 //
 // AppendChat writes a chat completions request in which
 //
-//   - consecutive assistant items (reasoning, texts and calls) are one message, followed directly by the results of its calls,
-//     wherever those are in the input;
-//   - a custom tool is a function with a single string parameter, input, and a tool of a namespace is named NAMESPACE__NAME. Tools
-//     lists both, so that the renderer can restore them.
+//   - consecutive assistant items (reasoning, texts and calls) are one message, followed directly by the results of its
+//     calls, wherever those are in the input;
+//   - a custom tool is a function with a single string parameter, input, and a tool of a namespace is named
+//     NAMESPACE__NAME. Tools lists both, so that the renderer can restore them.
 //
 // # Reasoning
 //

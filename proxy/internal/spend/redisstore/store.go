@@ -16,9 +16,9 @@
 // Gateways report totals, so a store that has lost its data regains it once all of them have reported. Until then it
 // must not grant anything, because what seems to be left may not be. For each tag, the rules are:
 //   - The key of the tag contains a generation and the run ID of the server that wrote it. If the script finds a
-//     different run ID, or none, it cannot know whether all data has survived: Redis has restarted with all of its data,
-//     with a snapshot or with nothing, another node has taken over, or the database was flushed. The script then starts
-//     a new generation.
+//     different run ID, or none, it cannot know whether all data has survived: Redis has restarted with all of its
+//     data, with a snapshot or with nothing, another node has taken over, or the database was flushed. The script then
+//     starts a new generation.
 //   - It also starts a new generation if a gateway that knows the current one has received a reply to a later report
 //     than the last one that the script has recorded, because then a key was evicted or deleted.
 //   - For the duration of spend.Recovery after that, nothing is granted, and replies set Lost.
