@@ -46,8 +46,8 @@ func (t *translation) planFormat() error {
 		forced := free && !t.o.nativeSchema() && t.o.toolChoice == choiceTool
 		t.form = outputFormat{schema: json.Value(anyObject), name: []byte(outputTool), forced: forced, instructed: !forced}
 	case kind.Is("json_schema"):
-		asked := t.ResponseFormat.Get("json_schema")
-		f := outputFormat{schema: asked.Get("schema"), name: asked.Get("name").Inside(), description: asked.Get("description").Inside()}
+		given := t.ResponseFormat.Get("json_schema")
+		f := outputFormat{schema: given.Get("schema"), name: given.Get("name").Inside(), description: given.Get("description").Inside()}
 		f.native = t.o.nativeSchema()
 		if f.schema.Kind() != json.Object {
 			f.schema, f.native = json.Value(anyObject), false

@@ -139,9 +139,9 @@ func (t *translation) addBlock(r *json.Reader) {
 
 // writeThought writes a block of reasoning as it was received.
 func (t *translation) writeThought(th *thought) {
-	var sealed []byte
+	var redacted []byte
 	if len(th.data) > 0 {
-		if sealed = t.encodeRedacted(th.data); sealed == nil {
+		if redacted = t.encodeRedacted(th.data); redacted == nil {
 			t.warnDropped(true, "messages[].reasoning_details")
 			return
 		}
@@ -155,9 +155,9 @@ func (t *translation) writeThought(th *thought) {
 	w.Object()
 	w.Name("reasoningContent")
 	w.Object()
-	if sealed != nil {
+	if redacted != nil {
 		w.Name("redactedContent")
-		w.Inside(sealed)
+		w.Inside(redacted)
 	} else {
 		w.Name("reasoningText")
 		w.Object()

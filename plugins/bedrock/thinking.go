@@ -80,15 +80,15 @@ func (t *translation) setLimit() {
 // overrides reasoning_effort, which then only sets the effort of adaptive thinking.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	p.effort = -1
-	asked := t.Thinking.Kind() == json.Object
+	hasThinking := t.Thinking.Kind() == json.Object
 	member := "reasoning_effort"
-	if asked {
+	if hasThinking {
 		member = "thinking"
 	} else if len(t.Effort) == 0 {
 		t.thinks = t.o.family == claude && t.o.alwaysThinking
 		return p, nil
 	}
-	if !asked && string(t.Effort) != "none" && findEffort(t.Effort) < 0 {
+	if !hasThinking && string(t.Effort) != "none" && findEffort(t.Effort) < 0 {
 		return p, translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 	}
 	switch {
@@ -97,8 +97,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		t.warnDropped(true, member)
 		return p, nil
 	case t.o.family != claude:
-		p = t.planLevel(asked)
-	case asked:
+		p = t.planLevel(hasThinking)
+	case hasThinking:
 		p, err = t.planThinkingMember()
 	default:
 		p = t.planEffort()
@@ -117,10 +117,10 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	return p, nil
 }
 
-// planLevel plans for a model with effort levels.
-func (t *translation) planLevel(asked bool) (p thinkingPlan) {
+// planLevel plans for a model with effort levels. hasThinking reports whether the client sent the member thinking.
+func (t *translation) planLevel(hasThinking bool) (p thinkingPlan) {
 	p.effort = findEffort(t.Effort)
-	if asked {
+	if hasThinking {
 		tokens, _ := t.Thinking.Get("budget_tokens").Int()
 		t.warnDropped(len(t.Effort) > 0 && tokens > 0, "reasoning_effort")
 		switch {

@@ -43,7 +43,7 @@ export class Router extends Plugin {
   choose(_input: Document): void {}
 }
 
-/** Sees the texts of requests and responses, and may replace parts of them or refuse them. */
+/** Sees the texts of requests and responses, and may replace parts of them or reject them. */
 export class Filter extends Plugin {
   /** Called once per request, before its texts. The input has the member summary. */
   request(_input: Document): void {}

@@ -79,7 +79,7 @@ func (s *server) run(m *message) (result *message) {
 	result = &message{}
 	defer func() {
 		if v := recover(); v != nil {
-			result.Panic = fmt.Sprintf("panic: %v\n%s", v, place())
+			result.Panic = fmt.Sprintf("panic: %v\n%s", v, formatStack())
 		}
 	}()
 	in := s.instances[m.Instance]
@@ -121,8 +121,8 @@ func arguments(function reflect.Type, m *message) (in []reflect.Value) {
 	return in
 }
 
-// place formats the stack of the current panic: the functions of the plugin and the SDK, innermost first.
-func place() string {
+// formatStack formats the stack of the current panic: the functions of the plugin and the SDK, innermost first.
+func formatStack() string {
 	var b strings.Builder
 	pc := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])

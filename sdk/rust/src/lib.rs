@@ -55,7 +55,7 @@ pub trait Router: Sized {
     fn choose(&self, input: &Input) -> Result;
 }
 
-/// Sees the texts of requests and responses, and may replace parts of them or refuse them.
+/// Sees the texts of requests and responses, and may replace parts of them or reject them.
 pub trait Filter: Sized {
     /// Reads the filter's options. The operator sees the message of an error.
     fn configure(options: &Input) -> Result<Self>;
