@@ -169,8 +169,8 @@ type StatefulRequest interface {
 type Renderer interface {
 	response.Renderer
 
-	// Respond sets the request that is answered. It is called first after each Reset. The renderer copies what it needs
-	// of it.
+	// Respond sets the request to respond to. It is called first after each Reset. The renderer copies what it needs of
+	// the request.
 	Respond(to Request)
 
 	// Pass makes the renderer write only frames, from a provider that speaks the same API, until the next Reset. It

@@ -30,11 +30,11 @@ type Book struct {
 // Options configures a Book. The zero value counts in memory, in UTC.
 type Options struct {
 	Zone    *time.Location // time zone of calendar windows; nil means UTC
-	Journal Journal        // nil: counts do not survive a restart
+	Journal Journal        // may be nil; counts then do not survive a restart
 	Events  func(Event)    // receives events that operators should know about; called from any goroutine, with no locks held; may be nil
 
-	// Store counts the limits and budgets that are shared with other gateways, which are those that configure what
-	// happens while the store is down. If it is nil, nothing is shared and the options below have no effect.
+	// Store counts the limits and budgets that are shared with other gateways: those with a configured mode for a store
+	// that is down. If it is nil, nothing is shared and the options below have no effect.
 	Store    Store
 	Instance string           // unique identity of this gateway, which survives restarts like the Journal; "" means a random one
 	Share    float64          // fraction of what is left of a limit that is granted at once; 0 means 0.02
@@ -307,7 +307,7 @@ type Status struct {
 	Raised     cost.Nano // by how much adjustments have raised the limit in this window
 	Spent      cost.Nano // by all gateways if the budget is shared
 	Held       cost.Nano // by requests in flight, and by grants to other gateways
-	Refused    int64     // requests refused in the window because too little was left
+	Refused    int64     // requests rejected in the window because too little was left
 	Warn       float64   // fraction of the limit at which a warning is logged; 0 means none
 	Strict     bool
 }

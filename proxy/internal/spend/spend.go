@@ -8,10 +8,10 @@
 // together never exceed the limit. A gateway reserves and settles within its grants without asking the store. A request
 // makes a round trip only if the grants do not suffice. It then asks for a larger part, which near the limit shrinks to
 // what the request needs. Usage is reported in the background, as totals, and unused grants are given back. Windows
-// follow the store's clock. While the store is down, each limit follows its configured mode: its requests are refused,
+// follow the store's clock. While the store is down, each limit follows its configured mode: its requests are rejected,
 // served from the remaining grants, or counted as if there were no store.
 //
-// The package owns the counts, their windows and the wording of refusals. It does not count tokens, know prices or
+// The package owns the counts, their windows and the wording of rejections. It does not count tokens, know prices or
 // write files: a Journal persists what must survive a restart.
 //
 // Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. A request has at most
