@@ -323,8 +323,8 @@ func outOfRange(v jsondoc.Value, code, side string, limit int64) *apierror.Error
 }
 
 // ReadDocument strictly parses the body of a request of an OpenAI API, and returns its root, which must be an object.
-// It repairs unpaired surrogates in place, with a warning. They are not characters, and are left over when a client cuts
-// a text within a pair.
+// It repairs unpaired surrogates in place, with a warning. They are not characters, and are left over when a client
+// cuts a text within a pair.
 func ReadDocument(d *jsondoc.Doc, body []byte, l *Limits, f *Facts) (jsondoc.Value, *apierror.Error) {
 	err := d.Parse(body, l.Document())
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {

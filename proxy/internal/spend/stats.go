@@ -9,7 +9,7 @@ import (
 type Stats struct {
 	Requests   Trips // round trips that requests waited for
 	Background Trips // round trips of background reports
-	Denied     int64 // grants that requests asked for and the store refused
+	Denied     int64 // grants that requests asked for and the store denied
 	Lost       int64 // number of times that the store had lost data
 }
 

@@ -45,7 +45,7 @@ type window struct {
 	held       cost.Nano // the most that requests in flight can cost
 	estimated  cost.Nano // what requests in flight probably cost
 	credit     cost.Nano // by how much the limit was raised in this window
-	refused    int64     // requests refused because too little was left
+	refused    int64     // requests rejected because too little was left
 	warned     bool      // EventWarned was sent
 
 	// For a shared budget, as of the store's last reply.
