@@ -19,7 +19,7 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 		Short: "Measure a plugin's calls",
 		Long: "Measure the time and fuel of a plugin's calls on its vectors: building a request, reading an event of a stream, and\n" +
 			"reading a non-streaming response. For comparison, the built-in providers are measured with a request of a few words.\n" +
-			"Times are measured from the gateway's side and include its own part of a call. Time and fuel are medians.",
+			"Times include the gateway's own work for a call. Time and fuel are medians.",
 		Example: "  sluice plugin bench plugin.wasm",
 		Args:    oneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {

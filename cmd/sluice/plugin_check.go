@@ -63,7 +63,7 @@ func printReport(w io.Writer, r *plugindev.Report) (failed int) {
 	row("plugin", "%s", r.Kind)
 	row("module", "%s, sha256 %s", formatSize(r.Size), r.SHA256)
 	row("plugin ABI", "%s, the gateway's is %s", r.ABI, r.HostABI)
-	row("memory", "%s an idle instance", formatSize(r.Memory))
+	row("memory", "%s per idle instance", formatSize(r.Memory))
 	rows := func(name string, list []string) {
 		for i, line := range wrap(list, 100) {
 			row(map[bool]string{true: name}[i == 0], "%s", line)

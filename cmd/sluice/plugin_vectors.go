@@ -67,7 +67,7 @@ func newPluginTestCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&t.update, "update", false, "write the want.txt of vectors that differ")
 	c.Flags().BoolVar(&t.watch, "watch", false, "run again when files change")
 	c.Flags().BoolVar(&t.native, "native", true, "run a plugin in Go as native code too")
-	c.Flags().BoolVar(&t.debug, "debug", false, "wait for a debugger of the native code, and give it time")
+	c.Flags().BoolVar(&t.debug, "debug", false, "wait for a debugger to attach to the native code, and do not limit the time of calls")
 	c.Flags().StringVar(&t.pattern, "run", "", "run only vectors whose name matches a regular `expression`")
 	return c
 }
