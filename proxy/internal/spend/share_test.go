@@ -185,6 +185,8 @@ func TestReserveDoesNotAllocate(t *testing.T) {
 // trips are lost and gateways report. The limits are never exceeded, and in the end nothing is held.
 //
 // A similar defect elsewhere: limits apply per replica (bifrost#3547).
+//
+// covers: F75
 func TestGatewaysRace(t *testing.T) {
 	const limit, maxRequests, concurrent = 1_000_000, 900, 8
 	c := &clock{at: now}

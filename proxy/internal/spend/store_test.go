@@ -19,6 +19,8 @@ import (
 // and that events report the failure.
 //
 // A similar defect elsewhere: limits apply per process, without a message (litellm#32232).
+//
+// covers: F70
 func TestModesWhileStoreIsDown(t *testing.T) {
 	for _, c := range []struct {
 		mode   config.WhenDown
@@ -154,6 +156,8 @@ func TestBackgroundReports(t *testing.T) {
 }
 
 // TestStoreClockDeterminesWindows runs a gateway whose clock is wrong by hours or days.
+//
+// covers: F74
 func TestStoreClockDeterminesWindows(t *testing.T) {
 	for _, wrong := range []time.Duration{-20 * time.Hour, 20 * time.Hour, 40 * 24 * time.Hour} {
 		c := &clock{at: now}
@@ -398,6 +402,8 @@ func TestWaitingRequestsShareRoundTrip(t *testing.T) {
 
 // TestStoreTimeout uses a store that does not respond. The first requests wait until the timeout, and later ones do not
 // wait at all.
+//
+// covers: F71
 func TestStoreTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, store, _ := startSlow(t, config.DownShare)

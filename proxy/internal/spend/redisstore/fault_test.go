@@ -139,6 +139,8 @@ func (r *relay) forward(client net.Conn) {
 
 // TestFaults kills, stops, slows down and disconnects the server. Reports fail within their timeout, the store recovers
 // together with the server, and grants made in the meantime count once.
+//
+// covers: F70 F71
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for timeouts of calls in four cases")
@@ -183,6 +185,8 @@ func TestFaults(t *testing.T) {
 }
 
 // TestServerStartsLater opens a store before its server is running.
+//
+// covers: F69
 func TestServerStartsLater(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	server.Kill()

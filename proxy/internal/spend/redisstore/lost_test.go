@@ -119,6 +119,8 @@ func TestDataLossGrantsNothingTwice(t *testing.T) {
 }
 
 // TestFailoverLosesWrites promotes a replica that has not received the last grants.
+//
+// covers: F72
 func TestFailoverLosesWrites(t *testing.T) {
 	server, replica := redistest.Start(t, redistest.Options{Args: []string{"--repl-diskless-sync-delay", "0"}}), redistest.Start(t, redistest.Options{})
 	relay := newRelay(t, server.Addr)

@@ -168,6 +168,8 @@ func certificate(t *testing.T, dir string) *redistest.TLS {
 }
 
 // TestCluster uses three nodes, and the other two after one has died.
+//
+// covers: F72
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits seconds for the nodes to form a cluster")
@@ -235,6 +237,8 @@ func TestCluster(t *testing.T) {
 }
 
 // TestSentinel uses the master found through a sentinel, before and after a failover.
+//
+// covers: F72
 func TestSentinel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits seconds for a failover")

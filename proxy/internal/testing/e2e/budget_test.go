@@ -109,6 +109,8 @@ func budgetRequest(maxTokens int, stream bool) string {
 
 // TestBudgetIsNotExceeded has 32 clients spend one budget with streaming and non-streaming requests. The cost that the
 // provider counts must not exceed the budget, and must use most of it.
+//
+// covers: F139
 func TestBudgetIsNotExceeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("32 clients take about a second")

@@ -232,6 +232,8 @@ func (f *fleet) checkSums(b *biller, server *redistest.Server, limit int64) {
 
 // TestGatewaysShareBudget has 32 clients of three gateways compete for one budget. It must not be exceeded by a single
 // nano-dollar, and all sums must agree.
+//
+// covers: F75
 func TestGatewaysShareBudget(t *testing.T) {
 	const budget = 50_000_000
 	server, b := startRedis(t), newBiller(t)
@@ -244,6 +246,8 @@ func TestGatewaysShareBudget(t *testing.T) {
 }
 
 // TestGatewaysShareRate has 32 clients of three gateways compete for one rate limit.
+//
+// covers: F75
 func TestGatewaysShareRate(t *testing.T) {
 	const limit = 30
 	server, b := startRedis(t), newBiller(t)

@@ -90,8 +90,32 @@ func newSlowRelay(t *testing.T, to string) *slowRelay {
 	return r
 }
 
+// TestGatewayStartsWithoutStore starts a gateway while the store is down. It serves requests as when_down says, and uses
+// the store when that is up.
+//
+// covers: F69
+func TestGatewayStartsWithoutStore(t *testing.T) {
+	server, b := startRedis(t), newBiller(t)
+	server.Kill()
+	f := startFleet(t, 1, sharedKeys(b.URL, server.URL(), "10s",
+		[2]string{"a", `limits = { requests_per_minute = 1000, when_down = "local" }`},
+		[2]string{"denied", `budgets = [{ usd = 1000, per = "total", when_down = "deny" }]`}))
+	if r := f.chat(0, "denied", budgetRequest(1, false)); r.Status != 503 || !strings.Contains(r.Body, "store_unavailable") {
+		t.Errorf("without a store: got %d %s, want 503 store_unavailable", r.Status, r.Body)
+	}
+	if status, ready := proxytest.Get(t, f.admin[0]+"/readyz"); status != 200 || !strings.HasPrefix(ready, "ready\nstore: down since ") {
+		t.Errorf("readiness is %d %q, want ready and the store's outage", status, ready)
+	}
+	server.Restart()
+	f.await("denied")
+	eventually(t, "the store is up", func() bool { return f.metric(0, "sluice_store_up") == 1 })
+	checkStoreLines(t, f.gateways[0].Log)
+}
+
 // TestModesWhileStoreIsDown checks the effect of each when_down mode, and that the log, the metrics and readiness show
 // it, while the store is killed, paused or slow.
+//
+// covers: F70 F71
 func TestModesWhileStoreIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Redis servers and gateways, and waits for timeouts")
@@ -242,6 +266,8 @@ func TestStoreWithOldData(t *testing.T) {
 // TestKilledGatewayShareIsSpent kills one of two gateways that share a budget while its request is in flight. When its
 // lease expires, its whole share counts as spent. When the gateway is back, the unused part of the share is released,
 // and Redis agrees with the ledgers.
+//
+// covers: F76
 func TestKilledGatewayShareIsSpent(t *testing.T) {
 	server, b := startRedis(t), newBiller(t)
 	arrived, done := make(chan struct{}), make(chan struct{})
