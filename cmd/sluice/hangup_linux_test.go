@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -44,6 +45,11 @@ func openTerminal(t *testing.T) (emulator, program *os.File) {
 // ends the gateway unless it was started with nohup.
 func TestTerminalHangup(t *testing.T) {
 	t.Parallel()
+	// Programs start with the default action for a signal that their parent catches. Without this, the gateway would
+	// ignore SIGHUP when the tests themselves are run with nohup.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(caught) })
 	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {
 		t.Run(name, func(t *testing.T) {
 			emulator, program := openTerminal(t)
