@@ -30,7 +30,11 @@ func (f *Filter) applies(api, model, key string) bool {
 type Chain struct {
 	stages                []*stage // elements beyond the length are reused
 	onRequest, onResponse bool
+	*memory               // nil until Begin finds a filter for the first time
+}
 
+// memory is reused for each request with filters.
+type memory struct {
 	texts   []*text // of the response; elements beyond the length are reused
 	doc     jsondoc.Doc
 	edits   jsondoc.Edits
@@ -59,6 +63,9 @@ type text struct {
 
 // Reset removes the filters and their state.
 func (c *Chain) Reset() {
+	if c.memory == nil {
+		return
+	}
 	for _, s := range c.stages {
 		s.filter = nil
 		s.state.Reset()
@@ -89,6 +96,9 @@ func (c *Chain) Begin(all []*Filter, api, model, own, key string) {
 	for _, f := range all {
 		if !f.applies(api, model, key) && (own == "" || !f.applies(api, own, key)) {
 			continue
+		}
+		if c.memory == nil {
+			c.memory = new(memory)
 		}
 		n := len(c.stages)
 		if n < cap(c.stages) {

@@ -19,7 +19,12 @@ type Renderer struct {
 	out  *response.Output
 	head *response.Head
 
-	chain *Chain // nil disables filtering
+	chain  *Chain // nil disables filtering
+	*queue        // nil until Filter is called for the first time
+}
+
+// queue is the state of a response that is filtered.
+type queue struct {
 	ops   []op   // the queued calls
 	arena []byte // their arguments
 	next  int    // index of the first op that has not been processed
@@ -31,6 +36,13 @@ type Renderer struct {
 	usage   response.Usage
 	passing passing
 	collect func(clientapi.PassedText) // appends to passing.found
+}
+
+func newQueue() *queue {
+	q := new(queue)
+	q.passing.reset()
+	q.collect = func(t clientapi.PassedText) { q.passing.found = append(q.passing.found, t) }
+	return q
 }
 
 // choice is the state of a choice of the response.
@@ -85,12 +97,7 @@ type op struct {
 }
 
 // NewRenderer returns a renderer that calls r. It serves one Writer.
-func NewRenderer(r response.Renderer) *Renderer {
-	f := &Renderer{Renderer: r}
-	f.passing.reset()
-	f.collect = func(t clientapi.PassedText) { f.passing.found = append(f.passing.found, t) }
-	return f
-}
+func NewRenderer(r response.Renderer) *Renderer { return &Renderer{Renderer: r} }
 
 // Unwrap returns the next renderer.
 func (r *Renderer) Unwrap() response.Renderer { return r.Renderer }
@@ -99,35 +106,44 @@ func (r *Renderer) Unwrap() response.Renderer { return r.Renderer }
 func (r *Renderer) Filter(c *Chain) {
 	r.chain = c
 	c.drop()
+	if r.queue == nil {
+		r.queue = newQueue()
+	}
 }
 
 // Waiting returns the number of bytes that wait for Run or are held back until they are complete.
-func (r *Renderer) Waiting() int { return len(r.arena) + r.waiting }
+func (r *Renderer) Waiting() int {
+	if r.chain == nil {
+		return 0
+	}
+	return len(r.arena) + r.waiting
+}
 
 // Reset implements response.Renderer.
 func (r *Renderer) Reset(head *response.Head) *response.Output {
-	if r.chain != nil { // without a chain there is no state
-		r.clear()
+	if r.chain != nil {
+		r.chain = nil
+		r.queue.clear()
 	}
 	r.head, r.out = head, r.Renderer.Reset(head)
 	return r.out
 }
 
 // clear removes the state of a response.
-func (r *Renderer) clear() {
+func (q *queue) clear() {
 	const keepOps, keepChoices = 256, 8
-	if cap(r.ops) > keepOps {
-		r.ops = nil
+	if cap(q.ops) > keepOps {
+		q.ops = nil
 	}
-	if len(r.choices) > keepChoices {
-		r.choices = r.choices[:keepChoices:keepChoices]
+	if len(q.choices) > keepChoices {
+		q.choices = q.choices[:keepChoices:keepChoices]
 	}
-	for _, c := range r.choices {
+	for _, c := range q.choices {
 		c.reset()
 	}
-	r.chain, r.ops, r.arena, r.next, r.waiting = nil, r.ops[:0], response.Reuse(r.arena), 0, 0
-	r.plain, r.escaped = response.Reuse(r.plain), response.Reuse(r.escaped)
-	r.passing.reset()
+	q.ops, q.arena, q.next, q.waiting = q.ops[:0], response.Reuse(q.arena), 0, 0
+	q.plain, q.escaped = response.Reuse(q.plain), response.Reuse(q.escaped)
+	q.passing.reset()
 }
 
 func (c *choice) reset() {
@@ -142,13 +158,13 @@ func (c *choice) reset() {
 }
 
 // put copies p to the arena.
-func (r *Renderer) put(p []byte) response.Span {
-	off := len(r.arena)
-	r.arena = append(r.arena, p...)
+func (q *queue) put(p []byte) response.Span {
+	off := len(q.arena)
+	q.arena = append(q.arena, p...)
 	return response.Span{Off: uint32(off), Len: uint32(len(p))}
 }
 
-func (r *Renderer) bytes(s response.Span) []byte { return r.arena[s.Off : s.Off+s.Len] }
+func (q *queue) bytes(s response.Span) []byte { return q.arena[s.Off : s.Off+s.Len] }
 
 // Text implements response.Renderer.
 func (r *Renderer) Text(choice int32, s []byte) {
@@ -251,11 +267,11 @@ func (r *Renderer) Complete(usage response.Usage) {
 }
 
 // at returns the choice with this index. It is added if necessary.
-func (r *Renderer) at(index int32) *choice {
-	for int(index) >= len(r.choices) {
-		r.choices = append(r.choices, new(choice))
+func (q *queue) at(index int32) *choice {
+	for int(index) >= len(q.choices) {
+		q.choices = append(q.choices, new(choice))
 	}
-	return r.choices[index]
+	return q.choices[index]
 }
 
 // flags returns the flags for texts of the response.

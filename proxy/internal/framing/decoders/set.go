@@ -12,11 +12,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Set has a decoder for each framing. An unused decoder holds no buffers. The zero value is ready to use.
+// Set has a decoder for each framing, allocated by its first use. An unused decoder holds no buffers. The zero value is
+// ready to use.
 type Set struct {
-	sse    sse.Decoder
-	ndjson ndjson.Decoder
-	aws    eventstream.Decoder
+	sse    *sse.Decoder
+	ndjson *ndjson.Decoder
+	aws    *eventstream.Decoder
 }
 
 // Open resets the Set and returns the decoder of a framing, with events limited to maxEvent bytes (0 means
@@ -26,21 +27,36 @@ func (s *Set) Open(f abi.Framing, maxEvent int) framing.Decoder {
 	s.Reset()
 	switch f {
 	case abi.FramingSSE:
+		if s.sse == nil {
+			s.sse = new(sse.Decoder)
+		}
 		s.sse.MaxEvent = maxEvent
-		return &s.sse
+		return s.sse
 	case abi.FramingNDJSON:
+		if s.ndjson == nil {
+			s.ndjson = new(ndjson.Decoder)
+		}
 		s.ndjson.MaxEvent = maxEvent
-		return &s.ndjson
+		return s.ndjson
 	case abi.FramingAWSEventStream, abi.FramingAWSInvoke:
+		if s.aws == nil {
+			s.aws = new(eventstream.Decoder)
+		}
 		s.aws.MaxEvent, s.aws.Invoke = maxEvent, f == abi.FramingAWSInvoke
-		return &s.aws
+		return s.aws
 	}
 	return nil
 }
 
 // Reset drops all data of the previous body.
 func (s *Set) Reset() {
-	s.sse.Reset()
-	s.ndjson.Reset()
-	s.aws.Reset()
+	if s.sse != nil {
+		s.sse.Reset()
+	}
+	if s.ndjson != nil {
+		s.ndjson.Reset()
+	}
+	if s.aws != nil {
+		s.aws.Reset()
+	}
 }
