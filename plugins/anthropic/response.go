@@ -69,7 +69,7 @@ var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "
 	"usage.output_tokens_details.thinking_tokens", "usage.cache_creation.ephemeral_1h_input_tokens", "id", "model", "content", "stop_reason", "error",
 	"usage.service_tier", "usage.speed",
 	// These are not used, but known members are skipped faster.
-	"type", "role", "stop_sequence", "usage.inference_geo")
+	"type", "role", "stop_sequence", "stop_details", "usage.inference_geo", "usage.cache_creation.ephemeral_5m_input_tokens")
 
 var counts = [...]abi.UsageKind{
 	responseInput: abi.UsagePrompt, responseOutput: abi.UsageCompletion, responseCacheRead: abi.UsageCachedBeside,
