@@ -43,6 +43,7 @@ type Summary struct {
 	// the request. An API that this SDK does not know is FormUnknown.
 	Form, ClientForm abi.Forms
 	Betas            json.Value // array of strings: the values of the anthropic-beta header, for clients that use Messages
+	Tags             json.Value // array of strings: the tags that filters have set for the request
 
 	Flags    Flags
 	BodySize int64      // size of the client's body in bytes

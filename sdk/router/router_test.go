@@ -36,13 +36,13 @@ func TestInput(t *testing.T) {
 		name, input string
 		want        router.Choice
 	}{
-		{"everything", `{"summary":{"model":"m","random":"0000000000000001","flags":["tools"],"body":9,"key":"ci","team":"research","key_tags":{"plan":"gold"},` +
+		{"everything", `{"summary":{"model":"m","random":"0000000000000001","flags":["tools"],"tags":["pii"],"body":9,"key":"ci","team":"research","key_tags":{"plan":"gold"},` +
 			`"affinity":"5d41402abc4b2a76","conversation":"5d41402abc4b2a77","user":"0cc175b9c0f1b6a8","prompt_tokens":1830,"max_tokens_asked":4096,` +
 			`"messages":7,"images":2,"tools":12,"metadata":{"job":"x"},"headers":{"x-tenant":"a"},"new":1},` +
 			`"targets":[{"index":0,"provider":"p","model":"x","weight":9,"priority":-1,"fallback":true,"healthy":true,"inflight":12,"latency_ms":420,"error_rate":0.25,` +
 			`"input_price":3,"output_price":15,"limited_for_ms":1500,"tokens_per_second":71.5,"cached_share":0.75,"caches_prompts":true,"options":{"a":1},"new":1}]}`,
 			router.Choice{
-				Summary:  sdk.Summary{Model: []byte("m"), Random: 1, Flags: sdk.FlagTools, BodySize: 9, Form: abi.FormChat, ClientForm: abi.FormChat},
+				Summary:  sdk.Summary{Model: []byte("m"), Random: 1, Flags: sdk.FlagTools, Tags: json.Value(`["pii"]`), BodySize: 9, Form: abi.FormChat, ClientForm: abi.FormChat},
 				Settings: json.Value(`{"a":1}`), Key: []byte("ci"), Team: []byte("research"), KeyTags: json.Value(`{"plan":"gold"}`),
 				Affinity: 0x5d41402abc4b2a76, HasAffinity: true, Conversation: 0x5d41402abc4b2a77, User: 0x0cc175b9c0f1b6a8,
 				PromptTokens: 1830, MaxTokensAsked: 4096, Messages: 7, Images: 2, Tools: 12, Metadata: json.Value(`{"job":"x"}`), Headers: json.Value(`{"x-tenant":"a"}`),

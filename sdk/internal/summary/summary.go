@@ -32,12 +32,13 @@ const (
 	form
 	clientForm
 	betas
+	tags
 	body
 	options
 )
 
 var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "include_usage", "model", "target",
-	"limits.max_tokens", "limits.default_max_tokens", "flags", "form", "client_form", "betas", "body", "options")
+	"limits.max_tokens", "limits.default_max_tokens", "flags", "form", "client_form", "betas", "tags", "body", "options")
 
 // flagNames are the names of the flags, in the order of their bits.
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
@@ -66,7 +67,7 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	s.BodySize, _ = m.Int(body)
 	s.Options = m.Raw(options)
 	s.Form, s.ClientForm = parseForm(m.Inside(form)), parseForm(m.Inside(clientForm))
-	s.Betas = m.Raw(betas)
+	s.Betas, s.Tags = m.Raw(betas), m.Raw(tags)
 	s.Flags = 0
 	if names := m.Raw(flags); len(names) > len("[]") {
 		r.flags.Reset(names)

@@ -14,12 +14,12 @@ import (
 // document is a summary as the gateway writes it.
 const document = `{"request_id":"req_0123456789abcdef0123456789abcdef","time":1789012345678,"attempt":2,"random":"0123456789abcdef",` +
 	`"stream":true,"include_usage":false,"model":"fast","target":"provider/model-1","limits":{"max_tokens":64000,` +
-	`"default_max_tokens":4096},"flags":["tools","images"],"form":"messages","client_form":"messages","betas":["b-1"],"body":123456789,"options":{"a":{"b":[1,2]}}}`
+	`"default_max_tokens":4096},"flags":["tools","images"],"form":"messages","client_form":"messages","betas":["b-1"],"tags":["pii"],"body":123456789,"options":{"a":{"b":[1,2]}}}`
 
 var want = sdk.Summary{
 	RequestID: []byte("req_0123456789abcdef0123456789abcdef"), Time: 1789012345678, Attempt: 2, Random: 0x0123456789abcdef,
 	Stream: true, Model: []byte("fast"), Target: []byte("provider/model-1"), MaxTokens: 64000, DefaultMaxTokens: 4096,
-	Form: abi.FormMessages, ClientForm: abi.FormMessages, Betas: json.Value(`["b-1"]`),
+	Form: abi.FormMessages, ClientForm: abi.FormMessages, Betas: json.Value(`["b-1"]`), Tags: json.Value(`["pii"]`),
 	Flags: sdk.FlagTools | sdk.FlagImages, BodySize: 123456789, Options: json.Value(`{"a":{"b":[1,2]}}`),
 }
 
@@ -38,15 +38,15 @@ func TestParseOtherForms(t *testing.T) {
 		old, new string
 		change   func(s *sdk.Summary)
 	}{
-		"no flags, no options": {`"flags":["tools","images"],"form":"messages","client_form":"messages","betas":["b-1"],"body":123456789,"options":{"a":{"b":[1,2]}}`,
-			`"flags":[],"form":"chat","client_form":"chat","betas":[],"body":0,"options":{}`, func(s *sdk.Summary) {
+		"no flags, no options": {`"flags":["tools","images"],"form":"messages","client_form":"messages","betas":["b-1"],"tags":["pii"],"body":123456789,"options":{"a":{"b":[1,2]}}`,
+			`"flags":[],"form":"chat","client_form":"chat","betas":[],"tags":[],"body":0,"options":{}`, func(s *sdk.Summary) {
 				s.Flags, s.BodySize, s.Options = 0, 0, json.Value(`{}`)
-				s.Form, s.ClientForm, s.Betas = abi.FormChat, abi.FormChat, json.Value(`[]`)
+				s.Form, s.ClientForm, s.Betas, s.Tags = abi.FormChat, abi.FormChat, json.Value(`[]`), json.Value(`[]`)
 			}},
 		"converted request": {`"form":"messages"`, `"form":"chat"`, func(s *sdk.Summary) { s.Form = abi.FormChat }},
 		"unknown form":      {`"client_form":"messages"`, `"client_form":"telepathy"`, func(s *sdk.Summary) { s.ClientForm = sdk.FormUnknown }},
-		"version 1.2": {`"form":"messages","client_form":"messages","betas":["b-1"],`, ``, func(s *sdk.Summary) {
-			s.Form, s.ClientForm, s.Betas = abi.FormChat, abi.FormChat, nil
+		"version 1.2": {`"form":"messages","client_form":"messages","betas":["b-1"],"tags":["pii"],`, ``, func(s *sdk.Summary) {
+			s.Form, s.ClientForm, s.Betas, s.Tags = abi.FormChat, abi.FormChat, nil, nil
 		}},
 		"escape":             {"fast", `f\u0061st`, func(s *sdk.Summary) {}},
 		"escaped quote":      {"fast", `f\"st`, func(s *sdk.Summary) { s.Model = []byte(`f"st`) }},
