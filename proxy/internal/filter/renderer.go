@@ -102,7 +102,7 @@ func NewRenderer(r response.Renderer) *Renderer { return &Renderer{Renderer: r} 
 // Unwrap returns the next renderer.
 func (r *Renderer) Unwrap() response.Renderer { return r.Renderer }
 
-// Filter sets the chain for the response that begins.
+// Filter sets the chain for the response that begins. At least one of its filters must apply to it (Chain.OnResponse).
 func (r *Renderer) Filter(c *Chain) {
 	r.chain = c
 	c.drop()
