@@ -81,8 +81,7 @@ type scanner struct {
 
 // scan looks for matches in text. The first held bytes of it were held by the previous call.
 func (s *scanner) scan(text []byte, held int, complete bool) {
-	s.text, s.complete, s.found, s.hold, s.tokenTo = text, complete, s.found[:0], len(text), 0
-	s.keyTo = 0
+	s.text, s.complete, s.found, s.hold, s.tokenTo, s.keyTo = text, complete, s.found[:0], len(text), 0, 0
 	at := 0
 	if held >= restToken && !s.startsToken(0) && !s.startsKey(0) {
 		at = s.continueRest(held)
