@@ -1,9 +1,6 @@
 package telemetry
 
-import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/spend"
-)
+import "github.com/sluice-gateway/sluice/proxy/internal/apierror"
 
 // Code returns the value of the label code for an error code. A code that a provider or a plugin invented becomes
 // Other, because it could otherwise create any number of series. code may also be the type of an error whose code is
@@ -78,24 +75,3 @@ const (
 )
 
 var routerChoiceNames = [routerChoices]string{RouterOrdered: "ordered", RouterNamedNone: "named_none", RouterFailed: "failed", RouterRejected: "rejected"}
-
-// LabelValues returns the fixed values of a family's label, or nil if they depend on the configuration or the traffic.
-func LabelValues(f *Family, label string) []string {
-	switch {
-	case f == refusalsTotal && label == "reason":
-		return refusalNames[:]
-	case f == routerTotal && label == "outcome":
-		return routerChoiceNames[:]
-	case f == shedTotal && label == "reason":
-		return shedNames[:]
-	case f == keyFamilies.rejected && label == "reason":
-		return rejectionNames[:]
-	case (f == teamFamilies.rejected || f == modelRejected) && label == "reason":
-		return rejectionNames[:RejectedBudget+1]
-	case f == Budgets && label == "state":
-		return []string{spend.StateOK, spend.StateWarned, spend.StateRefusing}
-	case f == requestsTotal && label == "status":
-		return classes[:]
-	}
-	return nil
-}

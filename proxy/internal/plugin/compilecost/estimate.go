@@ -10,11 +10,7 @@
 // The package compiles nothing, and decodes nothing itself: callers pass it decoded instructions.
 package compilecost
 
-import (
-	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
-)
+import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 
 const (
 	// The limit of a module's work is baseWork plus workPerByte for each byte. The estimate for a large Go program
@@ -89,6 +85,3 @@ func (e *Estimate) EndFunction(b *wasm.Body) error {
 	}
 	return nil
 }
-
-// Work returns the estimate for the functions so far.
-func (e *Estimate) Work() time.Duration { return time.Duration(e.work) }

@@ -29,5 +29,5 @@ func Of(module []byte) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return e.Work(), nil
+	return time.Duration(e.work), nil
 }

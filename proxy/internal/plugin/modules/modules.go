@@ -72,16 +72,14 @@ func specs(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := plugin.Spec{Name: p.Name, Source: source, File: p.File, Bundled: p.File == "", MemoryPages: p.MemoryPages}
-		switch p.Isolation {
-		case config.IsolationKey:
-			spec.Isolation = plugin.PerKey
-		case config.IsolationCall:
-			spec.Isolation = plugin.PerCall
-		default:
-			spec.Isolation = plugin.Shared
+		isolation, err := plugin.ParseIsolation(p.Isolation)
+		if err != nil {
+			errs = append(errs, cfg.NewError(p.Pos, "plugins."+p.Name, err.Error()))
+			continue
 		}
-		specs = append(specs, spec)
+		specs = append(specs, plugin.Spec{
+			Name: p.Name, Source: source, File: p.File, Bundled: p.File == "", Isolation: isolation, MemoryPages: p.MemoryPages,
+		})
 	}
 	return specs, errors.Join(errs...)
 }
