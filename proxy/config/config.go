@@ -136,7 +136,7 @@ type Plugin struct {
 const (
 	IsolationShared = "shared" // an instance is never reset
 	IsolationKey    = "key"    // an instance is reset before it serves another key
-	IsolationCall   = "call"   // an instance is reset after every call
+	IsolationCall   = "call"   // an instance is reset before every call
 )
 
 // Provider is an entry of [providers].

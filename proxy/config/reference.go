@@ -125,7 +125,7 @@ var reference = []Setting{
 	{"plugins", TypeTable, "", "", "Plugin files by name, and defaults of bundled plugins. A bundled plugin needs no table."},
 	{"plugins.NAME.file", TypeString, "", "", "WebAssembly file, relative to the configuration file. Required, except for a bundled plugin, which cannot have one."},
 	{"plugins.NAME.sha256", TypeString, "", "", "SHA-256 of the file in hexadecimal, checked before the file is loaded. Required with `file`."},
-	{"plugins.NAME.isolation", TypeString, `"key", "shared" or "call"`, `"key"`, "When an instance is reset: `key`, before it serves another client key; `shared`, never (the default of bundled plugins); `call`, after every call."},
+	{"plugins.NAME.isolation", TypeString, `"key", "shared" or "call"`, `"key"`, "When an instance is reset: `key`, before it serves another client key; `shared`, never (the default of bundled plugins); `call`, before every call."},
 	{"plugins.NAME.memory", TypeSize, "1MiB to 4GiB", "", "Maximum memory of an instance. Default: 64MiB."},
 	{"plugins.NAME.options", TypeTable, "", "", "Settings for the plugin, inherited by every provider that uses it."},
 
