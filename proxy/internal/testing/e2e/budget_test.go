@@ -406,13 +406,15 @@ func TestReloadKeepsSpending(t *testing.T) {
 		return budgetConfiguration(b.URL, `budgets = [{ usd = `+usd+`, per = "total" }]`, "", "", "")
 	}
 	g := proxytest.Start(t, toml("1"))
-	if r := g.Chat(t, budgetRequest(1000, false)); r.Status != 200 { // 0.01 and the prompt
+	r := g.Chat(t, budgetRequest(1000, false)) // 0.01 and the prompt
+	if r.Status != 200 {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
+	g.Log.Request(t, r.RequestID()) // the request is settled before its log line
 	if err := g.Reload(t, toml("0.015")); err != nil {
 		t.Fatal(err)
 	}
-	r := g.Chat(t, budgetRequest(1000, false))
+	r = g.Chat(t, budgetRequest(1000, false))
 	wantError(t, r, 429, "insufficient_quota", "insufficient_quota", "")
 	if err := g.Reload(t, toml("0.025")); err != nil {
 		t.Fatal(err)
